@@ -98,7 +98,7 @@ impl FilterQuery {
                 return Ok(());
             };
             match read.replace(given.clone()) {
-                Some(_) => Err(format!("{name}: also in q")),
+                Some(_) => Err(format!("{name}: set both here and in q")),
                 None => Ok(()),
             }
         }
@@ -245,7 +245,7 @@ fn set(filter: &mut Filter, key: &str, value: String, now: Time) -> Result<(), S
 
 fn put<T>(place: &mut Option<T>, value: T) -> Result<(), String> {
     if place.is_some() {
-        return Err("this key may stand only once".to_owned());
+        return Err("this key may appear only once".to_owned());
     }
     *place = Some(value);
     Ok(())

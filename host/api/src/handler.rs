@@ -34,7 +34,7 @@ pub struct HandlerView {
     #[serde(default)]
     #[schema(required = true)]
     pub grants: GrantsView,
-    /// How many attempts a job has that sets no number, including the first.
+    /// The most attempts of a job that sets no number, including the first.
     #[serde(default)]
     #[schema(required = true)]
     pub max_attempts: u32,
@@ -124,7 +124,7 @@ pub struct GrantsView {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = StateGrant)]
 pub struct StateGrantView {
-    /// How large each space may be so that the handler may add to it, in KiB.
+    /// The largest size of a space to which the handler may add, in KiB.
     pub quota_kib: u64,
     /// The spaces that it shares with other handlers.
     pub shared: Vec<String>,

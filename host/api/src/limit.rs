@@ -35,7 +35,7 @@ pub enum KeyBody {
     Several(Vec<String>),
 }
 
-/// How many jobs of a key may start in a time. Each start takes a token of a bucket.
+/// How many jobs of a key may start per period: a token bucket, from which each start takes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = LimitRate)]
 #[serde(deny_unknown_fields)]
@@ -60,7 +60,7 @@ pub struct LimitBody {
     /// Which jobs it concerns.
     #[serde(default, rename = "match", skip_serializing_if = "Option::is_none")]
     pub matches: Option<MatchBody>,
-    /// What of a job its key is made of. If absent, all jobs have the same key.
+    /// What makes up a job's key. If absent, all jobs have the same key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyBody>,
     /// How many jobs of a key may run at once: 1–1,000,000.

@@ -94,7 +94,7 @@ pub struct ScheduleBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub window: Option<Duration>,
-    /// Up to how much later it fires, always as much for the same name; not at all if absent.
+    /// The longest delay of its firings, always the same for the same name; none if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub spread: Option<Duration>,
@@ -272,7 +272,7 @@ impl TryFrom<WhenBody> for When {
             }),
             (None, None, _) => Err("when: needs cron or every"),
             (Some(_), Some(_), _) => Err("when: cron and every are mutually exclusive"),
-            (Some(_), None, Some(_)) => Err("when.phase: is for every, not for cron"),
+            (Some(_), None, Some(_)) => Err("when.phase: only valid with every"),
         }
     }
 }

@@ -287,7 +287,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Does the same for somebody who allows `most_ms`: the run has that or its own grace period, whichever is
+    /// Does the same within `most_ms`: the run has that or its own grace period, whichever is
     /// shorter.
     pub fn stop_within(&mut self, now: Time, lease: LeaseId, most_ms: u64, reason: &str) {
         let run = self.by_lease.get(&lease).and_then(|id| self.runs.get(id));

@@ -34,7 +34,7 @@ pub struct Remote {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Host")]
 pub struct Tls {
-    /// The authorities that may vouch for an https:// host, in PEM, instead of those of this system
+    /// CA certificates in PEM to verify an https:// host with, instead of those of this system
     #[arg(
         long,
         value_name = "FILE",
@@ -42,7 +42,7 @@ pub struct Tls {
         hide_env_values = true
     )]
     ca_file: Option<PathBuf>,
-    /// The certificate that shows an https:// host who you are, in PEM
+    /// Your client certificate for an https:// host, in PEM
     #[arg(
         long,
         value_name = "FILE",

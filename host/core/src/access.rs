@@ -43,11 +43,11 @@ macro_rules! verbs {
 
 verbs! {
     Enqueue "enqueue", "Enqueue jobs.";
-    Read "read", "See jobs, queues, handlers, components, nodes and events, without what jobs carry.";
-    ReadPayload "read_payload", "See what jobs carry: params, results, logs, and the details of failures.";
+    Read "read", "See jobs, queues, handlers, components, nodes and events, without payloads.";
+    ReadPayload "read_payload", "See payloads: params, results, logs, and the details of failures.";
     Cancel "cancel", "Cancel jobs.";
     Retry "retry", "Run ended jobs again.";
-    Schedule "schedule", "Move the start of jobs; pause, resume, trigger and remove schedules. Setting one needs `enqueue` too.";
+    Schedule "schedule", "Change when jobs start; pause, resume, trigger and remove schedules. Setting one needs `enqueue` too.";
     Operate "operate", "Pause queues, change priorities, purge jobs, drain nodes, restart runners.";
     Deploy "deploy", "Deploy, roll back and remove components.";
     Grant "grant", "Accept new grants of a component.";
@@ -263,7 +263,7 @@ pub enum Access {
 }
 
 impl Access {
-    /// Lets in principals whose scope has not everything.
+    /// Admits principals whose scope does not cover everything.
     #[must_use]
     pub const fn scoped(self) -> Self {
         match self {

@@ -405,7 +405,7 @@ impl FromCell {
 }
 
 /// What the compile child prints on its standard output, as JSON. On success, it has written the
-/// compiled file to the path that it got.
+/// compiled file to the descriptor that it got.
 pub type CompileReply = Result<Compiled, Refusal>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -63,7 +63,7 @@ pub struct Fire {
     pub wall: Time,
     /// New ids, one for each job that it may enqueue.
     pub ids: Vec<JobId>,
-    /// The job that each of these is like, or why it is refused.
+    /// The template of these jobs, or why they are refused.
     pub job: Result<Box<NewJob>, String>,
     /// The nominal times to enqueue jobs for, whatever runs; `None` for those that are due.
     pub nominals: Option<Vec<Time>>,

@@ -147,7 +147,7 @@ pub enum HttpErrorKind {
     NameNotFound,
     /// The server accepts no connection.
     ConnectionRefused,
-    /// The server's certificate is not for its name, or of nobody that is trusted.
+    /// The server's certificate does not match its name, or its issuer is not trusted.
     CertificateRefused,
     /// The server breaks off its response.
     ResponseIncomplete,

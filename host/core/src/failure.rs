@@ -24,8 +24,7 @@ pub enum Category {
     Cancelled,
 }
 
-/// All categories, in the order in which they are declared.
-/// All categories.
+/// All categories, in the order of their declaration.
 pub const CATEGORIES: [Category; 6] = [
     Category::UserCode,
     Category::DataQuality,

@@ -263,7 +263,7 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
 pub struct Payload {
     /// The params of the handler.
     pub params: JsonText,
-    /// Where the job came from: `http`, `cli` or a protocol's name.
+    /// Where the job came from: `http` or the name of another wire.
     pub wire: String,
     /// The id that a foreign orchestrator uses for the job.
     pub external_id: Option<String>,

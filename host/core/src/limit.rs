@@ -71,7 +71,7 @@ pub struct Limit {
     pub name: Name,
     /// The queues and handlers whose jobs it concerns.
     pub matches: Scope,
-    /// What of a job its key is made of. All jobs have the same key if it is empty.
+    /// What makes up a job's key. All jobs have the same key if it is empty.
     pub key: Vec<KeyPart>,
     /// How many jobs of a key may run at once.
     pub concurrency: Option<u32>,

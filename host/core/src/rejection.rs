@@ -112,7 +112,7 @@ pub enum Rejection {
     UnknownSchedule(Name),
     #[error("there are {limit} schedules already; remove some")]
     TooManySchedules { limit: u64 },
-    /// The schedule belongs to something else, with which it changes.
+    /// The schedule belongs to the configuration or a component, and changes with it.
     #[error("the schedule {schedule} belongs to {owner}; change it there")]
     ScheduleOwned { schedule: Name, owner: Source },
     /// Another node was faster, or the schedule was changed.
@@ -131,7 +131,7 @@ pub enum Rejection {
     #[error("more than {limit} limits match the job")]
     TooManyLimitsOfJob { limit: usize },
     /// The key that a limit finds in a job is too long.
-    #[error("the key of the limit {limit} has {bytes} bytes, and may have {bytes_max}")]
+    #[error("the key of the limit {limit} has {bytes} bytes, more than {bytes_max}")]
     LimitKeyTooLong {
         limit: Name,
         bytes: usize,

@@ -35,7 +35,7 @@ pub const SHARED_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct StateGrant {
-    /// How much each space may have so that the handler may add to it, in KiB.
+    /// The largest size of a space to which the handler may add, in KiB.
     pub quota_kib: u64,
     /// The spaces that it shares with other handlers.
     pub shared: Vec<Name>,
@@ -148,7 +148,7 @@ pub struct StateWrite {
     pub key: String,
     /// The new value; `None` removes the key.
     pub value: Option<Vec<u8>>,
-    /// What the key must have before; `Some(None)` is that there is none.
+    /// The value that the key must have before; `Some(None)` means no value.
     pub expected: Option<Option<Vec<u8>>>,
 }
 

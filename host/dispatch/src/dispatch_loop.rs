@@ -195,7 +195,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         let works = std::mem::take(&mut dispatch_loop.works);
         dispatch_loop.signals.numbers.turned(took, works.main());
         if took >= LONG_TURN {
-            tracing::warn!(took_ms = took.as_millis(), %works, "a turn took long, and nobody was answered meanwhile");
+            tracing::warn!(took_ms = took.as_millis(), %works, "a turn took long; no request was answered meanwhile");
         }
         if dispatch_loop.is_done() {
             break;

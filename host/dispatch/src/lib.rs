@@ -98,7 +98,7 @@ pub enum SubmitError {
     #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
     Busy,
     /// The store cannot carry it out, although nothing else was asked of it at the same time.
-    #[error("the store did not take this, and nothing of it was kept: {0}")]
+    #[error("the store could not carry this out and kept nothing of it: {0}")]
     Failed(String),
     /// The host is stopping, or its store is broken. The command may or may not be on disk.
     #[error("the host is stopping; whether this was done is not known")]
@@ -138,7 +138,7 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Makes what the loop of a host publishes that has its store alone.
+    /// Makes what the loop publishes on a host that does not share its store.
     pub fn alone(presence: Arc<Presence>) -> Self {
         Self {
             presence,
@@ -146,7 +146,7 @@ impl Shared {
         }
     }
 
-    /// Makes what the loop of a node publishes that shares its store with others.
+    /// Makes what the loop publishes on a node that shares its store with others.
     pub fn among_nodes(presence: Arc<Presence>) -> Self {
         Self {
             live: Live::among_nodes(),

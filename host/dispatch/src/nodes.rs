@@ -276,6 +276,6 @@ async fn take_over(dispatch: &Dispatch, dead: Dead) -> Result<(), SubmitError> {
         next = rest;
     }
     let node = dead.node;
-    tracing::info!(%node, jobs = taken, "took back what another node had left");
+    tracing::info!(%node, jobs = taken, "took over the jobs of another node");
     Ok(())
 }

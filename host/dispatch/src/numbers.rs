@@ -149,7 +149,7 @@ impl Numbers {
                        the first 100 of each have a label of their own, the others share `_other`";
         registry.register("job_changes", entered, self.entered.clone());
         let attempts =
-            "Attempts that ended in a cell or at a foreign runner, by outcome; `lost` with it";
+            "Attempts that ended in a cell or at a foreign runner, by outcome, including `lost`";
         registry.register("attempts", attempts, self.attempts.clone());
         let seconds = "Time of an attempt in its cell or at its foreign runner, by handler with the same \
                        labels";
@@ -171,8 +171,8 @@ impl Numbers {
         let failed = "Batches that were not committed and were tried again, whole or in halves: conflicts with \
                       other nodes, connections that broke, statements that took too long";
         registry.register("store_batches_failed", failed, self.failed.clone());
-        let turn = "The longest turn of the dispatch loop since the host started, with its commit: as long \
-                    it answered nobody. `work` is the kind of command that there was most of";
+        let turn = "The longest turn of the dispatch loop since the host started, with its commit; during it \
+                    no request is answered. `work` is the kind of command that it had most of";
         drop(self.turn_longest.get_or_create(&Worked { work: "none" }));
         timed(registry, "turn_longest", turn, self.turn_longest.clone());
         registry.register("runs", "Attempts in cells now", self.runs.clone());

@@ -109,13 +109,13 @@ impl Drop for Taken {
 }
 
 fn no_more_requests() -> HttpError {
-    let message = "the attempt has made as many requests as its manifest grants (max_requests)";
+    let message = "the attempt has used up the requests that its manifest grants (max_requests)";
     HttpError::new(HttpErrorKind::LimitReached, message)
 }
 
 /// Describes that nothing is left of the bytes of an attempt.
 pub(crate) fn no_more_bytes() -> HttpError {
-    let message = "the bodies of the attempt's requests and responses have as many bytes as its manifest grants \
+    let message = "the bodies of the attempt's requests and responses have used up the bytes that its manifest grants \
                    (max_total_mib)";
     HttpError::new(HttpErrorKind::LimitReached, message)
 }

@@ -199,7 +199,7 @@ impl fmt::Display for Refusal {
                 f.write_str("the request has no token that this host accepts")
             }
             Self::Forbidden { verb } => write!(f, "this needs the verb {verb}"),
-            Self::Unscoped => f.write_str("this is for tokens that may use all queues and handlers"),
+            Self::Unscoped => f.write_str("this needs a token without a scope"),
             Self::TooManyWrong { retry_after } => write!(
                 f,
                 "too many wrong tokens came from this address; try again in {retry_after} seconds"

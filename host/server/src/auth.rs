@@ -1,4 +1,4 @@
-//! Who may use the API: tokens, and the users of the local socket. All tokens are in memory, so that a request asks no
+//! Who may use the API: tokens, and the users of the local socket. All tokens are in memory, so that known ones need no
 //! store. What other nodes change is read twice a second.
 
 mod bucket;

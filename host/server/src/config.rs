@@ -44,11 +44,11 @@ host_wires::settings! {
     HANDLERS = "handlers" ["handlers"], Text("DIR"), "none",
         "Deploy the components in this folder at start";
     AUTH_MODE = "auth.mode" ["auth-mode"], Text("MODE"), "none",
-        "What the API asks of its clients: `none`, on loopback and the local socket only, or `tokens`. The host's user and root need no token on the local socket";
+        "How clients of the API authenticate: `none` (loopback and the local socket only) or `tokens`. The host's user and root need no token on the local socket";
     AUTH_ADMIN_TOKEN_FILE = "auth.admin_token_file", Text("FILE"), "admin.token in the data directory",
-        "Where the host writes a token for a day if it asks for tokens and none could make others";
+        "Where the host writes an admin token for a day if tokens are required and none can create others";
     AUTH_TWO_PEOPLE_FOR_GRANTS = "auth.two_people_for_grants", Switch, "false",
-        "Whether new grants must be accepted by another principal than the one that tried to deploy the component before";
+        "Whether new grants must be accepted by a principal other than the one that first tried to deploy the component";
     DEPLOY_TRUSTED_KEYS = "deploy.trusted_keys", List("KEYS"), "none",
         "Public keys of minisign, comma-separated; then only components that one of them has signed are deployed and run";
     AUDIT_EXPORT_FILE = "audit.export_file", Text("FILE"), "none",
@@ -112,11 +112,11 @@ host_wires::table_settings! {
     "limits.by.NAME.match", "all jobs",
         "Which jobs this limit concerns: `{ queue = \"mail*\", handler = \"send_*\" }`, or one of the two";
     "limits.by.NAME.key", "none: all jobs have the same key",
-        "What of a job its key is made of: `\"/customer\"`, a JSON pointer into params, `\"attributes:region\"`, or an array of these";
+        "What makes up a job's key: `\"/customer\"`, a JSON pointer into params, `\"attributes:region\"`, or an array of these";
     "limits.by.NAME.concurrency", "none",
         "How many jobs of a key may run at once";
     "limits.by.NAME.rate", "none",
-        "How many jobs of a key may start in a time: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
+        "How many jobs of a key start per period: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
     "limits.by.NAME.when_full", "`wait`",
         "What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting`";
     "schedules.NAME.when", "none",
@@ -130,9 +130,9 @@ host_wires::table_settings! {
     "schedules.NAME.catch_up", "`last`",
         "Which firings that no host saw are made up for: `none`, `last` or `all`";
     "schedules.NAME.window", "`1h`",
-        "How old firings may be to be made up for";
+        "How old a firing may be to be caught up";
     "schedules.NAME.spread", "`0s`",
-        "Up to how much later it fires, always as much for the same name";
+        "The longest delay of its firings, always the same for the same name";
     "schedules.NAME.from", "none",
         "It does not fire before this (RFC 3339)";
     "schedules.NAME.until", "none",
@@ -405,7 +405,7 @@ fn access(values: &Section<'_>) -> Result<AuthConfig, ConfigError> {
     };
     let two_people_for_grants = values.switch(&AUTH_TWO_PEOPLE_FOR_GRANTS)?;
     if two_people_for_grants && mode == AuthMode::None {
-        let wanted = "without tokens nobody is told apart: set auth.mode to \"tokens\" as well";
+        let wanted = "it takes tokens to tell people apart: set auth.mode to \"tokens\" as well";
         return Err(values.refuse(&AUTH_TWO_PEOPLE_FOR_GRANTS, wanted));
     }
     Ok(AuthConfig {

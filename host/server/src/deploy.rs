@@ -66,7 +66,7 @@ pub struct Deployed {
     pub removed: Vec<RemovedHandler>,
     /// What its handlers may access that those of the previous revision could not: one line each, for users.
     pub grants_added: Vec<String>,
-    /// What those of its handlers that the previous revision has could access and cannot any more.
+    /// What its handlers could access in the previous revision and cannot any more.
     pub grants_removed: Vec<String>,
     /// The limits of its handlers that differ from the previous revision.
     pub limits_changed: Vec<LimitChange>,
@@ -94,7 +94,7 @@ pub enum DeployError {
     /// Its handlers would get these grants, which were not accepted.
     #[error("its handlers would get new grants: {}", .0.join("; "))]
     NewGrants(Vec<String>),
-    /// The same, and who deploys is who accepts them.
+    /// The same, and the principal that deploys also accepts them.
     #[error(
         "its handlers would get new grants, and another principal must have tried to deploy the same before: {}",
         .0.join("; ")
@@ -151,7 +151,7 @@ impl Deployments {
         }
     }
 
-    /// Compiles components again whose compiled files cells cannot load, until the host stops.
+    /// Recompiles components whose compiled files cells cannot load, until the host stops.
     pub fn repair(&self) {
         let shared = Arc::clone(&self.shared);
         self.shared.tasks.spawn(async move {

@@ -155,7 +155,7 @@ fn state_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "quota_kib",
             QUOTA_KIB_DEFAULT.to_string(),
             format!("1 to {QUOTA_KIB_MAX}"),
-            "How much each space may have so that the handler may add to it, in KiB: keys, values, and 64 bytes for each",
+            "The largest size of a space to which the handler may add, in KiB: keys, values, and 64 bytes for each",
         ),
         (
             "shared",
@@ -173,7 +173,7 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
         (
             "to",
             "required".to_owned(),
-            "`https://NAME`, `http://NAME`, with a port if it is another; `https://*.NAME` for all names below one"
+            "`https://NAME`, `http://NAME`, with a port unless it is the default; `https://*.NAME` for all subdomains"
                 .to_owned(),
             "The server",
         ),
@@ -192,7 +192,7 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
         (
             "headers",
             "none".to_owned(),
-            "lower-case names, not of the connection".to_owned(),
+            "lower-case names, except headers of the connection".to_owned(),
             "Headers that the host adds; the handler cannot set them",
         ),
         (

@@ -115,7 +115,7 @@ pub struct Metrics {
 }
 
 /// What counts the firings of schedules.
-const FIRINGS: &str = "Nominal times of schedules that this node decided about, by what became of them: \
+const FIRINGS: &str = "Nominal times of schedules that this node handled, by fate: \
                        fired, late (fired over 10 s after its time), held, skipped, missed or failed";
 
 impl Default for Metrics {
@@ -166,7 +166,7 @@ impl Default for Metrics {
         let handshakes = Counter::default();
         registry.register(
             "http_handshake_failures",
-            "Connections of the API that did not become TLS",
+            "Connections to the API whose TLS handshake failed",
             handshakes.clone(),
         );
         let kept = "Jobs in the store, the same at each node, by state and queue; the first 100 queues \

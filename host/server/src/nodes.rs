@@ -56,7 +56,7 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
         let nodes = others.join(", ");
         tracing::warn!(
             nodes,
-            "other nodes have another retention of queues in their configuration; a job keeps the retention \
+            "other nodes are configured with a different retention of queues; a job keeps the retention \
              of the node that accepted it"
         );
     }

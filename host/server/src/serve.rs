@@ -63,7 +63,7 @@ pub enum ServeError {
     /// The data directory had a store, which is gone.
     #[error(
         "the data directory {} has {left}, but its store host.db is missing or empty: all its jobs and \
-         components would be forgotten; restore host.db from a copy, or go on without with --fresh",
+         components would be forgotten; restore host.db from a copy, or start without it by --fresh",
         .path.display()
     )]
     Gone { path: PathBuf, left: String },

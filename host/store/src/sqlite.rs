@@ -1,5 +1,5 @@
 //! The embedded store: one SQLite file in WAL mode. A commit is synced with `fdatasync` before
-//! `commit` returns. All SQL of the project is in this module and its submodules.
+//! `commit` returns. All SQL for SQLite is in this module and its submodules.
 
 mod access;
 mod available;

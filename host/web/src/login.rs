@@ -57,7 +57,7 @@ pub(crate) async fn login(
     };
     let bearer = format!("Bearer {}", presented.token.trim());
     let Ok(mut bearer) = HeaderValue::try_from(bearer) else {
-        let wrong = "That is no token: a token begins with hst_.".to_owned();
+        let wrong = "That is not a token: a token begins with hst_.".to_owned();
         return Ok(answer(StatusCode::UNAUTHORIZED, wrong, to));
     };
     bearer.set_sensitive(true);
@@ -67,7 +67,7 @@ pub(crate) async fn login(
         Err(problem) if [401, 429].contains(&problem.status.as_u16()) => {
             let wrong = match problem.status {
                 StatusCode::UNAUTHORIZED => {
-                    "This host does not accept that token. It may be mistyped, over or revoked."
+                    "This host does not accept that token. It may be mistyped, expired or revoked."
                         .to_owned()
                 }
                 _ => problem.detail,

@@ -86,7 +86,7 @@ impl fmt::Display for Error {
             Self::NotAHost { status, address } => {
                 write!(
                     f,
-                    "{address} answered {status} without a reason: perhaps it is no host"
+                    "{address} answered {status} without a reason: perhaps it is not a host"
                 )
             }
             Self::Unreadable(error) => write!(f, "the answer is not as expected: {error}"),

@@ -45,7 +45,7 @@ impl Client {
             );
         }
         let Ok(mut value) = HeaderValue::try_from(format!("Bearer {token}")) else {
-            let cause = "the token has a character that no token has";
+            let cause = "the token contains an invalid character";
             return refused(cause, "check the file with the token");
         };
         value.set_sensitive(true);

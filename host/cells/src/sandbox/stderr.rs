@@ -28,7 +28,7 @@ async fn each_line(errors: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
                 log(&line);
                 count += 1;
                 if count == STDERR_LINES_MAX {
-                    log("it writes more to its standard error; the rest is not logged");
+                    log("too many lines on standard error; the rest is not logged");
                 }
             }
             // After an error the stream reports its end, but continues with the next line if polled

@@ -32,14 +32,14 @@ Examples:
   host audit ls --principal token:4fGh01QwErTy --verb deploy
   host audit ls -f -o jsonl")]
     Ls(Ls),
-    /// Check that no entry was changed, removed or put in between
+    /// Check that no entry was changed, removed or inserted
     #[command(after_help = "Example:\n  host audit verify")]
     Verify(Remote),
 }
 
 #[derive(Debug, Args)]
 struct Ls {
-    /// Only entries since this time, or so long ago at most
+    /// Only entries since this time, or within this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     since: Option<Moment>,
     /// Only entries of this principal: token:ID, uid:NUMBER or host

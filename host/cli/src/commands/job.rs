@@ -53,7 +53,7 @@ enum Verb {
     Purge(purge::Purge),
     /// Change the priority of jobs
     SetPriority(set_priority::SetPriority),
-    /// Move the start of jobs that wait
+    /// Change when waiting jobs start
     Reschedule(reschedule::Reschedule),
     /// Print the log of a job
     Logs(logs::Logs),

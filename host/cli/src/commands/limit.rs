@@ -21,7 +21,7 @@ pub(crate) struct Limit {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Set a limit, new or in place of the one with its name
+    /// Create or replace a limit
     #[command(after_help = "\
 Examples:
   host limit set by-customer --key /customer --concurrency 3
@@ -52,13 +52,13 @@ struct Set {
     /// What jobs have in common: a JSON pointer into params, or attributes:NAME; repeatable
     #[arg(long, value_name = "PART")]
     key: Vec<String>,
-    /// Let so many jobs of a key run at once
+    /// Let this many jobs of a key run at once
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), required_unless_present = "rate")]
     concurrency: Option<u32>,
-    /// Let so many jobs of a key start in a time: COUNT/DURATION, such as 100/1m
+    /// Let this many jobs of a key start per period: COUNT/DURATION, such as 100/1m
     #[arg(long, value_name = "RATE", value_parser = rate)]
     rate: Option<RateBody>,
-    /// Let so many start together after a pause [default: the count of the rate]
+    /// Let up to this many start together after a pause [default: the count of the rate]
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), requires = "rate")]
     burst: Option<u32>,
     /// What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting` [default: wait]

@@ -139,7 +139,7 @@ fn show(named: &Named) -> Result<(), CliError> {
     let id = plain::line(&node.id);
     match node.state.as_str() {
         "live" => output.hint(&format!(
-            "`host node drain {id}` lets it start no more jobs"
+            "`host node drain {id}` stops it from starting jobs"
         )),
         "draining" | "drained" => {
             output.hint(&format!("`host node resume {id}` lets it start jobs again"));

@@ -32,7 +32,7 @@ enum Verb {
     /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(Named),
-    /// Let only so many jobs of a queue run at once, on all nodes together
+    /// Limit how many jobs of a queue run at once, on all nodes together
     #[command(after_help = "\
 It sets the limit `queue:NAME`, which `host limit show` shows and `host limit rm` removes.
 

@@ -25,7 +25,7 @@ pub(crate) struct Schedule {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Set a schedule, new or in place of the one with its name
+    /// Create or replace a schedule
     #[command(after_help = "\
 Examples:
   host schedule set nightly report --cron '30 2 * * *' --time-zone Europe/Berlin
@@ -35,7 +35,7 @@ Examples:
     /// List the schedules
     #[command(after_help = "Example:\n  host schedule ls -o json")]
     Ls(Remote),
-    /// Show a schedule, what became of it and its latest firings
+    /// Show a schedule and what became of its latest firings
     #[command(after_help = "Example:\n  host schedule show nightly")]
     Show(Named),
     /// Show the times at which a schedule will fire
@@ -44,13 +44,13 @@ Examples:
     /// Stop a schedule from firing until it is resumed
     #[command(after_help = "Example:\n  host schedule pause nightly")]
     Pause(Named),
-    /// Let a paused schedule fire again; what came in between is not made up for
+    /// Let a paused schedule fire again; firings in between are not caught up
     #[command(after_help = "Example:\n  host schedule resume nightly")]
     Resume(Named),
     /// Enqueue the job of a schedule now
     #[command(after_help = "Example:\n  host schedule trigger nightly")]
     Trigger(Named),
-    /// Enqueue a job for each time that a schedule has in a range: at most 1,000
+    /// Enqueue a job for each nominal time of a schedule in a range, at most 1,000
     #[command(
         after_help = "Example:\n  host schedule backfill nightly --from 2026-05-01T00:00:00Z --until 2026-05-08T00:00:00Z"
     )]
@@ -100,13 +100,13 @@ struct Set {
         help = "While an earlier job has not ended: skip, queue_one, queue_all, cancel or allow [default: skip]"
     )]
     overlap: Option<Overlap>,
-    /// What to make up for after an outage: none, last or all [default: last]
+    /// What to catch up after an outage: none, last or all [default: last]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<CatchUp>)]
     catch_up: Option<CatchUp>,
     /// How far back to make up for [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     window: Option<Seconds>,
-    /// Fire up to this much later, always as much for the same name
+    /// Fire up to this much later, always equally for the same name
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     spread: Option<Seconds>,
     /// Do not fire before this time
@@ -354,7 +354,7 @@ fn next(next: &Next) -> Result<(), CliError> {
     };
     output.list(&coming, |it| &it.nominal, || table(&coming))?;
     if coming.is_empty() {
-        output.note("it is paused, or does not fire any more");
+        output.note("it is paused, or no longer fires");
     }
     Ok(())
 }

@@ -26,8 +26,8 @@ Examples:
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
-Prints `ready http=ADDR …` once it takes requests, with a word for each wire that listens. SIGTERM
-or SIGINT lets running jobs end; a second one gives them up. Jobs that have not ended go on when the
+Prints `ready http=ADDR …` once it accepts requests, with an entry per wire that listens. SIGTERM
+or SIGINT lets running jobs end; a second one abandons them. Jobs that have not ended continue when the
 host is started again. Each option is also a key of the file and a variable of the environment:
 docs/config.md has them.")]
 pub(crate) struct Serve {
@@ -89,7 +89,7 @@ pub(crate) fn program(doing: &str, confinement: Confinement) -> Result<CellProgr
     // started.
     let exe = PathBuf::from("/proc/self/exe");
     let engine_hash = host_cell::engine_hash()
-        .map_err(|error| failed(format!("this machine runs no compiled code: {error}")))?;
+        .map_err(|error| failed(format!("this machine cannot run compiled code: {error}")))?;
     Ok(CellProgram {
         exe,
         engine_hash,

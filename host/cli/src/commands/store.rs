@@ -37,7 +37,7 @@ Examples:
   host store check --data /backup/data -o json
   host store check --store postgres://host@db/jobs
 
-In a data directory that is host.db with its log host.db-wal, and logs.db. A host may use the store
+In a data directory, it reads host.db with its log host.db-wal, and logs.db. A host may use the store
 meanwhile. The check takes about a minute for ten million jobs.
 
 Exit codes: 0 no problems found, 1 problems found, 5 there is no store.")]
@@ -64,7 +64,7 @@ Examples:
   host store copy --from postgres://host@db/jobs --to ./data -o json
 
 Stop the host first. The original is checked, copied, and compared with the copy row by row; then the copy
-is checked too. The copy appears at its end: if anything fails, nothing of it is there. The original stays
+is checked too. The copy appears once it is complete: if anything fails, nothing is left. The original stays
 as it is. Logs of jobs go to a database too, and stay there on the way back. Keys of wires and compiled
 components stay in the data directory.
 

@@ -19,7 +19,7 @@ pub(crate) struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
-    /// Make a token and print it; it is shown this once
+    /// Make a token and print it; it is shown only once
     #[command(after_help = "\
 Examples:
   host token create ci --role deployer > ci.token
@@ -32,13 +32,13 @@ retry, schedule, operate), deployer (read, deploy), admin (all verbs).")]
     /// List the tokens
     #[command(after_help = "Example:\n  host token ls -o json")]
     Ls(Remote),
-    /// Show one token, or the one that is used
+    /// Show a token, by default the one in use
     #[command(after_help = "Examples:\n  host token show 4fGh01QwErTy\n  host token show")]
     Show(Show),
-    /// Revoke a token: it lets nobody in any more, and what it has open ends
+    /// Revoke a token: it is no longer accepted, and its open requests end
     #[command(after_help = "Example:\n  host token revoke 4fGh01QwErTy")]
     Revoke(Named),
-    /// Give a token another text and print it
+    /// Replace the text of a token and print it
     #[command(after_help = "Example:\n  host token rotate 4fGh01QwErTy --overlap 1h > ci.token")]
     Rotate(Rotate),
 }
@@ -85,7 +85,7 @@ struct Named {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// The token's id [default: the token that is used]
+    /// The token's id [default: the token in use]
     id: Option<String>,
     #[command(flatten)]
     remote: Remote,
@@ -93,7 +93,7 @@ struct Show {
 
 #[derive(Debug, Args)]
 struct Rotate {
-    /// How long the text before still counts [default: not at all]
+    /// How long the old text stays valid [default: not at all]
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     overlap: Option<Seconds>,
     #[command(flatten)]

@@ -44,7 +44,7 @@ struct Common {
     /// How many jobs one cell runs at once [default: 64]
     #[arg(long, value_name = "N")]
     cell_slots: Option<String>,
-    /// How much memory the guests of one cell share [default: a quarter of the machine's over all]
+    /// How much memory the guests of one cell share [default: a quarter of the machine's memory for all cells]
     #[arg(long, value_name = "MIB")]
     cell_memory_mib: Option<String>,
     /// Which jobs share a cell: all, or only those of the same component [default: shared]

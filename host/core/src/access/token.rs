@@ -300,7 +300,7 @@ pub struct Token {
     pub sessions: Vec<(TokenHash, Time)>,
 }
 
-/// What shows that somebody holds a token.
+/// A proof that somebody holds a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Whether it is a session instead of a text of the token.

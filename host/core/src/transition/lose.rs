@@ -100,7 +100,7 @@ impl Loss {
                 )
                 .into();
             }
-            Self::Expired => "the lease ran out without a word from its worker",
+            Self::Expired => "the lease expired without a heartbeat from its worker",
             Self::WorkerGone => "the worker's connection ended",
             Self::SharedWorkerGone { .. } => {
                 "the worker's connection ended; the worker had other jobs too"

@@ -73,9 +73,8 @@ fn grace_expired(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
 /// Ends an attempt that its worker keeps alive without an end.
 fn timed_out(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
     let report_s = job.policy.report_ms.unwrap_or_default() / 1_000;
-    let message = format!(
-        "the worker has not ended the attempt, whose time has been over for more than {report_s} s"
-    );
+    let message =
+        format!("the worker did not end the attempt within {report_s} s after its time limit");
     let failure = Failure::new(FailureKind::TimedOut, message);
     job.failure = Some(failure.kind);
     job.try_again(now, None);

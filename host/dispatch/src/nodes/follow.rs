@@ -259,7 +259,7 @@ async fn hint(
         if beats.borrow().1
             && let Err(error) = others.hint().await
         {
-            tracing::debug!(%error, "cannot hint to other nodes; their heartbeats will show what changed");
+            tracing::debug!(%error, "cannot notify other nodes; their heartbeats will show the change");
         }
         sleep_until(next).await;
     }

@@ -1,4 +1,4 @@
-//! Who counts as dead: a node that has said nothing for [`LEASE`], as watched by this node's own clock the
+//! Which nodes count as dead: those without a heartbeat for [`LEASE`], as watched by this node's own clock the
 //! whole time. No clock of the database or of another machine has a part in it. Pure.
 
 use std::collections::BTreeMap;

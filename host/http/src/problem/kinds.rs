@@ -43,7 +43,7 @@ crate::kinds! {
         "A web page of another origin sent the request.",
         "Use the command line or another program; pages of other origins have no access.";
     UNAUTHENTICATED 401 "unauthenticated", "No valid token",
-        "The request has no token, or one that this host does not accept: it is unknown, revoked, over, or not for this network. All of these look the same.",
+        "The request has no token, or one that this host does not accept: unknown, revoked, expired, or not for this network. All of these look the same.",
         "Send `Authorization: Bearer TOKEN`; with the command line, set HOST_TOKEN_FILE or use a context.";
     FORBIDDEN 403 "forbidden", "Not allowed",
         "The token is valid and does not allow this. The detail names the verb that is missing.",
@@ -52,7 +52,7 @@ crate::kinds! {
         "This address has presented ten wrong tokens within a minute. Requests from other addresses are not affected.",
         "Correct the token, and repeat the request after the time in the Retry-After header.";
     RATE_LIMITED 429 "rate_limited", "Too many requests",
-        "The token has made as many requests as its rate allows; this one had no effect.",
+        "The token has used up its request rate; this request had no effect.",
         "Repeat it after the time in the Retry-After header; `GET /api/v1/tokens/self` shows the rate.";
     SHARE_USED 429 "share_used", "The token's share is used up",
         "One token may use half of the memory for requests and answers, and a quarter of the streams of events, so that others have some left.",

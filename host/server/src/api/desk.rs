@@ -60,7 +60,7 @@ async fn attend(shared: Shared, pass: DeskPass, socket: StdStream) {
     let mut frames = Framed::new(stream, codec);
     while let Some(Ok(frame)) = frames.next().await {
         let Ok(request) = postcard::from_bytes::<DeskRequest>(&frame) else {
-            return tracing::warn!(job = %pass.job, "a cell sends the desk what is no request");
+            return tracing::warn!(job = %pass.job, "a cell sent the desk an invalid request");
         };
         drop(frame);
         let answer = answer(&shared, &pass, request).await;

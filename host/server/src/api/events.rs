@@ -46,11 +46,12 @@ pub(super) async fn events(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
-        let detail = "as many streams of events are open as may be";
+        let detail = "too many event streams are open";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
     let own = caller.share.as_ref().map(|share| {
-        let detail = format!("this token has {STREAMS_MAX} streams open, as many as one may have");
+        let detail =
+            format!("this token has {STREAMS_MAX} event streams open, the most it may have");
         let used = || ApiError::new(&kinds::SHARE_USED, detail);
         share.stream().ok_or_else(used)
     });

@@ -1,4 +1,4 @@
-//! What the codes mean by which the API refuses requests and by which attempts fail, for
+//! The meaning of the codes of refused requests and failed attempts, for
 //! `docs/errors.md` and `host explain`.
 
 pub mod failures;

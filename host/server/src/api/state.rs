@@ -129,7 +129,7 @@ pub(super) async fn set(
     let received = bodies.read(&parts, body, BODY_BYTES_MAX).await?;
     let body: SetStateBody = json::read_object(&received.bytes)?;
     let value = body.into_value().map_err(|_| {
-        let detail = "write either value, a text, or base64";
+        let detail = "specify exactly one of value (text) and base64";
         ApiError::new(&kinds::INVALID_REQUEST, detail)
     })?;
     if value.len() > VALUE_BYTES_MAX {

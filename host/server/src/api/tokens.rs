@@ -272,7 +272,9 @@ fn verbs(body: &NewTokenBody) -> Result<Verbs, ApiError> {
 
 fn globs(field: &str, texts: Vec<String>) -> Result<Vec<Glob>, ApiError> {
     if texts.len() > GLOBS_MAX {
-        return Err(invalid(format!("{field}: must be at most {GLOBS_MAX}")));
+        return Err(invalid(format!(
+            "{field}: must have at most {GLOBS_MAX} entries"
+        )));
     }
     let globs = texts.into_iter().map(Glob::try_from);
     let globs: Result<_, GlobError> = globs.collect();

@@ -1,4 +1,4 @@
-//! The first token: a host that nobody could make a token for writes one into a file.
+//! The first token: a host without a token that can create others writes one to a file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -86,7 +86,7 @@ impl Auth {
         self.reload().await.map_err(FirstTokenError::Store)?;
         tracing::warn!(
             path = %path.display(),
-            "no token could make others, so there is a new one in this file: make your own within 24 hours, and delete it"
+            "no token can create others; this file has a new one: create your own within 24 hours, then delete it"
         );
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The cookie of a session: with it, a browser goes on on behalf of the token that it has presented once. Scripts do
+//! The cookie of a session: with it, a browser acts on behalf of the token that it has presented once. Scripts do
 //! not see it, and pages of other sites do not send it. Pure.
 
 use axum::http::header::COOKIE;

@@ -18,7 +18,7 @@ use ipnet::IpNet;
 settings! {
     pub(super) SETTINGS:
     LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
-        "Where the API listens: an address and a port (0 takes a free one), or `off`. Beyond loopback it needs TLS and a way to know its clients";
+        "Where the API listens: an address and a port (0 takes a free one), or `off`. Beyond loopback it needs TLS and client authentication";
     DASHBOARD = "http.dashboard", Switch, "true",
         "Whether `http.listen` also serves the dashboard, to be opened in a browser";
     SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
@@ -34,7 +34,7 @@ settings! {
     CLIENT_NAMES = "http.client_names", List("PATTERNS"), "none",
         "The alternative names (DNS name, URI, address, e-mail) that certificates of clients may have; `*` stands for any text without `/`, `**` for any. At most 256";
     TRUSTED_PROXIES = "http.trusted_proxies", List("NETWORKS"), "none",
-        "Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts them alone. At most 256";
+        "Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts only them. At most 256";
 }
 
 table_settings! {

@@ -20,7 +20,7 @@ pub(super) async fn wait(store: &Path, stops: &mut Stops) -> bool {
     while !has_room(free(store), sqlite::reserved(store)) {
         if !is_logged {
             tracing::warn!(
-                "the disk of the data directory is full: free space; the host starts when there is some"
+                "the disk of the data directory is full: free some space, and the host starts"
             );
             is_logged = true;
         }

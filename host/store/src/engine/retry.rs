@@ -1,4 +1,4 @@
-//! Runs jobs again that have ended.
+//! Runs ended jobs again.
 
 use host_core::command::Reply;
 use host_core::id::JobId;

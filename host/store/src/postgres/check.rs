@@ -290,7 +290,7 @@ async fn schedules(findings: &mut Findings, client: &Client) -> Result<(), Store
     for row in rows(client, "check the store", sql, &[]).await? {
         let what = format!("schedule {}", row.get::<_, &str>(0));
         let Ok(name) = row.get::<_, &str>(0).parse::<Name>() else {
-            findings.add(what, "its name is not one");
+            findings.add(what, "its name is invalid");
             continue;
         };
         let indexed = (row.get(1), row.get(2));

@@ -214,7 +214,7 @@ impl Findings {
         for (name, indexed) in found {
             let what = format!("schedule {name}");
             let Ok(name) = name.parse::<Name>() else {
-                self.add(what, "its name is not one");
+                self.add(what, "its name is invalid");
                 continue;
             };
             self.read(schedules::firings(connection, &name))?;

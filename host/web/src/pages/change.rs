@@ -172,7 +172,7 @@ pub(crate) async fn change(
         let is_agreed = !matching.is_many() || change.typed.trim() == matching.typed(&change);
         if !change.sure || !is_agreed {
             let first = if change.sure {
-                "What was typed is not that. "
+                "The typed text does not match. "
             } else {
                 ""
             };

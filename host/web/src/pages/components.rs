@@ -233,7 +233,7 @@ pub(crate) async fn deploy(
             deployed,
         })),
         Err(problem) if problem.code == GRANTS_NOT_ACCEPTED => {
-            let others = "these are other files than those that were shown: ";
+            let others = "these files differ from those that were shown: ";
             let others = if upload.accepted.is_some() {
                 others
             } else {

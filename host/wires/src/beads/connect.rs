@@ -335,7 +335,7 @@ fn check(path: &Path, stream: UnixStream, trusted: [u32; 2]) -> Result<UnixStrea
         |peer| format!("the user {peer}"),
     );
     Err(format!(
-        "at {} listens {whose}, and a worker does tasks of its own user ({}) and of root alone; give the \
+        "{whose} listens at {}, but a worker executes tasks only of its own user ({}) and of root; give the \
          socket of your orchestrator with --socket",
         path.display(),
         trusted[0]

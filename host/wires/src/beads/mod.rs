@@ -33,7 +33,7 @@ const WIRE: &str = "beads";
 const EXECUTOR: &str = "beads";
 
 const WORKER_ROLE: WorkerRole = WorkerRole {
-    about: "Be the workers of a beads orchestrator: connect to its socket and execute its tasks",
+    about: "Act as the workers of a beads orchestrator: connect to its socket and execute its tasks",
     after_help: "\
 Examples:
   host worker beads --socket /tmp/beads-workers-4711.sock --handler tidy --handlers ./handlers

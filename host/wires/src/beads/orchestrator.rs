@@ -233,7 +233,7 @@ impl Orchestrator {
                 let name = worker_name(worker.number);
                 actions.effect(Effect::Note(
                     name,
-                    "sends a worker_id that has not 1 to 64 characters; it is shown by its number",
+                    "sent a worker_id that is not 1–64 characters long; it is shown by its number",
                 ));
             }
         }

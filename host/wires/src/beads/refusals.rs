@@ -42,7 +42,7 @@ crate::wire::codes! {
     Truncated = "E_TRUNCATED", "The peer closed the connection within a line or frame.";
     Unexpected = "E_UNEXPECTED",
         "DONE or FAILED for a task that the worker does not hold; the worker is told to WAIT.";
-    UnknownType = "E_UNKNOWN_TYPE", "A message's type is missing or none of the document's.";
+    UnknownType = "E_UNKNOWN_TYPE", "A message's type is missing or unknown.";
 }
 
 /// One refused message.

@@ -134,7 +134,7 @@ impl Refused {
             more: More::Recorded(status),
             ..Self::new(
                 Code::AlreadyComplete,
-                format!("the lease has ended as {status}, which stays"),
+                format!("the lease has already ended as {status}"),
             )
         }
     }

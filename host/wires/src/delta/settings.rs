@@ -34,7 +34,7 @@ settings! {
     MAX_RUNTIME = "protocol.delta.max_runtime_seconds", Number("SECONDS", 1, SECONDS_MAX), "3600",
         "The time limit of a job for a Delta pool whose sender sets none, in whole seconds";
     ALLOW_PLAINTEXT = "protocol.delta.allow_plaintext", Switch, "false",
-        "Whether `http://` URLs of orchestrators may lead to other machines, so that anybody between can read tokens, jobs and logs; else they must be `https://`";
+        "Whether `http://` URLs of orchestrators may lead to other machines, so that anyone between can read tokens, jobs and logs; else they must be `https://`";
     ORCHESTRATOR = "protocol.delta.worker.orchestrator", Text("URL"), "none",
         "For `host worker delta` alone: the orchestrator whose jobs are executed";
     RUNNER_ID = "protocol.delta.worker.runner_id", Text("ID"), "none",
@@ -72,7 +72,7 @@ table_settings! {
     "protocol.delta.runners.NAME.inherit_env", "none",
         "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file";
     "protocol.delta.orchestrators.NAME.url", "none",
-        "An orchestrator of others whose jobs this host executes: an https:// URL, or an http:// one of this machine";
+        "A foreign orchestrator whose jobs this host executes: an https:// URL, or an http:// one of this machine";
     "protocol.delta.orchestrators.NAME.runner_id", "none",
         "The name of this host for that orchestrator";
     "protocol.delta.orchestrators.NAME.token_file", "none",
@@ -87,7 +87,7 @@ table_settings! {
 
 /// `host worker delta`.
 pub(super) const WORKER_ROLE: WorkerRole = WorkerRole {
-    about: "Be a runner of a Delta CI orchestrator: lease its jobs, or execute the one in a file",
+    about: "Act as a runner of a Delta CI orchestrator: lease its jobs, or execute one lease from a file",
     after_help: "\
 Examples:
   CI_TOKEN=… host worker delta --orchestrator http://127.0.0.1:7700 --runner-id r1 --token-env CI_TOKEN --capability os:linux --handlers ./handlers

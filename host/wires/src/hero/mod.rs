@@ -104,9 +104,8 @@ impl Configured for ConfiguredHero {
 
 /// Checks that a Redis and at least one worker id are configured.
 fn for_worker(config: Option<&HeroConfig>) -> Result<&HeroConfig, OpenError> {
-    let config = config.ok_or_else(|| {
-        OpenError::usage("no Redis is named; name it with --url or HOST_HERO_URL")
-    })?;
+    let config = config
+        .ok_or_else(|| OpenError::usage("missing Redis address; set --url or HOST_HERO_URL"))?;
     if config.worker_ids.is_empty() {
         let message = "no worker id is given; name it with --worker-id";
         return Err(OpenError::usage(message));

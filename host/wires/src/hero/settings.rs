@@ -37,7 +37,7 @@ settings! {
     DISPATCH_IN_FLIGHT = "protocol.hero.dispatch_in_flight", Number("N", 1, 4_096), "64",
         "How many of our jobs one foreign worker id (`hero-WORKER#NAME`) has at once";
     POP_SIDE = "protocol.hero.pop_side", Text("SIDE"), "right",
-        "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers do that use BLPOP)";
+        "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers that use BLPOP do)";
     LOG_DIR = "protocol.hero.log_dir", Text("DIR"), "none",
         "The folder for the log files that jobs name in `log_path`; without it, such jobs are refused";
     ALLOW_PLAINTEXT = "protocol.hero.allow_plaintext", Switch, "false",

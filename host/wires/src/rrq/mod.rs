@@ -34,13 +34,13 @@ use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 const WIRE: &str = "rrq";
 
 const WORKER_ROLE: WorkerRole = WorkerRole {
-    about: "Be a runner of an RRQ orchestrator: listen where it connects",
+    about: "Act as a runner of an RRQ orchestrator: listen where it connects",
     after_help: "\
 Examples:
   host worker rrq --tcp-socket 127.0.0.1:9000 --handlers ./handlers
   RRQ_RUNNER_TCP_SOCKET=127.0.0.1:9000 host worker rrq --data ./data
 
-Prints `ready rrq=ADDR` once the handlers are loaded; requests that come before wait. SIGTERM, or
+Prints `ready rrq=ADDR` once the handlers are loaded; earlier requests wait. SIGTERM, or
 the end of the process that started this one, stops all guests: every request is answered and the
 worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
     doing: "work for RRQ orchestrators",

@@ -37,11 +37,11 @@ crate::wire::codes! {
          double, less than 128 levels deep; the answer says at which byte.";
     OutcomeJob = "E_OUTCOME_JOB", "A runner answered a request with the id of another job.";
     OutcomeRequest = "E_OUTCOME_REQUEST",
-        "A runner's outcome has no request_id; nobody knows what it is about.";
+        "A runner's outcome has no request_id; it cannot be matched to a request.";
     OutcomeStatus = "E_OUTCOME_STATUS",
         "A runner's outcome has a status other than success, retry, timeout and error.";
     OutcomeUnknown = "E_OUTCOME_UNKNOWN",
-        "A runner's outcome is for no request in flight: late, sent twice, or never asked for.";
+        "A runner's outcome matches no request in flight: late, duplicate or unsolicited.";
     UnknownType = "E_UNKNOWN_TYPE", "A message's type is not request, response or cancel.";
     Version = "E_VERSION", "The request's protocol_version is not \"2\".";
 }

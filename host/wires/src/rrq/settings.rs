@@ -31,19 +31,19 @@ settings! {
     LISTEN = "protocol.rrq.listen" ["rrq-listen"], Text("ADDR"), "off",
         "Where RRQ orchestrators connect: a loopback address and a port (the usual one is 7701, 0 takes a free one), or `off`";
     DEADLINE_MARGIN = "protocol.rrq.deadline_margin_ms", Number("MS", MARGIN_MS_MIN, MARGIN_MS_MAX), "20",
-        "How long before the deadline of a request an RRQ orchestrator is answered `timeout`, in milliseconds. The margin is never less than 1 % of the request's time, and never more than 250. Raise it if processes on this machine have to wait for a core";
+        "How long before a request's deadline its RRQ orchestrator gets `timeout`, in milliseconds. The margin is never less than 1 % of the request's time, and never more than 250. Raise it if processes on this machine have to wait for a core";
     IDLE_SECONDS = "protocol.rrq.idle_seconds", Number("SECONDS", 10, 604_800), "86400",
         "After how long a connection of an RRQ orchestrator without requests is closed, in seconds; after 10 seconds if more than 3,000 are open";
     CANCELS_FOR_ALL = "protocol.rrq.cancels_for_all", Switch, "false",
         "Whether an RRQ orchestrator may cancel requests that another user of this machine has sent";
     DEFAULT_RUNNER = "protocol.rrq.default_runner", Text("NAME"), "none",
-        "The runner or other executor that is given handlers which no component has";
+        "The runner or other executor for handlers that no component has";
 }
 
 table_settings! {
     pub(super) TABLE_SETTINGS:
     "protocol.rrq.runners.NAME.cmd", "none",
-        "The program that is a runner, and its arguments: an array. `--tcp-socket HOST:PORT` is added to them and stands in `RRQ_RUNNER_TCP_SOCKET` too";
+        "The program that is a runner, and its arguments: an array. `--tcp-socket HOST:PORT` is appended, and `RRQ_RUNNER_TCP_SOCKET` is set to it";
     "protocol.rrq.runners.NAME.external", "none",
         "Instead of `cmd`: the loopback address and port of a runner that you start yourself";
     "protocol.rrq.runners.NAME.pool_size", "1",

@@ -105,7 +105,7 @@ pub enum ConfigError {
     },
     /// A listener that others could reach, without what that needs.
     #[error(
-        "{origin}: {address} is not a loopback address, so this listener needs TLS and must know its clients; missing: {missing}"
+        "{origin}: {address} is not a loopback address, so this listener needs TLS and client authentication; missing: {missing}"
     )]
     Exposed {
         /// Where it is set.

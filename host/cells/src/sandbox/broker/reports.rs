@@ -170,7 +170,7 @@ impl Reports {
             let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
             match postcard::from_bytes(&buffer[..received.bytes.min(REPORT_BYTES_MAX)]) {
                 Ok(message) if is_whole => self.take(message),
-                _ => tracing::error!("the broker reports what cannot be read"),
+                _ => tracing::error!("the broker sent an unreadable report"),
             }
         }
         Read::More

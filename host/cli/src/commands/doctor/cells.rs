@@ -44,7 +44,7 @@ fn judge(protection: &Protection, is_allowed: bool) -> Check {
         return Check::ok(NAME, "seccomp, Landlock, and namespaces of their own");
     }
     let next =
-        "nothing needs it; where the kernel allows user namespaces and Landlock, cells have more";
+        "optional: cells get more protection if the kernel allows user namespaces and Landlock";
     Check::warn(NAME, format!("confined, but: {}", reduced.join(", ")), next)
 }
 

@@ -29,7 +29,7 @@ fn port(address: &str, is_tls: bool) -> Check {
     match TcpListener::bind(address) {
         Ok(_) => Check::ok("address", format!("{address} is free")),
         Err(error) if error.kind() == ErrorKind::AddrInUse && is_tls => {
-            let found = format!("a program listens at {address}; whether it is a host, TLS hides");
+            let found = format!("a program listens at {address}; TLS hides whether it is a host");
             Check::ok("address", found)
         }
         Err(error) if error.kind() == ErrorKind::AddrInUse && answers(address) => {

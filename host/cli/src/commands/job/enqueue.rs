@@ -64,11 +64,11 @@ pub(super) struct Enqueue {
     /// If a job in scope has this key in the queue already, return that job instead
     #[arg(long, value_name = "KEY")]
     unique_key: Option<String>,
-    /// Which job with the key that is: `active` for one that has not ended, `retained` for any that
-    /// is kept, or a duration for one that was enqueued so recently
+    /// Which earlier jobs count: `active` for one that has not ended, `retained` for any that
+    /// is kept, or a duration for one that was enqueued within it
     #[arg(long, value_name = "SCOPE", value_parser = parse_scope, requires = "unique_key")]
     unique_scope: Option<ScopeBody>,
-    /// If that job has not begun: `keep` it, `replace` its params with these, or `push_back` its start as well, to that
+    /// If that job has not begun: `keep` it, `replace` its params with these, or also `push_back` its start to that
     /// of this job [default: keep]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<OnConflictBody>, requires = "unique_key")]
     on_conflict: Option<OnConflictBody>,

@@ -13,7 +13,7 @@ use crate::commands::moment::{self, Moment};
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
 pub(super) struct Filter {
-    /// Only jobs that match a filter as the dashboard has it, such as 'handler:report* since:2h refused'
+    /// Only jobs that match a filter in the syntax of the dashboard, such as 'handler:report* since:2h refused'
     #[arg(long = "filter", value_name = "FILTER")]
     text: Option<String>,
     /// Only jobs in this queue
@@ -22,20 +22,20 @@ pub(super) struct Filter {
     /// Only jobs for this handler; * stands for any characters
     #[arg(long)]
     handler: Option<String>,
-    /// Only jobs that were enqueued since this time, or so long ago at most
+    /// Only jobs enqueued since this time, or within this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     since: Option<Moment>,
-    /// Only jobs that were enqueued before this time, or longer ago than this
+    /// Only jobs enqueued before this time, or longer ago than this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     until: Option<Moment>,
     /// Only jobs whose id starts with it
     #[arg(long, value_name = "PREFIX", value_parser = parse_id)]
     id: Option<String>,
     /// Only jobs whose latest attempt did not complete for this reason: a kind such as `timed_out`, else a
-    /// handler's own name of its error
+    /// handler's own name for its error
     #[arg(long, value_name = "KIND|NAME")]
     failure: Option<String>,
-    /// Only jobs that came by this wire; http is the API
+    /// Only jobs that came in over this wire; http is the API
     #[arg(long)]
     wire: Option<String>,
     /// Only jobs with this unique key
@@ -44,7 +44,7 @@ pub(super) struct Filter {
     /// Only jobs with this attribute (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
-    /// Only jobs whose params have this value; keys inside of others follow a dot (repeatable)
+    /// Only jobs whose params have this value; dots separate nested keys (repeatable)
     #[arg(long = "param", value_name = "KEY=VALUE", value_parser = parse_pair)]
     params: Vec<(String, String)>,
     /// Only jobs that this batch counts

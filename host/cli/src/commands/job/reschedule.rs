@@ -12,7 +12,7 @@ use host_core::seconds::Seconds;
 
 use super::parse_id;
 
-/// Move the start of jobs that wait.
+/// Change when waiting jobs start.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

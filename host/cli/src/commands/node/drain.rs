@@ -24,7 +24,7 @@ Examples:
   host node drain 0199a0b0
   host node drain db-worker-3 --wait --timeout 10m && ssh db-worker-3 systemctl stop host
 
-It stays so when the node starts again, until `host node resume`. What runs there has its usual limits and
+A node stays drained across restarts, until `host node resume`. What runs there has its usual limits and
 is not cut short; to do that, stop the host.")]
 pub(super) struct Drain {
     /// The node's id or a prefix of it, or the name of its machine

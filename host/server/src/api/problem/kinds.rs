@@ -23,9 +23,9 @@ host_http::kinds! {
         "`host runner ls` lists them; docs/config.md says how to configure one.";
     DEPENDENCY_CYCLE 422 "dependency_cycle", "Jobs wait for each other",
         "The jobs depend on each other in a circle, so none of them could ever start.",
-        "Take one of the references along the path in the detail out of its depends_on or dependencies.";
+        "Remove one of the references along the path in the detail from depends_on or dependencies.";
     UNKNOWN_PREREQUISITE 422 "unknown_prerequisite", "Unknown prerequisite",
-        "A job to wait for is one that this host does not know, or no longer does.",
+        "This host does not know, or no longer keeps, a job named in depends_on.",
         "Name a job that exists; one that has ended is kept for its retention, by default 7 days.";
     UNIQUE_KEY_TAKEN 409 "unique_key_taken", "Another job has the unique key",
         "Another job of the queue has the same unique key and has not ended, so this one cannot run again now.",
@@ -58,7 +58,7 @@ host_http::kinds! {
     SCHEDULE_NOT_FOUND 404 "schedule_not_found", "No such schedule",
         "No schedule has this name.",
         "`host schedule ls` lists the schedules.";
-    SCHEDULE_OWNED 409 "schedule_owned", "Schedule belongs to something else",
+    SCHEDULE_OWNED 409 "schedule_owned", "Schedule is managed elsewhere",
         "The schedule comes from the configuration or from a component's manifest, and changes with it.",
         "Change it there, or choose another name.";
     SCHEDULE_CHANGED 409 "schedule_changed", "Schedule has changed",
@@ -70,19 +70,19 @@ host_http::kinds! {
     LIMIT_NOT_FOUND 404 "limit_not_found", "No such limit",
         "No limit has this name.",
         "`host limit ls` lists the limits.";
-    LIMIT_OWNED 409 "limit_owned", "Limit belongs to something else",
+    LIMIT_OWNED 409 "limit_owned", "Limit is managed elsewhere",
         "The limit comes from the configuration, and changes with it.",
         "Change it there, or choose another name.";
     TOO_MANY_LIMITS 409 "too_many_limits", "Too many limits",
         "The host keeps at most 1000 limits.",
         "Remove some with `host limit rm`; `host limit ls` lists them.";
     LIMIT_FULL 422 "limit_full", "Limit is full",
-        "As many jobs with the job's key run or may start as a limit allows, and the limit refuses further ones.",
+        "The job's key has reached a limit that refuses further jobs.",
         "Send it again later. `host limit show NAME` shows how full the limit is; with `when_full` set to `wait`, jobs wait.";
     TOO_MANY_LIMITS_OF_JOB 422 "too_many_limits_of_job", "Too many limits for one job",
         "More than 4 limits match the job.",
         "Narrow `match` of some; `host limit ls` lists the limits.";
-    LIMIT_KEY_TOO_LONG 422 "limit_key_too_long", "Key of a limit too long",
+    LIMIT_KEY_TOO_LONG 422 "limit_key_too_long", "Limit key too long",
         "The value that a limit takes from the job as its key is longer than 256 bytes.",
         "Send a shorter value, or let the key of the limit name another one.";
     BATCH_NOT_FOUND 404 "batch_not_found", "No such batch",
@@ -110,16 +110,16 @@ host_http::kinds! {
         "The host has as many queues as limits.queues allows. A queue stays known when its last job is gone.",
         "Use a queue that exists; `host queue ls` lists them. Or raise limits.queues.";
     TOO_MANY_WAITING 429 "too_many_waiting", "Too many jobs wait",
-        "As many jobs wait or run as limits.waiting_jobs allows. Nothing of this request was kept.",
+        "The waiting and running jobs have reached limits.waiting_jobs. Nothing of this request was kept.",
         "Wait until jobs have ended, cancel some, or raise limits.waiting_jobs.";
     TOO_MANY_OWNED 429 "too_many_of_token", "Too many jobs of the token wait",
-        "As many jobs of the token wait or run as it may have. Nothing of this request was kept.",
+        "The token has reached its limit of waiting and running jobs. Nothing of this request was kept.",
         "Wait until some have ended; `GET /api/v1/tokens/self` shows how many there are.";
     TOO_MANY_COMPONENTS 409 "too_many_components", "Too many components",
         "The host has as many components as limits.components allows.",
         "Remove one with `host component rm`, or raise limits.components.";
     CACHE_FULL 507 "cache_full", "Cache of compiled components full",
-        "Compiled components take as much room as limits.cache_mib allows, so no other is compiled.",
+        "Compiled components have reached limits.cache_mib, so no other component is compiled.",
         "Remove files from the cache folder: they are made again when needed. Or raise limits.cache_mib.";
     INVALID_MULTIPART 400 "invalid_multipart", "Not a multipart body",
         "The body is not a multipart document with a part `component` and perhaps a part `manifest`.",
@@ -128,7 +128,7 @@ host_http::kinds! {
         "No job has this id, in full or as a prefix.",
         "`host job ls` lists the jobs; one that has ended is kept for its retention, by default 7 days.";
     TOKEN_NOT_FOUND 404 "token_not_found", "No such token",
-        "No token has this id, or it allows more than the one that asks.",
+        "No token has this id, or it allows more than the requester's token.",
         "`host token ls` lists the tokens.";
     TOKEN_TOO_BROAD 403 "token_too_broad", "More than the token allows",
         "A token makes only tokens that allow no more than itself. The detail names what is more.",
@@ -141,7 +141,7 @@ host_http::kinds! {
         "Give more characters of the id.";
     JOB_TERMINAL 409 "job_terminal", "The job has ended",
         "The job has ended already in a way that does not allow this.",
-        "Read the job; a new job does it again.";
+        "Look at the job's state; enqueue a new job to run it again.";
     JOB_NOT_TERMINAL 409 "job_not_terminal", "The job has not ended",
         "Only jobs that are discarded or cancelled can be run again.",
         "It runs by itself: wait for its end, or cancel it first. If it is pending, `host job retry ID \
@@ -183,7 +183,7 @@ host_http::kinds! {
         "The component does not export what the world host:jobs/job asks for.",
         "Build it with the guest SDK or against the WIT package host:jobs@1.1.0.";
     COMPONENT_FORBIDDEN_IMPORT 422 "component_forbidden_import", "Forbidden import",
-        "The component imports something that no component gets here.",
+        "The component imports something that this host gives to no component.",
         "Build it without the import that the detail names.";
     COMPILE_FAILED 422 "compile_failed", "Cannot compile",
         "The component could not be compiled within the limits of the compiling process.",

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use host_wires::WIRES;
 
 /// What to do about any of them.
-pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals` of /metrics counts \
+pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals_total` of /metrics counts \
     refusals by wire and code.";
 
 /// A few words for any of them.

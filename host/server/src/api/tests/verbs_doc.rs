@@ -24,7 +24,7 @@ explains tokens, roles and scopes.
 ";
 
 const ROUTES: &str = "
-*Scoped* routes keep to the queues and handlers of a token: what is out of its scope looks like what does not exist.
+*Scoped* routes keep to the queues and handlers of a token: objects out of its scope look as if they did not exist.
 Other routes are for tokens without a scope. Routes with *its own proof* are for the peers of wires, which check tokens
 of their own.
 

@@ -86,11 +86,9 @@ async fn health(ask: &Ask) -> Vec<Concern> {
     let days = health.and_then(|health| health.certificate_days_left);
     if let Some(days) = days.filter(|days| *days < DAYS_MIN) {
         let text = if days < 0.0 {
-            "the certificate of this node has expired: put a new one in its place".to_owned()
+            "the certificate of this node has expired: replace it".to_owned()
         } else {
-            format!(
-                "the certificate of this node expires in {days:.0} days: put a new one in its place"
-            )
+            format!("the certificate of this node expires in {days:.0} days: replace it")
         };
         concerns.push(Concern::new(text, "/nodes"));
     }
@@ -151,7 +149,7 @@ async fn schedules(ask: &Ask) -> Result<Vec<Concern>, Problem> {
         // Once it has enqueued a job again, it is mended.
         if ["missed", "failed"].contains(&latest.fate.as_str()) {
             let reason = latest.reason.as_deref().unwrap_or_default();
-            let text = format!("schedule {name} {} its last time: {reason}", latest.fate);
+            let text = format!("schedule {name}: last firing {}: {reason}", latest.fate);
             let page = format!("/schedules/{}", path::segment(name));
             concerns.push(Concern::new(text, page));
         }

@@ -184,7 +184,7 @@ impl HeartbeatIn {
         if let Some(percent) = percent {
             let clamped = percent.clamp(0.0, 100.0);
             if clamped.to_bits() != percent.to_bits() && !(percent == 0.0) {
-                self.warn("progress.percent: it is from 0 to 100 and was clamped");
+                self.warn("progress.percent: must be 0–100; clamped");
             }
             self.percent = Some(clamped as f32);
         }

@@ -73,7 +73,7 @@ impl Orchestrator {
                 if let (Some(bytes), Some(lease)) = (&mut beat.bytes_sent, &mut lease) {
                     let most = lease.record_sent(*bytes);
                     if *bytes < most {
-                        let warning = "log_cursor.bytes_sent: it was more before, and stays so";
+                        let warning = "log_cursor.bytes_sent: less than before; ignored";
                         beat.warnings.push(warning.to_owned());
                     }
                     *bytes = most;

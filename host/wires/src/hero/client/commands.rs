@@ -42,7 +42,7 @@ enum Verb {
     Logs(logs::Logs),
     /// Stop jobs
     Stop(stop::Stop),
-    /// Queue jobs again that have failed or that their worker has lost
+    /// Requeue jobs that have failed or whose worker has lost them
     Requeue(requeue::Requeue),
     /// Show how long the queues of a worker are
     Worker(worker::Worker),

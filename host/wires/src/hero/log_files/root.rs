@@ -100,7 +100,7 @@ impl LogRoot {
 
 fn refusal_of(error: io::Error) -> LogFileError {
     LogFileError::Refused(match Errno::from_io_error(&error) {
-        Some(Errno::LOOP) => "a link is on the way to it, or is it",
+        Some(Errno::LOOP) => "it, or a part of its path, is a link",
         Some(Errno::NOTDIR) => "a part of its path is not a folder",
         Some(Errno::ISDIR) => "it is a folder",
         Some(Errno::NXIO) => "it is not a regular file",

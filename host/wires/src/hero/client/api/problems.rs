@@ -9,7 +9,7 @@ use crate::hero::refusals::Refusal;
 host_http::kinds! {
     DEPENDENCY_CYCLE 422 "dependency_cycle", "Jobs wait for each other",
         "The jobs depend on each other in a circle, so none of them could ever start.",
-        "Take one of the references along the path in the detail out of its depends_on or dependencies.";
+        "Remove one of the references along the path in the detail from depends_on or dependencies.";
     HERO_OFF 409 "hero_off", "Hero is not configured",
         "No Redis of Hero dispatchers is configured, or no folder for their log files.",
         "Set protocol.hero.url (HOST_HERO_URL) or protocol.hero.log_dir (HOST_HERO_LOG_DIR) and restart the host.";

@@ -14,7 +14,7 @@ use crate::hero::client::api::path::{REQUEUE, STALE};
 use crate::hero::client::api::steer::{RequeueBody, RequeuedView, StaleBody};
 use crate::hero::client::api::view::HeroJobView;
 
-/// Queue jobs again that have failed or that their worker has lost.
+/// Requeue jobs that have failed or whose worker has lost them.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -37,7 +37,7 @@ pub(super) struct Requeue {
     /// Whose stale jobs
     #[arg(long, value_name = "ID", requires = "stale")]
     worker: Option<String>,
-    /// Also a job that its worker may still be running; then it may run twice
+    /// Also requeue a job that its worker may still be running; it may then run twice
     #[arg(long, conflicts_with = "stale")]
     force: bool,
     #[command(flatten)]
