@@ -324,6 +324,65 @@ fn a_run_that_ends_leaves_no_request_behind() {
     });
 }
 
+/// Its cell would close the socket; the broker does not wait for that.
+#[test]
+fn a_run_whose_time_is_over_is_cut() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let mut server = world.silent_server().await;
+        // On a slow machine, the time of a run may be over before it has connected.
+        for time_left_ms in [100, 1_000, 10_000] {
+            let run = world.run_for(time_left_ms, vec![grant(&server.origin())]);
+            run.begin(&server.url("/")).await;
+            let accepted = timeout(Duration::from_millis(time_left_ms), server.accepted()).await;
+            if accepted.is_ok() {
+                let closed = timeout(ANSWER_WAIT_MAX, server.closed()).await;
+                return closed.expect("the request goes on");
+            }
+        }
+        panic!("no run had time to connect");
+    });
+}
+
+#[test]
+fn a_run_and_a_handler_have_as_many_requests_at_once_as_they_may() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let mut silent = world.silent_server().await;
+        let answering = world.server(|_| reply(200, "")).await;
+        let mut granted = grant(&silent.origin());
+        // So small that memory is not what they wait for.
+        granted.max_response_kib = Some(64);
+        let granted = vec![granted];
+        let one = world.run(1, granted.clone());
+        for _ in 0..17 {
+            one.begin(&silent.url("/")).await;
+        }
+        for _ in 0..16 {
+            silent.accepted().await;
+        }
+        let mut runs = Vec::new();
+        for _ in 0..8 {
+            let run = world.run(1, granted.clone());
+            for _ in 0..16 {
+                run.begin(&silent.url("/")).await;
+            }
+            runs.push(run);
+        }
+        for _ in 16..128 {
+            silent.accepted().await;
+        }
+        // Another handler of the component need not wait, and while it is answered nothing more of this one is sent.
+        let other = world.run_of_handler("other", vec![grant(&answering.origin())]);
+        let answered = timeout(ANSWER_WAIT_MAX, other.get(&answering.url("/"))).await;
+        assert!(answered.expect("the other handler waits").is_ok());
+        assert!(silent.is_quiet());
+        // What waits is sent when others end.
+        drop(one);
+        for _ in 0..16 {
+            silent.accepted_meanwhile().await;
+        }
+    });
+}
+
 #[test]
 fn connections_are_kept_for_runs_of_the_same_component_and_revision_only() {
     run_with(&["127.0.0.0/8"], |world| async move {
@@ -352,6 +411,11 @@ fn a_certificate_must_be_for_the_name_and_of_an_authority() {
             async move { run.get(&format!("{origin}/")).await }
         };
         assert_eq!(get("api.test").await.unwrap().body, b"over TLS");
+        assert_eq!(
+            server.requests()[0],
+            "to api.test",
+            "the name in the handshake"
+        );
         let error = get("other.test").await.unwrap_err();
         assert_eq!(error.kind, HttpErrorKind::CertificateRefused);
         assert!(error.message.contains("certificate"), "{error}");

@@ -41,7 +41,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
     }
 }
 
-/// What a gate needs to know of a request that it did not let in.
+/// The method of what is denied before there is a request: a connection.
+pub const CONNECT: &str = "connect";
+
+/// What a gate needs to know of a request that it did not let in, or of a connection that was refused.
 #[derive(Debug)]
 pub struct Denied<'a> {
     pub peer: &'a Peer,
@@ -49,7 +52,7 @@ pub struct Denied<'a> {
     pub principal: Option<&'a Principal>,
     /// What the route needs.
     pub verb: Option<Verb>,
-    /// The method and the path of the request, and the path of the route.
+    /// The method and the path of the request, and the path of the route. For a connection, [`CONNECT`] and how.
     pub method: &'a str,
     pub path: &'a str,
     pub route: &'static str,
@@ -74,7 +77,7 @@ pub trait Gate: Send + Sync {
         false
     }
 
-    /// Records that a request was denied.
+    /// Records that a request or a connection was denied.
     fn denied(&self, _denied: &Denied<'_>) {}
 }
 

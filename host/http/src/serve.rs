@@ -12,6 +12,7 @@ use axum::Router;
 use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING};
 use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse as _, Response};
+use host_core::access::{Principal, Verbs};
 use host_runtime::tasks::Tasks;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,16 +26,17 @@ use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
+use crate::gate::{CONNECT, Denied, Gate};
 use crate::handshakes::{Handshake, Handshakes};
 use crate::heads::Unclear;
-use crate::local::LocalListener;
+use crate::local::{self, LocalListener};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::problem::Problem;
 use crate::problem_stream::ProblemStream;
 use crate::proxies::Proxies;
 use crate::refusal::Refusal;
-use crate::tls::Tls;
+use crate::tls::{self, Tls};
 use crate::write_timeout::WriteTimeout;
 
 /// How many connections may be open at once, if the process may have twice as many files open.
@@ -127,6 +129,7 @@ pub async fn serve(
     listener: impl Accept,
     transport: Transport,
     router: Router,
+    gate: Arc<dyn Gate>,
     metrics: Arc<dyn Metrics>,
     tasks: &Tasks,
     always: Option<&'static str>,
@@ -139,6 +142,7 @@ pub async fn serve(
     let serving = Served {
         transport,
         router,
+        gate,
         metrics,
     };
     accept(&listener, &serving, tasks, limits).await;
@@ -160,7 +164,33 @@ pub(crate) struct ConnectionLimits {
 pub(crate) struct Served {
     pub(crate) transport: Transport,
     pub(crate) router: Router,
+    /// Hears of connections that are refused.
+    pub(crate) gate: Arc<dyn Gate>,
     pub(crate) metrics: Arc<dyn Metrics>,
+}
+
+impl Served {
+    /// Records that a connection was refused before there was a request.
+    fn refused(&self, peer: &Peer, how: &'static str, status: u16) {
+        if !self.gate.hears_of_denials() {
+            return;
+        }
+        let user = peer.uid.map(|uid| Principal {
+            name: format!("uid:{uid}"),
+            verbs: Verbs::NONE,
+            ..Principal::anyone()
+        });
+        self.gate.denied(&Denied {
+            peer,
+            principal: user.as_ref(),
+            verb: None,
+            method: CONNECT,
+            path: how,
+            route: how,
+            request_id: None,
+            status,
+        });
+    }
 }
 
 /// Leaves half of the open files to the rest of the process, and shares the others among the listeners.
@@ -194,9 +224,15 @@ pub(crate) async fn accept(
                 continue;
             }
         };
+        if let Some(uid) = peer.uid.filter(|uid| !local::is_welcome(*uid)) {
+            tracing::warn!(uid, "refused a connection from another user");
+            served.refused(&peer, "to the local socket", 403);
+            continue;
+        }
         if tls.is_none() && !proxies.may_be_plain(&peer) {
             let address = peer.address.map(tracing::field::display);
             tracing::debug!(address, "refused a connection without TLS");
+            served.refused(&peer, "without TLS", 403);
             tasks.spawn(refuse(stream, PLAIN));
             continue;
         }
@@ -239,17 +275,21 @@ async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     only: Option<&'static str>,
 ) -> Option<(TlsStream<S>, Peer)> {
     let tls = served.transport.tls.as_ref()?;
-    let address = peer.address;
     let limit = only.map_or(HANDSHAKE_TIMEOUT, |_| RESERVED_TIMEOUT);
     let secured = tokio::select! {
         secured = tokio::time::timeout(limit, tls.accept(stream, &mut peer)) => secured,
-        () = handshake.ended() => return failed(served, address, &"others wait"),
+        () = handshake.ended() => return failed(served, peer.address, &"others wait"),
         () = stopping.cancelled() => return None,
     };
     match secured {
         Ok(Ok(stream)) => Some((stream, peer)),
-        Ok(Err(error)) => failed(served, address, &error),
-        Err(error) => failed(served, address, &error),
+        Ok(Err(error)) => {
+            if let Some(status) = tls::denies(&error) {
+                served.refused(&peer, "with a client certificate", status);
+            }
+            failed(served, peer.address, &error)
+        }
+        Err(error) => failed(served, peer.address, &error),
     }
 }
 

@@ -20,7 +20,7 @@ use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::NoServerSessionStorage;
 use rustls::version::{TLS12, TLS13};
-use rustls::{InconsistentKeys, ServerConfig};
+use rustls::{CertificateError, InconsistentKeys, ServerConfig};
 use thiserror::Error;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio_rustls::TlsAcceptor;
@@ -220,6 +220,21 @@ impl Tls {
             peer.certificate_name = Some(name.into());
         }
         Ok(stream)
+    }
+}
+
+/// Returns the status that says why a handshake failed, if that is for who the client is.
+pub(crate) fn denies(error: &io::Error) -> Option<u16> {
+    let inner = error.get_ref();
+    match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        // Its name is not allowed.
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::ApplicationVerificationFailure,
+        )) => Some(403),
+        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+            Some(401)
+        }
+        _ => None,
     }
 }
 

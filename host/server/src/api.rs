@@ -208,11 +208,12 @@ impl ServedApi {
     ///
     /// Cancel safe: accepts no more connections; open ones continue.
     pub async fn serve(self, listener: impl Accept, doorway: Doorway) {
-        let router = self.router(&doorway);
+        let (router, gate) = (self.router(&doorway), Arc::new(self.auth));
         let metrics = Arc::new(self.metrics);
         let always = Some(host_api::path::HEALTH);
         let transport = doorway.transport;
-        host_http::serve::serve(listener, transport, router, metrics, &self.tasks, always).await;
+        let tasks = &self.tasks;
+        host_http::serve::serve(listener, transport, router, gate, metrics, tasks, always).await;
     }
 }
 

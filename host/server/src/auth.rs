@@ -27,7 +27,7 @@ use host_core::command::Command;
 use host_core::node::Standing;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
-use host_http::gate::{Caller, Denied, Gate, request_id};
+use host_http::gate::{CONNECT, Caller, Denied, Gate, request_id};
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
 use host_http::share::Share;
@@ -45,6 +45,13 @@ pub use self::first::{ADMIN_TOKEN, FirstTokenError};
 
 /// How often a node looks whether others have changed tokens, and whether some are over.
 const LOOK: Duration = Duration::from_millis(400);
+const _: () = assert!(
+    LOOK.as_millis() * 2 < 1_000,
+    "a revocation holds within a second"
+);
+
+/// How often denials are stored, and the last uses of tokens if it is time.
+const STORE_EVERY: Duration = Duration::from_millis(400);
 
 /// How often a second a node asks the store because somebody shows a token that it does not know.
 const LOOKS_PER_SECOND: u32 = 20;
@@ -235,30 +242,34 @@ impl Auth {
         Ok(())
     }
 
-    /// Follows what other nodes change, ends and removes what is over, and stores denials and last uses, until
-    /// `stopping`.
+    /// Follows what other nodes change, and stores what this one has to, until `stopping`. However much there is to
+    /// store, it does not delay what was revoked elsewhere.
     pub async fn run(self, stopping: CancellationToken) {
-        let mut stored_at = self.0.clock.now();
-        while stopping
-            .run_until_cancelled(tokio::time::sleep(LOOK))
-            .await
-            .is_some()
-        {
-            let now = self.0.clock.now();
-            self.record_denials(now).await;
-            if !self.asks() {
-                continue;
-            }
+        tokio::join!(self.follow(&stopping), self.store(&stopping));
+    }
+
+    /// Follows what other nodes change, and ends what is over. Only reads.
+    pub(crate) async fn follow(&self, stopping: &CancellationToken) {
+        while self.asks() && after(LOOK, stopping).await {
             // What cannot be read now is read next time.
             let _unread = self.look().await;
-            self.end_those_over(now);
+            self.end_those_over(self.0.clock.now());
             if let Ok(nodes) = self.0.dispatch.read(|reader| reader.nodes()).await {
                 let live = nodes
                     .iter()
                     .filter(|node| node.standing() == Standing::Live);
                 self.share_among(live.count());
             }
-            if now.since_ms(stored_at) >= USES_EVERY_MS {
+        }
+    }
+
+    /// Stores denials and last uses, and removes what ended long ago.
+    async fn store(&self, stopping: &CancellationToken) {
+        let mut stored_at = self.0.clock.now();
+        while after(STORE_EVERY, stopping).await {
+            let now = self.0.clock.now();
+            self.record_denials(now).await;
+            if self.asks() && now.since_ms(stored_at) >= USES_EVERY_MS {
                 stored_at = now;
                 self.store_uses().await;
                 self.remove_those_over(now).await;
@@ -479,6 +490,12 @@ impl Inner {
     }
 }
 
+/// Waits, and returns whether the host goes on.
+async fn after(time: Duration, stopping: &CancellationToken) -> bool {
+    let waited = stopping.run_until_cancelled(tokio::time::sleep(time));
+    waited.await.is_some()
+}
+
 /// Returns what a request shows: the text of a token, or a session.
 fn presented<'a>(peer: &Peer, headers: &'a HeaderMap) -> Option<(&'a str, bool)> {
     match headers.get(AUTHORIZATION) {
@@ -544,7 +561,7 @@ impl Gate for Auth {
         let note = || Note {
             principal,
             address,
-            request: Some(request_id(denied.request_id)),
+            request: (denied.method != CONNECT).then(|| request_id(denied.request_id)),
             ..Note::new(
                 verb,
                 format!("{} {}", denied.method, hide_tokens(denied.path)),

@@ -35,6 +35,9 @@ use crate::client::Clients;
 use crate::dial::Dial;
 use crate::trust;
 
+/// More time than a run of these tests needs, in milliseconds.
+const MINUTES: u64 = 600_000;
+
 type Names = Rc<RefCell<BTreeMap<String, Vec<Ipv4Addr>>>>;
 
 /// A broker, and what its runs see.
@@ -163,33 +166,47 @@ impl World {
     /// Begins a run of this revision of a component.
     pub(super) fn run_of(&self, component: &str, revision: u32, grants: Vec<HttpGrant>) -> Run {
         self.attempts.set(self.attempts.get() + 1);
-        self.begin_run(component, revision, grants, Vec::new())
+        self.begin_run((component, "h"), revision, grants, Vec::new(), MINUTES)
+    }
+
+    /// Begins a run of a handler of the component `c`.
+    pub(super) fn run_of_handler(&self, handler: &str, grants: Vec<HttpGrant>) -> Run {
+        self.attempts.set(self.attempts.get() + 1);
+        self.begin_run(("c", handler), 1, grants, Vec::new(), MINUTES)
+    }
+
+    /// Begins a run that has only so much time.
+    pub(super) fn run_for(&self, time_left_ms: u64, grants: Vec<HttpGrant>) -> Run {
+        self.attempts.set(self.attempts.get() + 1);
+        self.begin_run(("c", "h"), 1, grants, Vec::new(), time_left_ms)
     }
 
     /// Begins another run of the attempt whose run began last.
     pub(super) fn run_again(&self, grants: Vec<HttpGrant>) -> Run {
-        self.begin_run("c", 1, grants, Vec::new())
+        self.begin_run(("c", "h"), 1, grants, Vec::new(), MINUTES)
     }
 
     /// Begins a run of that attempt after the host has said that it is over.
     pub(super) fn run_after_the_end(&self, grants: Vec<HttpGrant>) -> Run {
-        self.begin_run("c", 1, grants, vec![self.attempts.get()])
+        let over = vec![self.attempts.get()];
+        self.begin_run(("c", "h"), 1, grants, over, MINUTES)
     }
 
     fn begin_run(
         &self,
-        component: &str,
+        (component, handler): (&str, &str),
         revision: u32,
         grants: Vec<HttpGrant>,
         over: Vec<u64>,
+        time_left_ms: u64,
     ) -> Run {
         let (ours, theirs) = StdStream::pair().unwrap();
         let pass = Pass {
             component: component.to_owned(),
             revision,
-            handler: "h".to_owned(),
+            handler: handler.to_owned(),
             grants,
-            time_left_ms: 600_000,
+            time_left_ms,
             trace: None,
             report_as: Some(ReportAs {
                 run: self.attempts.get(),
@@ -247,6 +264,8 @@ impl World {
                 let (requests, acceptor) = (Rc::clone(&requests), acceptor.clone());
                 spawn_local(async move {
                     if let Ok(stream) = acceptor.accept(stream).await {
+                        let asked_for = stream.get_ref().1.server_name().unwrap_or_default();
+                        requests.borrow_mut().push(format!("to {asked_for}"));
                         converse(stream, &requests, &|_| reply(200, "over TLS")).await;
                     }
                 });
@@ -259,7 +278,7 @@ impl World {
     pub(super) async fn silent_server(&self) -> SilentServer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let (events, happened) = mpsc::channel(64);
+        let (events, happened) = mpsc::channel(512);
         spawn_local(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let events = events.clone();
@@ -351,6 +370,16 @@ impl SilentServer {
 
     pub(super) async fn accepted(&mut self) {
         assert!(self.happened.recv().await.unwrap());
+    }
+
+    /// Returns whether nothing has happened since.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.happened.try_recv().is_err()
+    }
+
+    /// Waits for the next connection, whatever is closed meanwhile.
+    pub(super) async fn accepted_meanwhile(&mut self) {
+        while !self.happened.recv().await.unwrap() {}
     }
 
     pub(super) async fn closed(&mut self) {

@@ -25,7 +25,9 @@ async fn start(
     tasks.spawn(async move {
         let Some(max) = connections_max else {
             let (router, metrics) = (served.router, served.metrics);
-            return serve(listener, served.transport, router, metrics, &theirs, None).await;
+            let gate = Arc::clone(&served.gate);
+            let transport = served.transport;
+            return serve(listener, transport, router, gate, metrics, &theirs, None).await;
         };
         let limits = ConnectionLimits {
             max,

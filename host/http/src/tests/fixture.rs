@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::budget::ByteBudget;
 use crate::door::DOORS;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
-use crate::gate::NoGate;
+use crate::gate::{Caller, Denied, Gate, NoGate};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
@@ -147,11 +147,37 @@ pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
     }
 }
 
+/// Lets everybody in, and keeps what it hears of denials: who, what, and the status.
+#[derive(Default)]
+pub(super) struct Recorded {
+    everybody: NoGate,
+    pub(super) denials: Mutex<Vec<(String, String, u16)>>,
+}
+
+impl Gate for Recorded {
+    fn admit(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Refusal> {
+        self.everybody.admit(peer, headers)
+    }
+
+    fn hears_of_denials(&self) -> bool {
+        true
+    }
+
+    fn denied(&self, denied: &Denied<'_>) {
+        let address = denied.peer.address.map(|address| address.to_string());
+        let who = denied.principal.map(|it| it.name.clone()).or(address);
+        let what = format!("{} {}", denied.method, denied.path);
+        let denial = (who.unwrap_or_default(), what, denied.status);
+        self.denials.lock().unwrap().push(denial);
+    }
+}
+
 /// Serves all routes without TLS.
 pub(super) fn served(metrics: &Arc<Counted>) -> Served {
     Served {
         transport: Transport::default(),
         router: app(metrics),
+        gate: Arc::new(NoGate::default()),
         metrics: Arc::clone(metrics) as _,
     }
 }

@@ -1,21 +1,29 @@
 //! What requests know of their peer.
 
-use std::io;
+use std::io::Read as _;
 use std::net::IpAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream as BlockingStream;
 use std::sync::Arc;
+use std::{fs, io};
 
 use host_runtime::tasks::Tasks;
-use rustix::process::geteuid;
+use rustix::process::{Uid, geteuid};
+use rustix::thread::set_thread_res_uid;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
-use super::fixture::{Counted, SOON, app};
+use super::fixture::{Counted, Recorded, SOON, app};
+use crate::gate::Gate;
 use crate::local::LocalListener;
 use crate::peer::Peer;
 use crate::proxies::Proxies;
 use crate::serve::{Accept, Transport, serve};
 
 const ASK: &[u8] = b"GET /api/peer HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
+
+/// A user that owns nothing.
+const NOBODY: u32 = 65_534;
 
 /// A listener whose peers all seem to be at one address.
 struct From(TcpListener, IpAddr);
@@ -29,18 +37,28 @@ impl Accept for From {
     }
 }
 
-fn start(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static) {
-    start_behind(tasks, listener, Proxies::default());
+/// Returns what hears of connections that are refused.
+fn start(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static) -> Arc<Recorded> {
+    start_behind(tasks, listener, Proxies::default())
 }
 
-fn start_behind(tasks: &Tasks, listener: impl Accept + Send + Sync + 'static, proxies: Proxies) {
+fn start_behind(
+    tasks: &Tasks,
+    listener: impl Accept + Send + Sync + 'static,
+    proxies: Proxies,
+) -> Arc<Recorded> {
     let (metrics, theirs) = (Arc::<Counted>::default(), tasks.clone());
+    let gate = Arc::<Recorded>::default();
+    let hears: Arc<dyn Gate> = Arc::clone(&gate) as _;
     let transport = Transport {
         proxies,
         ..Transport::default()
     };
     let router = app(&metrics);
-    tasks.spawn(async move { serve(listener, transport, router, metrics, &theirs, None).await });
+    tasks.spawn(async move {
+        serve(listener, transport, router, hears, metrics, &theirs, None).await;
+    });
+    gate
 }
 
 /// Returns the body of the answer.
@@ -82,10 +100,11 @@ async fn who_must_use_tls_and_does_not_is_told_so() {
         let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = tcp.local_addr().unwrap();
         let proxies = Proxies::from_iter(["10.0.0.0/8".parse().unwrap()]);
-        start_behind(&tasks, From(tcp, peer.parse().unwrap()), proxies);
+        let gate = start_behind(&tasks, From(tcp, peer.parse().unwrap()), proxies);
         let mut stream = TcpStream::connect(address).await.unwrap();
         if is_let_in {
             assert!(ask(stream).await.contains(peer), "{peer}");
+            assert_eq!(*gate.denials.lock().unwrap(), []);
             continue;
         }
         // The refusal comes before any request.
@@ -93,6 +112,47 @@ async fn who_must_use_tls_and_does_not_is_told_so() {
         let read = stream.read_to_string(&mut answer);
         tokio::time::timeout(SOON, read).await.unwrap().unwrap();
         assert!(answer.contains("403") && answer.contains("without TLS; use https://"));
+        let denial = (peer.to_owned(), "connect without TLS".to_owned(), 403);
+        assert_eq!(*gate.denials.lock().unwrap(), [denial]);
     }
+    tasks.stop();
+}
+
+/// Needs root, because only root can switch users.
+#[tokio::test]
+async fn a_process_of_another_user_is_not_accepted() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let folder = tempfile::TempDir::new().unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).unwrap();
+    let path = folder.path().join("api.sock");
+    let (tasks, listener) = (Tasks::default(), LocalListener::bind(&path).unwrap());
+    // Its mode alone would keep others out.
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o666)).unwrap();
+    let gate = start(&tasks, listener);
+    let to = path.clone();
+    let other = tokio::task::spawn_blocking(move || {
+        let others = std::thread::spawn(move || {
+            let nobody = Uid::from_raw(NOBODY);
+            // Only for this thread, which then ends.
+            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            let mut stream = BlockingStream::connect(to).unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            answer
+        });
+        others.join().unwrap()
+    });
+    let answer = tokio::time::timeout(SOON, other).await.unwrap().unwrap();
+    assert_eq!(answer, b"");
+    let denial = (
+        format!("uid:{NOBODY}"),
+        "connect to the local socket".to_owned(),
+        403,
+    );
+    assert_eq!(*gate.denials.lock().unwrap(), [denial]);
+    let own = ask(UnixStream::connect(&path).await.unwrap()).await;
+    assert_eq!(own, format!("{:?}", Peer::local(geteuid().as_raw())));
     tasks.stop();
 }

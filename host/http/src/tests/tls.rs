@@ -18,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::certificates::{Authority, EXPIRED, NOT_YET, VALID, pair, replace};
-use super::fixture::{Counted, SOON, served};
+use super::fixture::{Counted, Recorded, SOON, served};
 use crate::serve::{ConnectionLimits, Served, Transport, accept};
 use crate::tls::{Tls, TlsFiles};
 
@@ -30,6 +30,7 @@ struct Listening {
     address: SocketAddr,
     tls: Tls,
     metrics: Arc<Counted>,
+    gate: Arc<Recorded>,
     tasks: Tasks,
 }
 
@@ -43,8 +44,9 @@ async fn listen(files: TlsFiles, handshakes_max: usize) -> Listening {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (tasks, metrics) = (Tasks::default(), Arc::<Counted>::default());
-    let tls = Tls::load(files).unwrap();
+    let (tls, gate) = (Tls::load(files).unwrap(), Arc::<Recorded>::default());
     let served = Served {
+        gate: Arc::clone(&gate) as _,
         transport: Transport {
             tls: Some(tls.clone()),
             ..Transport::default()
@@ -62,6 +64,7 @@ async fn listen(files: TlsFiles, handshakes_max: usize) -> Listening {
         address,
         tls,
         metrics,
+        gate,
         tasks,
     }
 }
@@ -230,6 +233,11 @@ async fn only_clients_with_an_allowed_name_of_a_known_authority_are_let_in() {
         }
     }
     assert_eq!(*host.metrics.failed_handshakes.lock().unwrap(), 10);
+    let how = "connect with a client certificate".to_owned();
+    let denial = |status| ("127.0.0.1".to_owned(), how.clone(), status);
+    let of_version = [401, 403, 401, 401, 401].map(denial);
+    let denied = host.gate.denials.lock().unwrap().clone();
+    assert_eq!(denied, [of_version.clone(), of_version].concat());
 }
 
 /// How many connections say nothing: few by default, 10,000 with `HOST_LONG_TESTS`.

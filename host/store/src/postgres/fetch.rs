@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use host_core::command::Command;
+use host_core::command::{Command, NewJob};
 use host_core::id::{BatchId, JobId};
 use host_core::job::Lifecycle;
 use host_core::lease::Renewal;
@@ -36,6 +36,8 @@ pub(super) struct Named {
     registry: bool,
     /// The components of new jobs, which must stay while the batch runs.
     components: BTreeSet<Name>,
+    /// The principals of new jobs that may have only so many.
+    principals: BTreeSet<String>,
     state: NamedState,
     /// Batches that jobs are added to, and that are closed or cancelled.
     batches: BTreeSet<BatchId>,
@@ -56,6 +58,7 @@ impl Named {
         for new in command.new_jobs() {
             self.new.push(new.id);
             self.components.extend(new.component.clone());
+            self.principals.extend(limited(new));
             self.jobs.extend(&new.depends_on);
             if let Some(unique) = &new.unique_key {
                 self.keys.insert((new.queue.clone(), unique.key.clone()));
@@ -92,6 +95,8 @@ impl Named {
                 self.jobs.extend(&fire.open);
                 let component = fire.job.iter().filter_map(|job| job.component.clone());
                 self.components.extend(component);
+                self.principals
+                    .extend(fire.job.iter().filter_map(|job| limited(job)));
             }
             Command::Deploy { .. } | Command::Rollback { .. } | Command::Remove { .. } => {
                 self.registry = true;
@@ -119,6 +124,12 @@ impl Named {
             | Command::ForgetAudit { .. } => {}
         }
     }
+}
+
+/// Returns the principal of a job, if it may have only so many.
+fn limited(new: &NewJob) -> Option<String> {
+    let origin = new.payload.origin.as_ref()?;
+    origin.max_waiting.map(|_| origin.principal.clone())
 }
 
 /// The start of a batch.
@@ -158,6 +169,12 @@ const ENTER: &str = "WITH mine AS (\
     OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1), limits_changed \
     FROM mine LEFT JOIN host_log ON id = 1";
 
+/// Lets batches take turns that count jobs of the same principal, until they end. Each node counts in a row of its own, so
+/// there is no row that all of them could lock.
+const LOCK_PRINCIPALS: &str = "SELECT \
+    pg_advisory_xact_lock(hashtextextended(current_schema() || ' host_owned ' || principal, 0)) \
+    FROM unnest($1::text[]) AS principal";
+
 /// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
     client: &Client,
@@ -178,6 +195,13 @@ pub(super) async fn begin(
     let values = values![writer.node, writer.epoch, writer.batch, numbers, counted];
     let operation = "write the number of a batch";
     pipeline.add(operation, ENTER, values).await?;
+    if !named.principals.is_empty() {
+        let principals: Vec<String> = named.principals.iter().cloned().collect();
+        let operation = "lock the numbers of jobs of principals";
+        pipeline
+            .add(operation, LOCK_PRINCIPALS, values![principals])
+            .await?;
+    }
     if named.registry {
         let lock = "LOCK TABLE host_components IN SHARE ROW EXCLUSIVE MODE";
         pipeline.simple("lock the components", lock);

@@ -353,6 +353,46 @@ fn a_principal_has_no_more_waiting_jobs_than_it_may() {
     });
 }
 
+/// Nodes enqueue for the same principal at the same time: together they let in no more than it may have.
+#[test]
+fn a_principal_has_no_more_waiting_jobs_at_all_nodes_than_it_may() {
+    const MOST: u64 = 40;
+    let schema = Schema::new();
+    let open =
+        |n| PostgresStore::open(&target(&schema), NodeId(Uuid::from_u128(n)), TESTED).unwrap();
+    let fill = |mut store: PostgresStore, n: u128| {
+        let mut let_in = 0;
+        for number in 0.. {
+            let mut new = of(1_000 * n + number, "q", &[]);
+            new.payload.origin.as_mut().unwrap().max_waiting = Some(MOST);
+            let batch = vec![Command::Enqueue(vec![new])];
+            // A conflict with the other node is tried again, as the dispatch loop does.
+            let committed = loop {
+                if let Ok(committed) = store.commit(NOW, &batch) {
+                    break committed;
+                }
+            };
+            match &committed.replies[0] {
+                Ok(_) => let_in += 1,
+                Err(Rejection::TooManyOwned { jobs, limit }) => {
+                    assert_eq!((*jobs, *limit), (MOST, MOST));
+                    return (let_in, store);
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+        unreachable!("the limit was never reached")
+    };
+    let (one, two) = (open(1), open(2));
+    let ((first, store), (second, _)) = std::thread::scope(|scope| {
+        let one = scope.spawn(|| fill(one, 1));
+        let two = scope.spawn(|| fill(two, 2));
+        (one.join().unwrap(), two.join().unwrap())
+    });
+    assert_eq!(first + second, MOST, "{first} and {second}");
+    assert_eq!(store.reader().unwrap().owned("token:x").unwrap(), MOST);
+}
+
 /// Nodes append entries at the same time: one chain comes out of it, and all nodes see changes of tokens.
 #[test]
 fn the_entries_of_several_nodes_are_one_chain() {

@@ -3,8 +3,9 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use host_core::time::Time;
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::{Store, StoreError, backup, check};
+use host_store::{Reader, Store, StoreError, backup, check};
 use tempfile::TempDir;
 
 use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
@@ -23,8 +24,8 @@ fn a_copy_is_the_store_in_one_file() {
     let folder = TempDir::new().unwrap();
     let (path, copy) = (folder.path().join("host.db"), folder.path().join("copy.db"));
     let mut store = SqliteStore::open(&path).unwrap();
-    enqueue(&mut store, (1..=9).map(job).collect());
-    ask(&mut store, NOW, revision("basics", &["noop"], 7)).unwrap();
+    crate::golden::story(&mut store);
+    ask(&mut store, NOW, revision("last", &["other"], 7)).unwrap();
     let mut steps = Vec::new();
     backup::copy(&path, &copy, |copied| steps.push(copied)).unwrap();
     let last = steps.last().unwrap();
@@ -35,9 +36,17 @@ fn a_copy_is_the_store_in_one_file() {
     assert_eq!(check(&copy), []);
     let whole = read(&*store.reader().unwrap());
     assert_eq!(read(&*open_reader(&copy).unwrap()), whole);
-    let bytes = open_reader(&copy).unwrap();
-    let digest = whole.components[0].digest;
-    assert_eq!(bytes.component_bytes(digest).unwrap(), Some(vec![7; 10]));
+    assert_eq!(whole.state.len(), 1, "what handlers keep");
+    let copied = open_reader(&copy).unwrap();
+    let is_last = |it: &&host_core::handler::Revision| it.component.as_str() == "last";
+    let digest = whole.components.iter().find(is_last).unwrap().digest;
+    assert_eq!(copied.component_bytes(digest).unwrap(), Some(vec![7; 10]));
+    let kept = store.reader().unwrap();
+    assert_eq!(copied.tokens().unwrap(), kept.tokens().unwrap());
+    assert_eq!(copied.tokens().unwrap().len(), 1);
+    let audit = |reader: &dyn Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(audit(&*copied), audit(&*kept));
+    assert_eq!(audit(&*copied).len(), 1);
     let files = std::fs::read_dir(folder.path()).unwrap();
     let mut names: Vec<_> = files.map(|file| file.unwrap().file_name()).collect();
     names.retain(|name| name.to_string_lossy().starts_with("copy"));

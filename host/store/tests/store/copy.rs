@@ -185,8 +185,14 @@ fn a_store_comes_back_from_a_database_as_it_was() {
     assert_eq!(check(&back), []);
     let (before, after) = (open_reader(&path).unwrap(), open_reader(&back).unwrap());
     assert_eq!(read(&*after), read(&*before));
+    assert_eq!(read(&*after).state.len(), 2);
     let changes = before.changes(0, 1_000).unwrap();
     assert_eq!(after.changes(0, 1_000).unwrap(), changes);
+    assert_eq!(after.tokens().unwrap(), before.tokens().unwrap());
+    assert_eq!(after.tokens().unwrap().len(), 1);
+    let audit = |reader: &dyn host_store::Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(audit(&*after), audit(&*before));
+    assert_eq!(audit(&*after).len(), 1);
     drop(after);
     let mut store = SqliteStore::open(&back).unwrap();
     assert_eq!(store.node(OTHER).unwrap(), NODE);

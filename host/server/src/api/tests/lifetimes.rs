@@ -92,6 +92,45 @@ async fn a_token_that_is_over_lets_nobody_in_and_its_stream_ends() {
     tokio::join!(running, asking);
 }
 
+/// What ends tokens, and sees what other nodes have revoked, does not wait until denials are stored.
+#[tokio::test]
+async fn no_denial_delays_the_end_of_a_token() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "r", "role": "viewer", "expires_seconds": 1});
+    let token = guarded.make(&body).await;
+    guarded
+        .send("", JOBS, None)
+        .await
+        .refused(401, "unauthenticated");
+    let stopping = CancellationToken::new();
+    let asking = async {
+        let streaming = guarded.send(&token, ("GET", "/api/v1/events"), None);
+        let streamed = tokio::time::timeout(Duration::from_mins(1), streaming).await;
+        streamed.expect("a stream ends with its token");
+        stopping.cancel();
+    };
+    // It alone ends the stream: nobody stores denials.
+    tokio::join!(guarded.auth.follow(&stopping), asking);
+    guarded
+        .send(&token, JOBS, None)
+        .await
+        .refused(401, "unauthenticated");
+    let denied = async || {
+        let read = guarded
+            .host
+            .dispatch
+            .read(|reader| reader.audit(0, Time::default(), 100));
+        let entries = read.await.unwrap();
+        let denied = entries
+            .iter()
+            .filter(|it| it.record.contains("unauthenticated"));
+        denied.count()
+    };
+    assert_eq!(denied().await, 0);
+    guarded.auth.store_rest().await;
+    assert_eq!(denied().await, 1 + 1, "one, and one that repeats it");
+}
+
 #[tokio::test]
 async fn tokens_that_ended_long_ago_are_removed() {
     let guarded = Guarded::start().await;

@@ -55,6 +55,54 @@ fn a_listener_beyond_loopback_needs_tls_and_must_know_its_clients() {
     }
 }
 
+/// What `packaging/` publishes is the port on which the host listens there, and the host accepts the variables.
+#[test]
+fn the_image_and_the_manifest_publish_the_port_of_the_api() {
+    let manifest = include_str!("../../../../../packaging/kubernetes.yaml");
+    let image = include_str!("../../../../../packaging/Dockerfile");
+    let variable = |line: &'static str| {
+        let (name, value) = line
+            .trim()
+            .strip_prefix("- { name: HOST_")?
+            .split_once(", value: ")?;
+        let value = value.split(" }").next().unwrap().trim_matches('"');
+        Some((format!("HOST_{name}"), value))
+    };
+    let variables: Vec<_> = manifest.lines().filter_map(variable).collect();
+    let env: Vec<(&str, &str)> = variables
+        .iter()
+        .map(|(name, value)| (&**name, *value))
+        .collect();
+    let http = resolve(&[], &env, "").unwrap().http;
+    let address = http.main.expect("it listens").address;
+    assert!(
+        address.ip().is_unspecified() && http.tls.is_some(),
+        "{address}"
+    );
+    let port = address.port();
+    for (file, line) in [
+        (
+            manifest,
+            format!("- {{ name: api, port: {port}, targetPort: api }}"),
+        ),
+        (
+            manifest,
+            format!("- {{ name: api, containerPort: {port} }}"),
+        ),
+        (image, format!("EXPOSE {port}")),
+    ] {
+        assert!(file.lines().any(|it| it.trim() == line), "{line}");
+    }
+    let listens = variables
+        .iter()
+        .find(|(name, _)| name == "HOST_HTTP_LISTEN")
+        .unwrap();
+    assert!(
+        image.contains(&format!("{}={}", listens.0, listens.1)),
+        "the image names it"
+    );
+}
+
 #[test]
 fn listeners_serve_what_they_name_and_everything_without_a_word() {
     let file = format!(

@@ -60,7 +60,8 @@ pub(super) async fn serve(
     };
     let router = routes(&shared, bound.address, own);
     let (plain, uncounted) = (Transport::default(), Arc::new(Uncounted));
-    serve::serve(bound.listener, plain, router, uncounted, http, None).await;
+    let gate = Arc::new(NoGate::default());
+    serve::serve(bound.listener, plain, router, gate, uncounted, http, None).await;
 }
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
