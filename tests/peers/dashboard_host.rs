@@ -195,7 +195,7 @@ fn a_component_is_uploaded_and_its_new_grants_are_accepted() {
         browser.sees("would get new grants");
         // What is accepted is what was shown.
         deploy(browser, &large, true);
-        browser.sees("these are other files than those that were shown");
+        browser.sees("these files differ from those that were shown");
         deploy(browser, &large, true);
         browser.sees("is current: new attempts are executed with it");
         browser.sees("New grant");

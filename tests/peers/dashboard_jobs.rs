@@ -168,7 +168,7 @@ fn all_jobs_that_match_are_changed_after_a_question() {
         let browser = &mut desk.browser;
         browser.fill("Type", "cancel 100");
         browser.click("Cancel 101 jobs");
-        browser.sees("What was typed is not that.");
+        browser.sees("The typed text does not match.");
         browser.fill("Type", "cancel 101");
         browser.click("Cancel 101 jobs");
         browser.sees("101 jobs changed");

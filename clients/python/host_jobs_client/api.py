@@ -538,7 +538,7 @@ class Handler(TypedDict):
     limits: Limits
     """What an attempt may use."""
     max_attempts: int
-    """How many attempts a job has that sets no number, including the first."""
+    """The most attempts of a job that sets no number, including the first."""
     name: str
     """Its name."""
     params_schema: NotRequired[Any]
@@ -799,7 +799,7 @@ class LimitMatch(TypedDict):
 
 
 class LimitRate(TypedDict):
-    """How many jobs of a key may start in a time. Each start takes a token of a bucket."""
+    """How many jobs of a key may start per period: a token bucket, from which each start takes one."""
 
     burst: NotRequired[int | None]
     """How many tokens the bucket holds: `count` if absent."""
@@ -999,7 +999,7 @@ class NewLimit(TypedDict):
     concurrency: NotRequired[int | None]
     """How many jobs of a key may run at once: 1–1,000,000."""
     key: NotRequired[LimitKeyParts | None]
-    """What of a job its key is made of. If absent, all jobs have the same key."""
+    """What makes up a job's key. If absent, all jobs have the same key."""
     match: NotRequired[LimitMatch | None]
     """Which jobs it concerns."""
     rate: NotRequired[LimitRate | None]
@@ -1584,7 +1584,7 @@ class StateGrant(TypedDict):
     """State that a handler may keep."""
 
     quota_kib: int
-    """How large each space may be so that the handler may add to it, in KiB."""
+    """The largest size of a space to which the handler may add, in KiB."""
     shared: List[str]
     """The spaces that it shares with other handlers."""
 

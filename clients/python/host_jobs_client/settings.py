@@ -76,7 +76,7 @@ def _check(server: str, token: str | None) -> None:
     if token is None:
         return
     if not re.fullmatch(r"[\x21-\x7e]+", token):
-        raise SettingsError("the token has a character that no token has; check where it comes from")
+        raise SettingsError("the token contains an invalid character; check where it comes from")
     if parts.scheme == "http" and not _is_loopback(parts.hostname or ""):
         raise SettingsError(f"{shown}: a token is not sent to another machine without TLS; use https://")
 

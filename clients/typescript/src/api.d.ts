@@ -433,7 +433,7 @@ export interface Handler {
   grants: Grants;
   /** What an attempt may use. */
   limits: Limits;
-  /** How many attempts a job has that sets no number, including the first. */
+  /** The most attempts of a job that sets no number, including the first. */
   max_attempts: number;
   /** Its name. */
   name: string;
@@ -689,7 +689,7 @@ export interface LimitMatch {
   queue?: string | null;
 }
 
-/** How many jobs of a key may start in a time. Each start takes a token of a bucket. */
+/** How many jobs of a key may start per period: a token bucket, from which each start takes one. */
 export interface LimitRate {
   /** How many tokens the bucket holds: `count` if absent. */
   burst?: number | null;
@@ -857,7 +857,7 @@ export type NewJobs = NewJob | Array<NewJob>;
 export interface NewLimit {
   /** How many jobs of a key may run at once: 1–1,000,000. */
   concurrency?: number | null;
-  /** What of a job its key is made of. If absent, all jobs have the same key. */
+  /** What makes up a job's key. If absent, all jobs have the same key. */
   key?: LimitKeyParts | null;
   /** Which jobs it concerns. */
   match?: LimitMatch | null;
@@ -881,7 +881,7 @@ export interface NewSchedule {
   overlap?: ScheduleOverlap | null;
   /** Whether it does not fire for now. */
   paused?: boolean;
-  /** Up to how much later it fires, always as much for the same name; not at all if absent. */
+  /** The longest delay of its firings, always the same for the same name; none if absent. */
   spread?: string | null;
   /** The IANA name of the time zone of cron patterns; `UTC` if absent. */
   time_zone?: string | null;
@@ -1453,7 +1453,7 @@ export interface Spread {
 
 /** State that a handler may keep. */
 export interface StateGrant {
-  /** How large each space may be so that the handler may add to it, in KiB. */
+  /** The largest size of a space to which the handler may add, in KiB. */
   quota_kib: number;
   /** The spaces that it shares with other handlers. */
   shared: Array<string>;

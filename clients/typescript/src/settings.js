@@ -61,7 +61,7 @@ function check(server, token) {
   }
   if (token === undefined) return;
   if (!/^[\x21-\x7e]+$/.test(token)) {
-    throw new SettingsError('the token has a character that no token has; check where it comes from');
+    throw new SettingsError('the token contains an invalid character; check where it comes from');
   }
   if (parts[1] === 'http' && !isLoopback(parts[2].toLowerCase())) {
     throw new SettingsError(`${shown}: a token is not sent to another machine without TLS; use https://`);

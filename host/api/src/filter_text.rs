@@ -395,7 +395,7 @@ mod tests {
         let wrong = without.read(NOW).unwrap_err();
         assert_eq!(wrong, "param: expected KEY=VALUE");
         let twice = query("queue:a", Some("mail")).read(NOW).unwrap_err();
-        assert_eq!(twice, "queue: also in q");
+        assert_eq!(twice, "queue: set both here and in q");
         let wrong = query("since:soon", None).read(NOW).unwrap_err();
         assert!(wrong.starts_with("q: `since:soon`: "), "{wrong}");
     }

@@ -252,7 +252,7 @@ async fn what_needs_attention_leads_to_where_it_is_mended() {
     for concern in [
         "href=\"/nodes\"><bdi>the certificate of this node expires in 3 days",
         "href=\"/components/nightly\"><bdi>no node can run jobs of nightly, revision 2: nightly<",
-        "href=\"/schedules/nightly\"><bdi>schedule nightly failed its last time: nightly<",
+        "href=\"/schedules/nightly\"><bdi>schedule nightly: last firing failed: nightly<",
         "href=\"/queues\"><bdi>nightly is paused with 3 jobs waiting<",
         "href=\"/executors\"><bdi>no runner of nightly takes work: nightly<",
         "href=\"/handlers/nightly\"><bdi>nightly failed in 9 of 10 attempts",
@@ -343,7 +343,7 @@ async fn changes_go_to_the_api_and_then_to_a_page() {
         (
             "/jobs/change",
             "action=retry&q=state:discarded&sure=true&typed=retry",
-            "What was typed is not that",
+            "The typed text does not match",
         ),
         (
             "/jobs/change",

@@ -93,7 +93,7 @@ async fn a_browser_presents_its_token_once() {
     assert!(!asked.text.contains("<nav"), "{}", asked.text);
     let wrong = browser.log_in("hst_x%0Ay", "").await;
     assert_eq!(wrong.status, 401);
-    assert!(wrong.text.contains("That is no token"), "{}", wrong.text);
+    assert!(wrong.text.contains("That is not a token"), "{}", wrong.text);
     let from = "http://127.0.0.1:7700/jobs?q=state:running";
     let wrong = browser.log_in("hst_x", from).await;
     assert_eq!(wrong.status, 401);

@@ -49,7 +49,7 @@ async fn a_worker_has_to_know_where_its_jobs_are_and_whose() {
         hosts: Vec::new(),
     };
     let table: &[(&[(&str, &str)], &str)] = &[
-        (&[], "no Redis is named; name it with --url"),
+        (&[], "missing Redis address; set --url"),
         (&[("HOST_HERO_URL", URL)], "name it with --worker-id"),
     ];
     for (environment, says) in table {
