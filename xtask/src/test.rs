@@ -47,8 +47,12 @@ enum Layer {
     Cells,
     /// Sandboxes only
     Cell,
-    /// The server: API, configuration, metrics
-    Server,
+    /// The API: its types, the server, configuration and metrics
+    Api,
+    /// The dashboard's pages
+    Web,
+    /// The broker of outbound requests
+    Egress,
     /// The wires
     Wires,
     /// The command line, and the client of the API
@@ -78,7 +82,9 @@ impl Layer {
             Self::Http => &["--package", "host-http"],
             Self::Cells => &["--package", "host-cell", "--package", "host-cells"],
             Self::Cell => &["--package", "host-cell"],
-            Self::Server => &["--package", "host-server"],
+            Self::Api => &["--package", "host-api", "--package", "host-server"],
+            Self::Web => &["--package", "host-web"],
+            Self::Egress => &["--package", "host-egress"],
             Self::Wires => &["--package", "host-wires"],
             Self::Cli => &[
                 "--package",
