@@ -103,9 +103,9 @@ fn jobs_are_run_watched_changed_and_forgotten_on_pages() {
     let all = "q=state:discarded+queue:bad&action=retry";
     let (status, page) = click("/jobs/change", all);
     assert_eq!(status, Some(200));
-    assert!(page.contains("Retry 1 jobs that match"), "{page}");
+    assert!(page.contains("Retry 1 job that matches"), "{page}");
     let (_, page) = click("/jobs/change", &format!("{all}&sure=true"));
-    assert!(page.contains("1 jobs changed"), "{page}");
+    assert!(page.contains("1 job changed"), "{page}");
     let id = failed["id"].as_str().unwrap();
     let again = client.wait(id);
     assert!(again["attempt"].as_u64() >= Some(2), "{again}");
