@@ -25,14 +25,18 @@ const LOADS: [Shape; 3] = [single(256), arrays(256), arrays(2_560)];
 const BARE_RATIO_MAX: f64 = 1.5;
 
 /// The host's threads by name, and what they do.
-const THREADS: [(&str, &str); 4] = [
+const THREADS: [(&str, &str); 3] = [
     ("dispatch", "loop and store"),
     ("tokio-rt-worker", "HTTP, frames, events"),
     ("store-checkpoin", "checkpoints"),
-    ("", "other threads"),
 ];
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
+    if let Err(error) = Command::new("perf").arg("--version").output() {
+        eprintln!(
+            "cannot start perf, so system calls are not counted; install linux-perf: {error}"
+        );
+    }
     let stage = Stage::with(&["basics"], Vec::new())?;
     let span = Duration::from_secs_f64(args.seconds);
     // The first load opens connections and compiles the component.

@@ -96,7 +96,7 @@ fn a_delete_without_a_confirmation_deletes_nothing() {
             browser.open(&page);
             browser.click(&button);
             browser.sees("?");
-            // One click more goes back, and so does whoever leaves.
+            // One more click goes back, and leaving the page changes nothing either.
             browser.click("Back");
             browser.open(&page);
             let is_there = format!("!!finder.act('', {})", json!(button));

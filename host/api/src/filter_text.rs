@@ -56,8 +56,13 @@ pub fn parse(text: &str, now: Time) -> Result<Filter, String> {
         ));
     }
     let mut filter = Filter::default();
-    for Word { text, is_quoted } in words(text)? {
-        let keyed = text.split_once(':');
+    for Word {
+        text,
+        is_quoted,
+        colon,
+    } in words(text)?
+    {
+        let keyed = colon.map(|at| (&text[..at], &text[at + 1..]));
         if is_quoted || keyed.is_none() && !is_start_of_id(&text) {
             filter.words.push(text);
             continue;
@@ -89,41 +94,27 @@ impl FilterQuery {
 
     /// Reads the filter of a request. The error says what is wrong, or which parameter is also in `q`.
     pub fn read(&self, now: Time) -> Result<Filter, String> {
-        fn one<T: Clone>(
-            name: &str,
-            given: Option<&T>,
-            read: &mut Option<T>,
-        ) -> Result<(), String> {
-            let Some(given) = given else {
-                return Ok(());
-            };
-            match read.replace(given.clone()) {
+        fn one<T>(name: &str, given: Option<T>, read: &mut Option<T>) -> Result<(), String> {
+            match given.and_then(|given| read.replace(given)) {
                 Some(_) => Err(format!("{name}: set both here and in q")),
                 None => Ok(()),
             }
         }
         let text = self.q.as_deref().unwrap_or_default();
         let mut filter = parse(text, now).map_err(|wrong| format!("q: {wrong}"))?;
-        one("queue", self.queue.as_ref(), &mut filter.queue)?;
-        one("handler", self.handler.as_ref(), &mut filter.handler)?;
-        one("since", self.since.as_ref(), &mut filter.since)?;
-        one("until", self.until.as_ref(), &mut filter.until)?;
-        one("id", self.id.as_ref(), &mut filter.id)?;
-        one("failure", self.failure.as_ref(), &mut filter.failure)?;
-        one("wire", self.wire.as_ref(), &mut filter.wire)?;
-        one(
-            "unique_key",
-            self.unique_key.as_ref(),
-            &mut filter.unique_key,
-        )?;
-        one(
-            "fingerprint",
-            self.fingerprint.as_ref(),
-            &mut filter.fingerprint,
-        )?;
-        one("batch", self.batch.as_ref(), &mut filter.batch)?;
-        one("state", self.state.as_ref(), &mut filter.state)?;
-        one("sort", self.sort.as_ref(), &mut filter.sort)?;
+        let this = self.clone();
+        one("queue", this.queue, &mut filter.queue)?;
+        one("handler", this.handler, &mut filter.handler)?;
+        one("since", this.since, &mut filter.since)?;
+        one("until", this.until, &mut filter.until)?;
+        one("id", this.id, &mut filter.id)?;
+        one("failure", this.failure, &mut filter.failure)?;
+        one("wire", this.wire, &mut filter.wire)?;
+        one("unique_key", this.unique_key, &mut filter.unique_key)?;
+        one("fingerprint", this.fingerprint, &mut filter.fingerprint)?;
+        one("batch", this.batch, &mut filter.batch)?;
+        one("state", this.state, &mut filter.state)?;
+        one("sort", this.sort, &mut filter.sort)?;
         let pairs = [
             ("attribute", &self.attribute, &mut filter.attributes),
             ("param", &self.param, &mut filter.params),
@@ -164,15 +155,15 @@ pub fn write(filter: &Filter) -> String {
     let one = one.filter_map(|(key, value)| Some(format!("{key}:{}", quoted(value?))));
     let pairs = |before: &'static str, pairs: &[(String, String)]| {
         let text = |(name, value): &(String, String)| {
-            format!("{before}{}:{}", quoted(name), quoted(value))
+            format!("{before}{}:{}", without_colon(name), quoted(value))
         };
         pairs.iter().map(text).collect::<Vec<_>>()
     };
     let word = |word: &String| {
-        if word.contains(':') || is_start_of_id(word) {
+        if is_start_of_id(word) {
             in_quotes(word)
         } else {
-            quoted(word)
+            without_colon(word)
         }
     };
     let texts: Vec<String> = one
@@ -271,6 +262,8 @@ struct Word {
     text: String,
     /// Whether it begins with a quote, and so has no key.
     is_quoted: bool,
+    /// Where its first colon is that is not in quotes.
+    colon: Option<usize>,
 }
 
 /// Splits a text at its spaces. What is in double quotes may have spaces, and `\"` for a quote.
@@ -283,12 +276,18 @@ fn words(text: &str) -> Result<Vec<Word>, String> {
             '"' => {
                 is_quoted = !is_quoted;
                 word.get_or_insert_with(|| Word {
-                    text: String::new(),
                     is_quoted: true,
+                    ..Word::default()
                 });
             }
             c if c.is_whitespace() && !is_quoted => words.extend(word.take()),
-            c => word.get_or_insert_default().text.push(c),
+            c => {
+                let word = word.get_or_insert_default();
+                if c == ':' && !is_quoted {
+                    word.colon.get_or_insert(word.text.len());
+                }
+                word.text.push(c);
+            }
         }
     }
     if is_quoted {
@@ -305,6 +304,15 @@ fn quoted(value: &str) -> String {
         in_quotes(value)
     } else {
         value.to_owned()
+    }
+}
+
+/// Writes what must not be taken for a key with a value.
+fn without_colon(text: &str) -> String {
+    if text.contains(':') {
+        in_quotes(text)
+    } else {
+        quoted(text)
     }
 }
 
@@ -354,6 +362,10 @@ mod tests {
             (
                 "attr.a:1 params.x:1 attr.\"b c\":\"2 3\" params.x:2",
                 "attr.a:1 attr.\"b c\":\"2 3\" params.x:1 params.x:2",
+            ),
+            (
+                "attr.\"a:b\":1:2 params.\"c:d\":3",
+                "attr.\"a:b\":1:2 params.\"c:d\":3",
             ),
             (&"attr.a:1 ".repeat(21), "!"),
             ("state:running state:running", "!"),

@@ -370,7 +370,7 @@ fn a_run_and_a_handler_have_as_many_requests_at_once_as_they_may() {
         for _ in 16..128 {
             silent.accepted().await;
         }
-        // Another handler of the component need not wait, and while it is answered nothing more of this one is sent.
+        // Another handler of the component does not wait. By the time it has its answer, this one has sent nothing more.
         let other = world.run_of_handler("other", vec![grant(&answering.origin())]);
         let answered = timeout(ANSWER_WAIT_MAX, other.get(&answering.url("/"))).await;
         assert!(answered.expect("the other handler waits").is_ok());

@@ -242,8 +242,8 @@ impl Auth {
         Ok(())
     }
 
-    /// Follows what other nodes change, and stores what this one has to, until `stopping`. However much there is to
-    /// store, it does not delay what was revoked elsewhere.
+    /// Follows what other nodes change, and stores this node's denials and last uses, until `stopping`. Storing never
+    /// delays a revocation made elsewhere.
     pub async fn run(self, stopping: CancellationToken) {
         tokio::join!(self.follow(&stopping), self.store(&stopping));
     }

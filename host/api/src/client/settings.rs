@@ -147,7 +147,7 @@ impl Choice {
 }
 
 impl Contexts {
-    /// Reads the user's contexts: none if there is no file.
+    /// Reads the user's contexts. Without a file there are none.
     pub fn load() -> Result<Self, Unusable> {
         let Some(path) = contexts_path() else {
             return Ok(Self::default());

@@ -124,11 +124,9 @@ impl<R: Rows> Batch<'_, R> {
             job.state,
             State::Pending | State::Scheduled | State::Available
         );
-        if job.inputs().next().is_some() {
-            return Ok(());
-        }
+        let has_inputs = job.inputs().next().is_some();
         let is_alike = job.handler == new.handler && job.runner == new.runner;
-        if !waits || job.attempt > 0 || !is_alike {
+        if !waits || job.attempt > 0 || has_inputs || !is_alike {
             return Ok(());
         }
         let payload = self.rows.payload(earlier)?;

@@ -34,18 +34,11 @@ impl<R: Rows> Batch<'_, R> {
         if names.is_empty() || job.judge(prerequisite, ended) != Verdict::Met {
             return Ok((0, Ok(())));
         }
-        let result = match ended {
-            State::Completed => self.result(prerequisite, results)?,
-            _ => Some(JsonText::null()),
-        };
+        let result = self.result(prerequisite, ended, results)?;
         let mut params = self.rows.payload(job.id)?.params;
         let mut bytes = params.as_str().len();
         for name in names {
-            let added = match &result {
-                Some(result) => inputs::add(&params, name, result),
-                None => Err(InputError::Gone),
-            };
-            match added {
+            match add(&params, name, result.as_ref()) {
                 Ok(with) => params = with,
                 Err(error) => return Ok((bytes, Err(error.failure(name, prerequisite)))),
             }
@@ -55,8 +48,8 @@ impl<R: Rows> Batch<'_, R> {
         Ok((bytes, Ok(())))
     }
 
-    /// Reads the results that new jobs get of jobs that have ended. Refuses those that are hidden from whoever enqueues, and
-    /// to read many.
+    /// Reads the results that new jobs get of jobs that have ended. Refuses results that the caller may not see,
+    /// and too many.
     pub(super) fn read_inputs<'n>(
         &mut self,
         jobs: impl Iterator<Item = &'n NewJob>,
@@ -70,8 +63,8 @@ impl<R: Rows> Batch<'_, R> {
                 if !conditions.reads_others && stands_for.get(&id) != Some(&id) {
                     return Err(Rejection::InputHidden(id).into());
                 }
-                if ended.get(&id) == Some(&State::Completed) {
-                    let result = self.result(id, &mut results)?;
+                if let Some(state @ State::Completed) = ended.get(&id) {
+                    let result = self.result(id, *state, &mut results)?;
                     bytes += result.map_or(0, |result| result.as_str().len());
                 }
                 if results.len() > INPUTS_MAX || bytes > INPUT_BYTES_MAX {
@@ -102,18 +95,12 @@ impl<R: Rows> Batch<'_, R> {
         let mut with = params.clone();
         let mut results = Results::new();
         for (name, id) in missing {
-            let ended = self.rows.job(id)?.map(|job| job.state);
-            let result = match ended {
-                Some(State::Completed) => self.result(id, &mut results)?,
-                Some(_) => Some(JsonText::null()),
+            let result = match self.rows.job(id)? {
+                Some(of) => self.result(id, of.state, &mut results)?,
                 None => None,
             };
-            let added = match result {
-                Some(result) => inputs::add(&with, name, &result),
-                None => Err(InputError::Gone),
-            };
             let refused = |error: InputError| Rejection::InputFailed(error.sentence(name, id));
-            with = added.map_err(refused)?;
+            with = add(&with, name, result.as_ref()).map_err(refused)?;
         }
         if with != params {
             self.rows.set_params(job.id, &with)?;
@@ -121,8 +108,16 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    /// Returns the result of a job that has completed, `null` if it returned none; `None` if it is no longer kept.
-    fn result(&mut self, id: JobId, results: &mut Results) -> Result<Option<JsonText>, StoreError> {
+    /// Returns what a job that has ended gives others: its result, `null` if it has none; `None` if it is no longer kept.
+    fn result(
+        &mut self,
+        id: JobId,
+        ended: State,
+        results: &mut Results,
+    ) -> Result<Option<JsonText>, StoreError> {
+        if ended != State::Completed {
+            return Ok(Some(JsonText::null()));
+        }
         if let Some(result) = results.get(&id) {
             return Ok(result.clone());
         }
@@ -130,4 +125,9 @@ impl<R: Rows> Batch<'_, R> {
         results.insert(id, result.clone());
         Ok(result)
     }
+}
+
+/// Returns the params with a result that is still kept.
+fn add(params: &JsonText, name: &str, result: Option<&JsonText>) -> Result<JsonText, InputError> {
+    inputs::add(params, name, result.ok_or(InputError::Gone)?)
 }

@@ -68,7 +68,7 @@ pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Respons
     }))
 }
 
-/// Returns the page of the jobs that mention a text, for whoever may see what they mention.
+/// Returns the page of the jobs that mention a text, if the caller may read payloads.
 fn mentions(ask: &Ask, q: &str) -> String {
     if q.is_empty() || !ask.may(Verb::ReadPayload) {
         return String::new();

@@ -55,11 +55,12 @@ async fn turn(
 ) -> Result<(), ApiError> {
     let clock = shared.api.clock;
     let mut ready = Vec::new();
-    if coming.must_look(clock.uptime()) {
+    let uptime = clock.uptime();
+    if coming.must_look(uptime) {
         let soon = clock.civil().plus_ms(LOOK_MS);
         let dispatch = &shared.api.dispatch;
         let first = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
-        coming.record_look(clock.uptime(), first.await?);
+        coming.record_look(uptime, first.await?);
         ready = holding(shared).await?;
     }
     let now = clock.civil();

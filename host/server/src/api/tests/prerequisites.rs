@@ -188,7 +188,7 @@ async fn inputs_that_no_job_gives_are_refused() {
     }
 }
 
-/// An input would show a result to a handler of whoever enqueues.
+/// An input would show the result to a handler of the caller.
 #[tokio::test]
 async fn only_those_who_may_read_payloads_pass_on_results_of_other_jobs() {
     let guarded = Guarded::start().await;
