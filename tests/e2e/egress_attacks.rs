@@ -87,13 +87,14 @@ impl Forbidden {
     }
 }
 
-/// Answers as a hostile server does. Returns whether it has.
+/// Answers as a hostile server does. Returns whether it has; then the connection ends, and a whole answer says so, lest
+/// the next request is sent on it meanwhile.
 fn attack(head: &str, stream: &mut TcpStream) -> bool {
     let path = head.split(' ').nth(1).unwrap_or_default();
     let (_, name) = path.rsplit_once('/').unwrap_or_default();
     let _cut = match name {
         "redirect" => stream.write_all(
-            b"HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n",
+            b"HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
         ),
         "close" => {
             stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok")
@@ -132,7 +133,7 @@ fn attack(head: &str, stream: &mut TcpStream) -> bool {
         }
         "interim" => {
             let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1_000);
-            let end = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
+            let end = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
             stream.write_all(format!("{many}{end}").as_bytes())
         }
         "two-answers" => {
@@ -143,13 +144,13 @@ fn attack(head: &str, stream: &mut TcpStream) -> bool {
             let secret = format!("a {SECRET} b{SECRET}");
             let length = secret.len();
             let head = format!(
-                "HTTP/1.1 200 {SECRET}\r\nx-echo: {secret}\r\nx-{SECRET}: a\r\ncontent-length: {length}\r\n\r\n{secret}"
+                "HTTP/1.1 200 {SECRET}\r\nx-echo: {secret}\r\nx-{SECRET}: a\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{secret}"
             );
             stream.write_all(head.as_bytes())
         }
         "bad-echo" => stream.write_all(format!("HTTP/1.1 {SECRET}\r\n{SECRET}\r\n\r\n").as_bytes()),
         "location" => stream.write_all(
-            format!("HTTP/1.1 302 X\r\nlocation: /{SECRET}\r\ncontent-length: 0\r\n\r\n")
+            format!("HTTP/1.1 302 X\r\nlocation: /{SECRET}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n")
                 .as_bytes(),
         ),
         _ => return false,

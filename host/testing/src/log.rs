@@ -1,9 +1,10 @@
 //! What the code under test logs, as an operator reads it at the default level.
 
 use std::io;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use parking_lot::Mutex;
+use tracing::Dispatch;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -14,6 +15,11 @@ pub struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Keeps what this thread logs, until the guard is dropped.
     pub fn of_this_thread() -> (Self, impl Drop) {
+        // While there is one subscriber alone, `tracing` asks the subscriber of the thread that comes first to an event
+        // whether anybody wants it, and keeps the answer for all threads: a thread without a log would silence it.
+        static SECOND: LazyLock<Dispatch> =
+            LazyLock::new(|| Dispatch::new(Log::default().subscriber()));
+        LazyLock::force(&SECOND);
         let log = Self::default();
         let guard = tracing::subscriber::set_default(log.subscriber());
         (log, guard)
@@ -64,5 +70,19 @@ impl<'a> MakeWriter<'a> for Log {
 
     fn make_writer(&'a self) -> Self {
         self.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Log;
+
+    #[test]
+    fn a_thread_without_a_log_silences_no_other() {
+        let (log, _guard) = Log::of_this_thread();
+        let say = || tracing::info!("for whoever listens");
+        std::thread::spawn(say).join().unwrap();
+        say();
+        assert_eq!(log.lines_with("for whoever listens").len(), 1);
     }
 }
