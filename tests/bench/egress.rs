@@ -2,17 +2,16 @@
 //! libraries in a process of its own; and handlers that make none, with and without the interfaces.
 
 mod bare;
-mod server;
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host_tests::certificates::{Authority, VALID};
+use host_tests::tls_server::TlsServer;
 use host_tests::{Client, Options, Server, from_wat, guests};
 use serde_json::json;
 use tempfile::TempDir;
 
-use self::server::TlsServer;
 use crate::numbers::count;
 use crate::report::{Report, Target};
 use crate::rounds::single;

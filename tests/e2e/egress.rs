@@ -1,14 +1,19 @@
 //! Requests of handlers to HTTP servers, through the broker's process.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
+use std::path::Path;
 use std::process::Command;
+use std::sync::mpsc::channel;
 
+use host_tests::certificates::{Authority, VALID};
 use host_tests::processes::{self, children, command, kill};
 use host_tests::reflector::{Reflector, SECRET, SOON};
 use host_tests::server::host;
+use host_tests::tls_server::TlsServer;
 use host_tests::worker::cache;
-use host_tests::{Client, Server, eventually, guests};
+use host_tests::{Client, Options, Server, eventually, guests};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -294,6 +299,158 @@ fn an_attempt_that_is_lost_keeps_its_requests() {
     assert_eq!(requests["total"], 2, "{requests}");
     assert_eq!(requests["first"][0]["status"], 200, "{requests}");
     assert_eq!(requests["first"][1]["error"], "cut", "{requests}");
+}
+
+/// The two components may send requests to the same server, one of them with the secret.
+#[test]
+fn a_kept_connection_of_another_component_or_revision_is_never_used() {
+    let (data, (used_by, used)) = (TempDir::new().unwrap(), channel());
+    let reflector = Reflector::with(move |head, stream| {
+        let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+        let port = stream.peer_addr().map_or(0, |address| address.port());
+        let has_secret = head.contains(SECRET);
+        used_by.send((path, port, has_secret)).unwrap();
+        false
+    });
+    let server = reflector.host(&data);
+    let client = server.client();
+    let deploy = |name: &str, manifest: &str| {
+        let component = fs::read(guests::component(name)).unwrap();
+        let answer = client.deploy_accepted(name, &component, Some(manifest));
+        assert_eq!(answer.as_ref().unwrap().status, 201, "{answer:?}");
+    };
+    let manifest = granted(&reflector);
+    deploy("hostile", &manifest);
+    let origin = reflector.origin();
+    let rhai = format!("[[handlers.\"hero.rhai\".http]]\nto = \"{origin}\"\n");
+    deploy("hero-rhai", &rhai);
+    let run = |job: Value| assert_eq!(client.run(&job)["state"], "completed", "{job}");
+    let with_secret = |path: &str| {
+        let wanted = json!({"url": reflector.url(path)});
+        run(json!({"handler": "request", "params": {"requests": [wanted, wanted]}}));
+    };
+    let script = format!("for n in 0..2 {{ http_get(\"{}\"); }}", reflector.url("/b"));
+    for _ in 0..3 {
+        with_secret("/a");
+        run(json!({"handler": "hero.rhai", "params": {"script": script}}));
+    }
+    deploy("hostile", &format!("{manifest}max_requests = 9\n"));
+    with_secret("/c");
+    let requests: Vec<(String, u16, bool)> = used.try_iter().collect();
+    assert_eq!(requests.len(), 14, "{requests:?}");
+    let mut seen = BTreeSet::new();
+    for (of, has_secret) in [("/a", true), ("/b", false), ("/c", true)] {
+        let own = requests.iter().filter(|(path, ..)| path == of);
+        assert!(own.clone().all(|it| it.2 == has_secret), "{requests:?}");
+        let ports: BTreeSet<u16> = own.clone().map(|(_, port, _)| *port).collect();
+        assert!(ports.len() < own.count(), "{of} keeps none: {requests:?}");
+        assert!(seen.is_disjoint(&ports), "{of}: {requests:?}");
+        seen.extend(ports);
+    }
+}
+
+/// Other programs send requests where these variables say.
+#[test]
+fn variables_that_name_proxies_change_nothing() {
+    let data = TempDir::new().unwrap();
+    let (reflector, proxy) = (Reflector::start(), Reflector::start());
+    let mut options = reflector.options(&data, "", "");
+    for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"] {
+        for name in [name.to_owned(), name.to_lowercase()] {
+            options.env.push((name, proxy.origin()));
+        }
+    }
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, &reflector);
+    for handler in ["request", "wasi_request"] {
+        let params = json!({"requests": [{"url": reflector.url("/")}]});
+        let job = client.run(&json!({"handler": handler, "params": params}));
+        assert_eq!(job["result"][0]["status"], 200, "{job}");
+        let request = reflector.requests.recv_timeout(SOON).unwrap();
+        assert!(request.starts_with("GET / "), "{request}");
+    }
+    assert!(proxy.requests.try_recv().is_err(), "the proxy was asked");
+    if rustix::process::geteuid().is_root() {
+        let broker = broker(&server).unwrap();
+        let variables = fs::read(format!("/proc/{broker}/environ")).unwrap();
+        assert_eq!(String::from_utf8_lossy(&variables), "");
+    }
+}
+
+/// Has both handlers send a request over TLS. Returns how each ended.
+fn ends_over_tls(client: &Client, server: &TlsServer) -> Vec<Value> {
+    let end = |handler: &str| {
+        let params = json!({"requests": [{"url": server.url()}]});
+        let job = json!({"handler": handler, "params": params, "max_attempts": 1});
+        let id = client.enqueue(&job);
+        client.wait(&id);
+        let first = ends(client, &id).remove(0);
+        let error = &first["error"];
+        [error, &first["status"]][usize::from(error.is_null())].clone()
+    };
+    ["request", "wasi_request"].map(end).into()
+}
+
+#[test]
+fn requests_over_tls_trust_the_authorities_of_the_configuration() {
+    let (data, authority) = (TempDir::new().unwrap(), Authority::default());
+    authority.sign("server", &["127.0.0.1"], VALID);
+    let over_tls = TlsServer::start(&authority).unwrap();
+    let trusted = authority.path("trusted.pem");
+    let trust = |pem: &Path| {
+        let half = authority.path("half");
+        fs::copy(pem, &half).unwrap();
+        fs::rename(half, &trusted).unwrap();
+    };
+    trust(&authority.path("ca.pem"));
+    let start = |folder: &str, egress: &str| {
+        let folder = data.path().join(folder);
+        fs::create_dir(&folder).unwrap();
+        let config = folder.join("host.toml");
+        let origin = over_tls.origin();
+        let text = format!(
+            "[grants]\nhttp = [\"{origin}\"]\nhttp_networks = [\"127.0.0.1/32\"]\n{egress}"
+        );
+        fs::write(&config, text).unwrap();
+        let mut options = Options::new(&folder.join("data"));
+        options.args = vec!["--config".to_owned(), config.display().to_string()];
+        let server = Server::start(&options);
+        let grant = |it: &str| format!("[[handlers.{it}.http]]\nto = \"{origin}\"\n");
+        let manifest = ["request", "wasi_request"].map(grant).concat();
+        let hostile = fs::read(guests::component("hostile")).unwrap();
+        let answer = server
+            .client()
+            .deploy_accepted("hostile", &hostile, Some(&manifest));
+        assert_eq!(answer.as_ref().unwrap().status, 201, "{answer:?}");
+        server
+    };
+    let refused = vec![json!("certificate_refused"); 2];
+    let without = start("without", "");
+    assert_eq!(ends_over_tls(&without.client(), &over_tls), refused);
+    let with = start("with", &format!("[egress]\nca_file = {trusted:?}\n"));
+    let client = with.client();
+    let answered = vec![json!(200); 2];
+    assert_eq!(ends_over_tls(&client, &over_tls), answered);
+    let first = broker(&with).unwrap();
+    let other = Authority::default();
+    let pid = Pid::from_raw(with.pid().cast_signed()).unwrap();
+    for (pem, expected) in [
+        ("ca.pem", &answered),
+        ("other", &refused),
+        ("ca.pem", &answered),
+    ] {
+        let pem = match pem {
+            "other" => other.path("ca.pem"),
+            own => authority.path(own),
+        };
+        trust(&pem);
+        kill_process(pid, Signal::HUP).unwrap();
+        eventually("the authorities of the file", SOON, || {
+            (ends_over_tls(&client, &over_tls) == *expected).then_some(())
+        });
+    }
+    assert_eq!(broker(&with), Some(first), "it is the same process");
 }
 
 /// A kept connection goes on; a file that cannot be used changes nothing.

@@ -28,6 +28,7 @@ pub mod rrq;
 pub mod secrets;
 pub mod server;
 pub mod supervisor;
+pub mod tls_server;
 mod wait;
 pub mod worker;
 

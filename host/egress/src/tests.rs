@@ -2,10 +2,13 @@
 
 mod fixture;
 
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 use host_core::egress::HttpErrorKind;
 use host_core::http_grant::RESPONSE_KIB_MAX;
+use tokio::task::spawn_local;
 use tokio::time::timeout;
 
 use self::fixture::{World, grant, reply, run_with};
@@ -248,6 +251,49 @@ fn a_component_that_floods_the_broker_is_slowed_alone() {
         let other = world.run_of("other", 1, vec![grant(&server.origin())]);
         let answered = timeout(ANSWER_WAIT_MAX, other.get(&url)).await;
         assert!(answered.expect("the other component waits").is_ok());
+    });
+}
+
+#[test]
+fn a_component_that_floods_the_broker_with_refused_requests_holds_up_no_other() {
+    const REFUSED: &str = "http://192.0.2.1/";
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let server = world.server(|_| reply(200, "")).await;
+        // One never reads an answer, and one reads all of them.
+        let deaf = world.run_of("flood", 1, Vec::new());
+        spawn_local(async move {
+            loop {
+                deaf.begin(REFUSED).await;
+            }
+        });
+        let flood = world.run_of("flood", 1, Vec::new());
+        let (flooding, refused) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
+        let of_flood = (Rc::clone(&flooding), Rc::clone(&refused));
+        let flood = spawn_local(async move {
+            while of_flood.0.get() {
+                for _ in 0..16 {
+                    flood.begin(REFUSED).await;
+                }
+                for _ in 0..16 {
+                    let error = flood.answer().await.unwrap_err();
+                    assert_eq!(error.kind, HttpErrorKind::NotGranted);
+                    of_flood.1.set(of_flood.1.get() + 1);
+                }
+            }
+        });
+        let other = world.run_of("other", 1, vec![grant(&server.origin())]);
+        let answering = async {
+            let mut answered = 0;
+            // Long enough for more reports than the socket to the host has room for.
+            while answered < 100 || refused.get() < 2_000 {
+                assert!(other.get(&server.url("/")).await.is_ok());
+                answered += 1;
+            }
+        };
+        let answered = timeout(2 * ANSWER_WAIT_MAX, answering).await;
+        assert!(answered.is_ok(), "{} were refused", refused.get());
+        flooding.set(false);
+        flood.await.unwrap();
     });
 }
 

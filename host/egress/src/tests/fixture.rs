@@ -15,13 +15,15 @@ use host_core::egress::{
     HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ReportAs, ToBroker,
 };
 use host_core::http_grant::HttpGrant;
+use host_core::requests::REPORT_BYTES_MAX;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustix::net::{
-    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType,
-    sendmsg, socketpair,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
+    SocketType, recv, sendmsg, socketpair,
 };
 use rustls::{RootCertStore, ServerConfig};
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::unix::AsyncFd;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, UdpSocket, UnixStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::mpsc;
@@ -64,6 +66,7 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         let resolver = child::resolver(&[name_server(Rc::clone(&names)).await]);
         let resolver = resolver.map(|builder| builder.build().unwrap());
         let (control, theirs) = pair();
+        spawn_local(read_reports(control.try_clone().unwrap()));
         let clients = Clients::new(Dial::new(resolver, networks), tls);
         let broker = Broker::new(clients, RootCertStore::empty(), theirs).unwrap();
         spawn_local(async move { broker::serve(broker).await.unwrap() });
@@ -96,6 +99,19 @@ pub(super) fn other_authority() -> String {
 fn pair() -> (std::os::fd::OwnedFd, std::os::fd::OwnedFd) {
     let flags = SocketFlags::CLOEXEC;
     socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap()
+}
+
+/// Reads what the broker reports, as the host does.
+async fn read_reports(control: std::os::fd::OwnedFd) {
+    // SAFETY: the descriptor is owned, and stays open and the same until it is dropped.
+    let control = unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }.unwrap();
+    let mut report = [0; REPORT_BYTES_MAX];
+    while let Ok(mut readable) = control.readable().await {
+        let read = readable.try_io(|it| Ok(recv(it.get_ref(), &mut report, RecvFlags::DONTWAIT)?));
+        if let Ok(Ok((0, _))) = read {
+            return;
+        }
+    }
 }
 
 pub(super) fn grant(to: &str) -> HttpGrant {
@@ -409,12 +425,17 @@ impl Run {
         self.0.borrow_mut().send(Bytes::from(frame)).await.unwrap();
     }
 
+    pub(super) async fn get(&self, url: &str) -> Result<HttpResponse, HttpError> {
+        self.begin(url).await;
+        self.answer().await
+    }
+
+    /// Returns the next answer.
     #[expect(
         clippy::await_holding_refcell_ref,
         reason = "a test does one thing at a time"
     )]
-    pub(super) async fn get(&self, url: &str) -> Result<HttpResponse, HttpError> {
-        self.begin(url).await;
+    pub(super) async fn answer(&self) -> Result<HttpResponse, HttpError> {
         let frame = self.0.borrow_mut().next().await.unwrap().unwrap();
         let answer: HttpAnswer = postcard::from_bytes(&frame).unwrap();
         assert_eq!(answer.call, 7);

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use anyhow::{Context, Result};
-use host_tests::certificates::Authority;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, crypto::ring};
@@ -12,18 +11,20 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
+use crate::certificates::Authority;
+
 const ANSWER: &[u8] =
     b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 21\r\n\r\n\
                         {\"name\":\"a\",\"rows\":7}";
 
 /// Serves until the process ends.
-pub(super) struct TlsServer {
+pub struct TlsServer {
     port: u16,
 }
 
 impl TlsServer {
     /// Starts it with the certificate `server` of the authority.
-    pub(super) fn start(authority: &Authority) -> Result<Self> {
+    pub fn start(authority: &Authority) -> Result<Self> {
         let chain = CertificateDer::pem_file_iter(authority.path("server.pem"))?;
         let key = PrivateKeyDer::from_pem_file(authority.path("server.key"))?;
         let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -42,11 +43,13 @@ impl TlsServer {
         Ok(Self { port })
     }
 
-    pub(super) fn origin(&self) -> String {
+    /// Returns its origin, which names its address.
+    pub fn origin(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
     }
 
-    pub(super) fn url(&self) -> String {
+    /// Returns the URL that it answers.
+    pub fn url(&self) -> String {
         format!("{}/v1/rows", self.origin())
     }
 }
