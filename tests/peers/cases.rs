@@ -38,7 +38,8 @@ fn host(component: &Path) -> Own {
             _ => ("503 Service Unavailable", "{}"),
         };
         let length = body.len();
-        let head = format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
         std::io::Write::write_all(stream, (head + body).as_bytes()).is_ok()
     });
     let folder = TempDir::new().unwrap();
