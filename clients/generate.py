@@ -16,7 +16,7 @@ from pathlib import Path
 # The parts of the document that are for clients. The others are for peers of wires and for the dashboard.
 TAGS = [
     "jobs", "batches", "queues", "limits", "schedules", "state", "handlers", "components", "runners", "nodes",
-    "tokens", "host",
+    "tokens", "webhooks", "host",
 ]  # fmt: skip
 HAND_WRITTEN = {"/api/v1/openapi.json", "/api/v1/sessions", "/api/v1/sessions/self"}
 EXTRA = ["ChangeView", "ProgressEventView", "GapView", "Problem", "JobOptions"]

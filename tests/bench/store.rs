@@ -150,6 +150,7 @@ impl Loop {
             depends_on: Vec::new(),
             conditions: None,
             batch: None,
+            notify: Vec::new(),
             payload: Payload {
                 params: JsonText(customer.unwrap_or_else(|| "{\"n\":12345}".to_owned())),
                 wire: "http".to_owned(),

@@ -60,3 +60,4 @@ mod tls;
 mod tokens;
 mod tour;
 mod weak;
+mod webhooks;

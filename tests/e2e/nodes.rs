@@ -64,10 +64,19 @@ impl Node {
 
     /// Starts a host with this configuration.
     pub(crate) fn start_configured(&self, config: &str) -> Server {
+        self.start_configured_with(config, &[])
+    }
+
+    /// Starts a host with this configuration and these variables.
+    pub(crate) fn start_configured_with(&self, config: &str, env: &[(&str, &str)]) -> Server {
         let path = self.data.path().join("host.toml");
         std::fs::write(&path, config).unwrap();
         let mut options = options(self.data.path(), &self.url);
         options.args = vec!["--config".to_owned(), path.display().to_string()];
+        let env = env
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        options.env.extend(env);
         Server::start(&options)
     }
 

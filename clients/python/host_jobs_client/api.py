@@ -636,6 +636,8 @@ class Job(TypedDict):
     """The node that runs it, if other nodes may share the store. Absent if its worker holds it by heartbeats,
     because those may continue at any node.
     """
+    notify: NotRequired[List[Notify] | None]
+    """Whom the host tells of its end."""
     params: NotRequired[Any]
     """What the handler is called with."""
     prerequisites_open: NotRequired[int | None]
@@ -693,6 +695,8 @@ class JobOptions(TypedDict):
     """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
+    notify: NotRequired[Notify | None]
+    """Whom the host tells when it has ended."""
     priority: NotRequired[int | None]
     """0 (first) to 9; 5 if absent."""
     queue: NotRequired[str | None]
@@ -928,6 +932,8 @@ class NewBatch(TypedDict):
 
     jobs: NotRequired[List[NewJob] | None]
     """Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0)."""
+    notify: NotRequired[Notify | None]
+    """Whom the host tells when it ends."""
     on_end: NotRequired[NewJob | None]
     """Enqueued when all jobs have ended."""
     on_first_failure: NotRequired[NewJob | None]
@@ -963,6 +969,8 @@ class NewJob(TypedDict):
     """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
+    notify: NotRequired[Notify | None]
+    """Whom the host tells when it has ended."""
     params: NotRequired[Any]
     """What the handler is called with; `null` if absent."""
     priority: NotRequired[int | None]
@@ -1074,6 +1082,19 @@ class NodeRunning(TypedDict):
 
 NodeState: TypeAlias = 'Literal["live", "draining", "drained", "silent", "gone"]'
 """The state of a node."""
+
+
+class Notify(TypedDict):
+    """Whom the host tells of the end of a job or a batch, by a signed request."""
+
+    events: NotRequired[List[str]]
+    """What it is told of: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
+    `batch.success` and `batch.end` of a batch; all of them if absent.
+    """
+    secret: str
+    """The name of the secret that signs it, one that this section allows."""
+    url: str
+    """Where the request goes: a URL that a section `[webhooks.NAME]` of the host's configuration allows."""
 
 
 class AttemptPage(TypedDict):
@@ -1700,6 +1721,15 @@ class UniqueScopeSeconds(TypedDict):
 
 UniqueScope: TypeAlias = 'Literal["active"] | Literal["retained"] | UniqueScopeSeconds'
 """Which earlier job with the same key stands for the new one."""
+
+
+class WebhookTest(TypedDict):
+    """A webhook to try."""
+
+    secret: str
+    """The name of the secret that signs it."""
+    url: str
+    """Where the request goes."""
 
 
 class HostListAuditQuery(TypedDict):
@@ -2462,6 +2492,17 @@ class TokensApi(Group):
         return answer
 
 
+class WebhooksApi(Group):
+    """`client.api.webhooks`"""
+
+    def test(self, body: WebhookTest) -> Accepted:
+        """Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the
+        queue `webhooks`.
+        """
+        answer: Accepted = self._call('POST', '/api/v1/webhooks/test', (), {}, body)
+        return answer
+
+
 class HostApi(Group):
     """`client.api.host`"""
 
@@ -2498,4 +2539,5 @@ class Api:
         self.runners = RunnersApi(call)
         self.nodes = NodesApi(call)
         self.tokens = TokensApi(call)
+        self.webhooks = WebhooksApi(call)
         self.host = HostApi(call)

@@ -531,6 +531,8 @@ export interface Job {
    * because those may continue at any node.
    */
   node?: NamedNode | null;
+  /** Whom the host tells of its end. */
+  notify?: Array<Notify> | null;
   /** What the handler is called with. */
   params?: any;
   /** How many jobs it still waits for. */
@@ -588,6 +590,8 @@ export interface JobOptions {
   inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
+  /** Whom the host tells when it has ended. */
+  notify?: Notify | null;
   /** 0 (first) to 9; 5 if absent. */
   priority?: number | null;
   /** The queue it waits in; `default` if absent. */
@@ -786,6 +790,8 @@ export interface NamedNode {
 export interface NewBatch {
   /** Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0). */
   jobs?: Array<NewJob> | null;
+  /** Whom the host tells when it ends. */
+  notify?: Notify | null;
   /** Enqueued when all jobs have ended. */
   on_end?: NewJob | null;
   /** Enqueued when the first job is discarded. */
@@ -822,6 +828,8 @@ export interface NewJob {
   inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
+  /** Whom the host tells when it has ended. */
+  notify?: Notify | null;
   /** What the handler is called with; `null` if absent. */
   params?: any;
   /** 0 (first) to 9; 5 if absent. */
@@ -976,6 +984,19 @@ export interface NodeRunning {
 
 /** The state of a node. */
 export type NodeState = "live" | "draining" | "drained" | "silent" | "gone";
+
+/** Whom the host tells of the end of a job or a batch, by a signed request. */
+export interface Notify {
+  /**
+   * What it is told of: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
+   * `batch.success` and `batch.end` of a batch; all of them if absent.
+   */
+  events?: Array<string>;
+  /** The name of the secret that signs it, one that this section allows. */
+  secret: string;
+  /** Where the request goes: a URL that a section `[webhooks.NAME]` of the host's configuration allows. */
+  url: string;
+}
 
 /** A page of a list. */
 export interface AttemptPage {
@@ -1582,6 +1603,14 @@ export type UniqueOnConflict = "keep" | "replace" | "push_back";
 /** Which earlier job with the same key stands for the new one. */
 export type UniqueScope = "active" | "retained" | { seconds: number };
 
+/** A webhook to try. */
+export interface WebhookTest {
+  /** The name of the secret that signs it. */
+  secret: string;
+  /** Where the request goes. */
+  url: string;
+}
+
 export interface HostListAuditQuery {
   /** From this instant on (RFC 3339). */
   since?: string;
@@ -2154,6 +2183,15 @@ export interface TokensApi {
   rotate(id: string, body: RotateBody): Promise<MintedToken>;
 }
 
+/** `client.api.webhooks` */
+export interface WebhooksApi {
+  /**
+   * Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the queue
+   * `webhooks`.
+   */
+  test(body: WebhookTest): Promise<Accepted>;
+}
+
 /** `client.api.host` */
 export interface HostApi {
   /** Lists entries of the audit, oldest first. A page may be empty although more follow. */
@@ -2180,5 +2218,6 @@ export interface Api {
   runners: RunnersApi;
   nodes: NodesApi;
   tokens: TokensApi;
+  webhooks: WebhooksApi;
   host: HostApi;
 }

@@ -90,6 +90,9 @@ export const operations = {
     show: ['GET', '/api/v1/tokens/{id}', false, false],
     rotate: ['POST', '/api/v1/tokens/{id}/rotate', true, false],
   },
+  webhooks: {
+    test: ['POST', '/api/v1/webhooks/test', true, false],
+  },
   host: {
     listAudit: ['GET', '/api/v1/audit', false, true],
     alive: ['GET', '/healthz', false, false],

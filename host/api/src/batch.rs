@@ -10,6 +10,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::new_job::{AcceptedView, NewJobBody};
 use crate::pretty;
+use crate::webhook::NotifyBody;
 use crate::words::{BatchCallback, BatchState};
 
 /// A batch to make. All or nothing of it is accepted.
@@ -31,6 +32,9 @@ pub struct NewBatchBody {
     /// Enqueued when the first job is discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_first_failure: Option<NewJobBody>,
+    /// Whom the host tells when it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyBody>,
     /// Whether jobs may be added until it is closed, for at most 7 days.
     #[serde(default)]
     pub open: bool,

@@ -16,6 +16,7 @@ use utoipa::ToSchema;
 use crate::attempt::FailureView;
 use crate::depends_on::DependsOnBody;
 use crate::node::NamedNode;
+use crate::webhook::NotifyBody;
 use crate::words::JobState;
 use crate::{raw, seconds};
 
@@ -122,6 +123,9 @@ pub struct JobView {
     /// The names below `/inputs` in its params, and the jobs whose results are there once they have ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, String>>,
+    /// Whom the host tells of its end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Vec<NotifyBody>>,
     /// The batch that counts it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
@@ -197,6 +201,8 @@ impl JobView {
             .map(|(name, id)| (name.to_owned(), id.to_string()))
             .collect();
         view.inputs = (!inputs.is_empty()).then_some(inputs);
+        let receivers = job.lifecycle.notify.iter();
+        view.notify = some(receivers.map(|it| NotifyBody::from(&it.notify)).collect());
         view.external_id = job.payload.external_id;
         view.trace_context =
             some(job.payload.trace_context).map(|pairs| pairs.into_iter().collect());

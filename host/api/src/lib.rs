@@ -33,6 +33,7 @@ pub mod state;
 pub mod time;
 pub mod token;
 pub mod trend;
+pub mod webhook;
 pub mod words;
 
 use host_core::json::JsonText;

@@ -14,6 +14,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use crate::depends_on::DependsOnBody;
+use crate::webhook::NotifyBody;
 use crate::words::{JobState, UniqueOnConflict};
 
 /// A job to enqueue.
@@ -79,6 +80,9 @@ pub struct NewJobBody {
     /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
+    /// Whom the host tells when it has ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyBody>,
     /// W3C trace context.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<std::collections::BTreeMap<String, String>>)]

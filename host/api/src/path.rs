@@ -41,6 +41,7 @@ pub const SCHEDULE_PAUSE: &str = "/api/v1/schedules/{name}/pause";
 pub const SCHEDULE_RESUME: &str = "/api/v1/schedules/{name}/resume";
 pub const SCHEDULE_TRIGGER: &str = "/api/v1/schedules/{name}/trigger";
 pub const SCHEDULE_BACKFILL: &str = "/api/v1/schedules/{name}/backfill";
+pub const WEBHOOK_TEST: &str = "/api/v1/webhooks/test";
 pub const STATE: &str = "/api/v1/state";
 pub const STATE_SPACE: &str = "/api/v1/state/{space}";
 pub const STATE_VALUE: &str = "/api/v1/state/{space}/value";

@@ -147,6 +147,11 @@ impl Cells {
         self.openable.broker.secrets()
     }
 
+    /// Returns what sends requests of the host itself.
+    pub fn broker(&self) -> &Broker {
+        &self.openable.broker
+    }
+
     /// Returns whether there are files of secrets and certificates to read again.
     pub fn has_files(&self) -> bool {
         self.openable.broker.has_files()

@@ -10,7 +10,7 @@ use host_wires::WIRES;
 use crate::commands::{
     audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
     egress, explain, handler, job, limit, man, new, node, queue, run, runner, schedule, serve,
-    state, store, token, worker,
+    state, store, token, webhook, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -75,6 +75,8 @@ enum Noun {
     Queue(queue::Queue),
     /// Make, fill, close, cancel, list and show batches of jobs
     Batch(batch::Batch),
+    /// Try the webhooks that jobs and batches name
+    Webhook(webhook::Webhook),
     /// Set, list, show and remove limits by key
     Limit(limit::Limit),
     /// Set, list, pause, trigger and remove schedules
@@ -192,6 +194,7 @@ impl Noun {
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
             Self::Batch(batch) => batch.run(),
+            Self::Webhook(webhook) => webhook.run(),
             Self::Limit(limit) => limit.run(),
             Self::Schedule(schedule) => schedule.run(),
             Self::State(state) => state.run(),

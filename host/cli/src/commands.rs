@@ -21,6 +21,7 @@ pub(crate) mod man;
 mod moment;
 pub(crate) mod new;
 pub(crate) mod node;
+mod notify;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runner;
@@ -30,6 +31,7 @@ mod settings;
 pub(crate) mod state;
 pub(crate) mod store;
 pub(crate) mod token;
+pub(crate) mod webhook;
 pub(crate) mod worker;
 
 use std::io::ErrorKind;

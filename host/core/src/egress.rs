@@ -85,6 +85,8 @@ pub struct Pass {
     pub trace: Option<Parent>,
     /// How its requests are reported; they are not if this is `None`.
     pub report_as: Option<ReportAs>,
+    /// Whether a body that is larger than it may be is cut, instead of refused.
+    pub cuts_bodies: bool,
 }
 
 /// A request of a guest.

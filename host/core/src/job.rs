@@ -10,6 +10,7 @@ use crate::id::{BatchId, JobId};
 use crate::json::JsonText;
 use crate::lease::Lease;
 use crate::name::Name;
+use crate::notify::{Notify, Receiver};
 use crate::policy::Policy;
 use crate::prerequisite::Conditions;
 use crate::suspicion::Suspicion;
@@ -130,6 +131,8 @@ pub struct Lifecycle {
     /// The principal whose waiting jobs are limited and count this one.
     pub owner: Option<Box<str>>,
     pub limits: LimitsOfJob,
+    /// Whom it tells of its end.
+    pub notify: Vec<Receiver>,
     /// The batch that counts it.
     pub batch: Option<BatchId>,
     /// What it asks of its prerequisites; `None` if only that they complete.
@@ -358,6 +361,8 @@ pub struct NewJob {
     pub conditions: Option<Box<Conditions>>,
     /// The batch that counts it: one that is open.
     pub batch: Option<BatchId>,
+    /// Whom it tells of its end: its own receiver and its queue's.
+    pub notify: Vec<Notify>,
     pub payload: Payload,
 }
 

@@ -1,6 +1,7 @@
 //! Batches of jobs: how many of them have ended and how, and which callbacks are due then. Pure functions of numbers and
 //! time; the store keeps a batch and enqueues its callbacks.
 
+mod notify;
 #[cfg(test)]
 mod tests;
 
@@ -10,6 +11,7 @@ use crate::access::Scope;
 use crate::id::{BatchId, JobId};
 use crate::job::{Lifecycle, NewJob, Origin, State};
 use crate::json::JsonText;
+use crate::notify::{Event, Notify, Told};
 use crate::time::Time;
 
 /// The most jobs of a batch.
@@ -45,6 +47,9 @@ pub enum On {
     End,
 }
 
+/// All of them, in the order in which they are told.
+const ALL: [On; 3] = [On::FirstFailure, On::Success, On::End];
+
 impl On {
     /// Returns the name of the field that has the callback.
     pub const fn as_str(self) -> &'static str {
@@ -61,6 +66,9 @@ impl On {
 pub struct BatchPlan {
     /// The callbacks, at most one of each kind. Their params come later.
     pub callbacks: Vec<(On, NewJob)>,
+    /// Whom it tells of its end.
+    #[serde(default)]
+    pub notify: Option<Notify>,
     /// Who made it; `None` for anyone on a host without tokens.
     pub origin: Option<Box<Origin>>,
     pub created_at: Time,
@@ -107,6 +115,11 @@ pub struct BatchProgress {
     pub due: Vec<On>,
     pub refused: Option<String>,
     pub again_at: Option<Time>,
+    /// What its receiver was told of, and what was told to it.
+    #[serde(default)]
+    pub told_of: Vec<On>,
+    #[serde(default)]
+    pub told: Told,
 }
 
 /// A batch of jobs, as it is kept.
@@ -165,8 +178,8 @@ impl Lifecycle {
 }
 
 impl JobBatch {
-    /// Adds what a turn has changed, and finds out what that makes due.
-    pub fn advance(&mut self, step: BatchStep, now: Time) {
+    /// Adds what a turn has changed, and finds out what that makes due. Returns the deliveries that tell of it.
+    pub fn advance(&mut self, step: BatchStep, now: Time) -> Vec<NewJob> {
         let Self { plan, progress, .. } = self;
         let counts = &mut progress.counts;
         for (number, step) in [
@@ -191,17 +204,40 @@ impl JobBatch {
         if ends {
             progress.ended_at = Some(now);
         }
-        for (on, _) in &plan.callbacks {
-            let is_due = match on {
-                On::FirstFailure => counts.discarded > 0 && (ends || progress.ended_at.is_none()),
-                On::Success => ends && counts.completed == counts.jobs,
-                On::End => ends,
-            };
-            if is_due && !progress.fired.contains(on) && !progress.due.contains(on) {
+        let happens = |on: On| match on {
+            On::FirstFailure => counts.discarded > 0 && (ends || progress.ended_at.is_none()),
+            On::Success => ends && counts.completed == counts.jobs,
+            On::End => ends,
+        };
+        let happened: Vec<On> = ALL.into_iter().filter(|on| happens(*on)).collect();
+        for (on, _) in plan
+            .callbacks
+            .iter()
+            .filter(|(on, _)| happened.contains(on))
+        {
+            if !progress.fired.contains(on) && !progress.due.contains(on) {
                 progress.due.push(*on);
                 progress.again_at = Some(now);
             }
         }
+        self.deliveries(&happened, now)
+    }
+
+    /// Returns the deliveries that tell its receiver of what has happened, once of each.
+    fn deliveries(&mut self, happened: &[On], now: Time) -> Vec<NewJob> {
+        let Self { id, plan, progress } = self;
+        let Some(to) = &plan.notify else {
+            return Vec::new();
+        };
+        let mut deliveries = Vec::new();
+        for on in happened {
+            if to.events.contains(&Event::from(*on)) && !progress.told_of.contains(on) {
+                progress.told_of.push(*on);
+                let (batch, to) = ((*id, progress.counts), (to, &mut progress.told));
+                deliveries.push(notify::delivery_of(now, batch, *on, to));
+            }
+        }
+        deliveries
     }
 
     /// Returns the callbacks to enqueue at this time.

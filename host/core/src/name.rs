@@ -43,6 +43,11 @@ impl Name {
         Self(CompactString::const_new("default"))
     }
 
+    /// Returns a name that is known to be one.
+    pub(crate) const fn constant(name: &'static str) -> Self {
+        Self(CompactString::const_new(name))
+    }
+
     pub fn as_str(&self) -> &str {
         &self.0
     }

@@ -111,6 +111,7 @@ pub(crate) async fn send(
         timeout: limit,
         response_bytes_max,
         secrets,
+        cuts_body,
     } = order;
     let host = uri.host().unwrap_or_default().to_owned();
     let request = Request::builder()
@@ -135,6 +136,9 @@ pub(crate) async fn send(
             let message =
                 format!("{host} answered with a compressed body, which could hide a secret");
             return Err(HttpError::new(HttpErrorKind::ResponseEncoded, message));
+        }
+        if cuts_body {
+            return read_start(&host, response, taken).await;
         }
         read(&host, response, response_bytes_max, taken).await
     };
@@ -175,6 +179,33 @@ async fn read(
         status: head.status.as_u16(),
         headers: shown(&head.headers),
         body: body.to_bytes().into(),
+    })
+}
+
+/// Reads the start of the body, as much as it may have. The connection is closed if there is more.
+async fn read_start(
+    host: &str,
+    response: Response<Incoming>,
+    taken: &Taken,
+) -> Result<HttpResponse, HttpError> {
+    let (head, mut body) = response.into_parts();
+    let mut start = Vec::new();
+    while start.len() < taken.response_bytes_max()
+        && let Some(frame) = body.frame().await
+    {
+        let frame = frame.map_err(|error| {
+            let message = format!("{host} broke off its response: {error}");
+            HttpError::new(HttpErrorKind::ResponseIncomplete, message)
+        })?;
+        let data = frame.data_ref().map_or(&[][..], |data| data);
+        let room = taken.response_bytes_max() - start.len();
+        start.extend_from_slice(&data[..data.len().min(room)]);
+    }
+    taken.received(start.len());
+    Ok(HttpResponse {
+        status: head.status.as_u16(),
+        headers: shown(&head.headers),
+        body: start,
     })
 }
 

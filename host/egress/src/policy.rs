@@ -74,6 +74,8 @@ pub(crate) struct Order {
     pub(crate) response_bytes_max: usize,
     /// The secrets that its response must not have.
     pub(crate) secrets: Revealed,
+    /// Whether only the start of a larger body is read.
+    pub(crate) cuts_body: bool,
 }
 
 /// Decides whether a run with this pass may send the request, as the span that `trace` names. Writes to `asked` what is
@@ -122,6 +124,7 @@ pub(crate) fn decide(
         timeout: Duration::from_millis(timeout_ms.min(asked_ms)),
         response_bytes_max: (response_kib as usize) << 10,
         secrets: hidden,
+        cuts_body: pass.cuts_bodies,
     })
 }
 

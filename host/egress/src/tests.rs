@@ -11,7 +11,7 @@ use host_core::http_grant::RESPONSE_KIB_MAX;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
-use self::fixture::{World, grant, reply, run_with};
+use self::fixture::{CUTTING, World, grant, reply, run_with};
 
 /// How long an answer may take on a loaded machine.
 const ANSWER_WAIT_MAX: Duration = Duration::from_mins(1);
@@ -165,6 +165,22 @@ fn a_redirect_is_an_answer() {
         assert!(response.headers.contains(&target), "{:?}", response.headers);
         let error = run.get("http://169.254.169.254/").await.unwrap_err();
         assert_eq!(error.kind, HttpErrorKind::NotGranted);
+    });
+}
+
+#[test]
+fn of_a_body_that_is_cut_only_the_start_is_read() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let endless = "HTTP/1.1 500 Oh\r\n\r\n";
+        let server = world
+            .server(|_| [endless.as_bytes().to_vec(), vec![b'a'; 4 << 20]].concat())
+            .await;
+        let mut granted = grant(&server.origin());
+        granted.max_response_kib = Some(1);
+        let run = world.run_of(CUTTING, 1, vec![granted]);
+        let response = run.get(&server.url("/")).await.unwrap();
+        assert_eq!(response.status, 500);
+        assert_eq!(response.body, vec![b'a'; 1 << 10]);
     });
 }
 

@@ -34,6 +34,7 @@ mod state;
 mod tokens;
 mod trends;
 mod waiting;
+mod webhooks;
 mod wire_routes;
 
 #[cfg(test)]
@@ -66,6 +67,7 @@ use crate::auth::Auth;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
+use crate::webhooks::Webhooks;
 
 /// How many event streams may be open at once.
 const STREAMS_MAX: usize = 256;
@@ -84,6 +86,8 @@ pub struct Api {
     pub executors: Executors,
     /// How long jobs of queues are kept.
     pub retentions: Retentions,
+    /// Where webhooks may go, and whom queues tell.
+    pub webhooks: Webhooks,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,
     /// The routes of wires.

@@ -7,6 +7,7 @@ mod file;
 mod grants;
 mod http;
 mod store;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,6 +25,7 @@ use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
 use host_core::schedule::Schedule;
+use host_core::webhook::WEBHOOKS;
 use host_wires::WIRES;
 use host_wires::wire::Configured;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
@@ -36,6 +38,7 @@ pub use self::store::Database;
 use crate::auth::AuthMode;
 use crate::executors::Routes;
 use crate::retention::Retentions;
+use crate::webhooks::Webhooks;
 
 host_wires::settings! {
     pub(self) OWN_SETTINGS:
@@ -105,6 +108,14 @@ host_wires::table_settings! {
         "How long jobs of this queue are kept after they have ended, in seconds, 1 or more. A job's own value comes first";
     "queues.NAME.retention_discarded_seconds", "`retention_seconds`",
         "How long discarded jobs of this queue are kept, in seconds, 1 or more";
+    "queues.NAME.notify", "none",
+        "Whom the host tells of the ends of this queue's jobs: `{ url = \"https://…\", secret = \"NAME\", events = [\"job.discarded\"] }`";
+    "webhooks.NAME.to", "none",
+        "A server to which webhooks may go: `https://hooks.example.com`, `https://*.example.com`";
+    "webhooks.NAME.paths", "all paths",
+        "Patterns of the paths there: `[\"/hooks/**\"]`";
+    "webhooks.NAME.secrets", "none",
+        "The secrets, names of sections `[secrets.NAME]`, that may sign what goes there";
     "secrets.NAME.file", "none",
         "The file with the value of this secret, which manifests may put into headers of requests as `{secret:NAME}`";
     "secrets.NAME.env", "none",
@@ -196,6 +207,8 @@ pub struct Config {
     pub routes: Routes,
     /// How long jobs of queues are kept.
     pub retentions: Retentions,
+    /// Where webhooks may go, and whom queues tell.
+    pub webhooks: Webhooks,
     /// How many cells execute jobs.
     pub cells: usize,
     /// How many jobs one cell runs at once.
@@ -333,6 +346,7 @@ impl Config {
             auth,
             routes: routes(&values, &wires)?,
             retentions: retentions(&values)?,
+            webhooks: webhooks::read(&values)?,
             wires,
             cells,
             isolation,
@@ -439,6 +453,12 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
     }
     for wire in &wires {
         for (origin, executor) in &wire.executors {
+            if executor == WEBHOOKS {
+                let message =
+                    format!("`{WEBHOOKS}` is what delivers webhooks; choose another name");
+                let origin = origin.clone();
+                return Err(ConfigError::Hidden { origin, message });
+            }
             let mut others = wires.iter().filter(|other| other.name != wire.name);
             if let Some(other) = others.find(|other| other.configured.has_executor(executor)) {
                 let message = format!(

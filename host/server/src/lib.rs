@@ -24,4 +24,5 @@ pub mod retention;
 pub mod serve;
 pub mod telemetry;
 mod trends;
+pub mod webhooks;
 pub mod worker;

@@ -3,6 +3,7 @@
 
 pub(crate) mod certificates;
 mod damage;
+mod executors;
 pub(crate) mod files;
 mod host;
 mod listeners;

@@ -16,6 +16,7 @@ mod retry;
 mod schedule;
 mod state;
 mod take_back;
+mod webhook;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use host_core::invariants;
 use host_core::job::{Lane, Lifecycle, Payload};
 use host_core::job_batch::BatchStep;
 use host_core::json::JsonText;
-use host_core::lease::{Fence, Lease};
+use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress, Report};
@@ -39,6 +40,7 @@ use host_core::requests::Requests;
 use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input};
+use host_core::webhook::Ending;
 
 use self::cascade::{Open, SETTLED_MAX};
 use self::input::INPUT_BYTES_MAX;
@@ -256,6 +258,10 @@ pub(crate) struct Batch<'a, R> {
     steps: BTreeMap<BatchId, BatchStep>,
     /// The users' batch of the job whose end is being written.
     inside: Option<BatchId>,
+    /// What is known of the end of the job that is being changed, if it tells somebody.
+    ending: Ending,
+    /// What tells of jobs that have ended, to be enqueued at the end of the batch.
+    deliveries: Vec<NewJob>,
 }
 
 /// Applies a batch to the rows of an open transaction. If it fails, the caller rolls back.
@@ -278,6 +284,8 @@ pub fn run<R: Rows>(
         moves_left: MOVED_MAX,
         steps: BTreeMap::new(),
         inside: None,
+        ending: Ending::default(),
+        deliveries: Vec::new(),
     };
     for command in commands {
         let changes = batch.committed.changes.len();
@@ -294,7 +302,7 @@ pub fn run<R: Rows>(
             Err(Stop::Failed(error)) => return Err(error),
         }
     }
-    batch.count_batches()?;
+    batch.end_turn()?;
     let changes = &batch.committed.changes;
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
     batch.committed.next_wakeup = batch.rows.wakeup_after()?;
@@ -501,15 +509,6 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Reply::Done)
     }
 
-    fn log(&mut self, job: JobId, fence: &Fence, offset: u64, bytes: u64) -> Result<Reply, Stop> {
-        let input = Input::Log {
-            fence,
-            offset,
-            bytes,
-        };
-        self.moved(job, &input)
-    }
-
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {
         let job = self.get(id)?;
         let job = self.apply(&job, input)?;
@@ -539,6 +538,7 @@ impl<R: Rows> Batch<'_, R> {
         effects: Vec<Effect>,
     ) -> Result<bool, StoreError> {
         let mut purged = false;
+        self.note_failure(after, &effects);
         for effect in effects {
             match effect {
                 Effect::Stop { .. } | Effect::Revoke { .. } => {
@@ -581,6 +581,7 @@ impl<R: Rows> Batch<'_, R> {
             self.record_change(Some(before), None);
             return Ok(after);
         }
+        self.make_deliveries(before, &mut after)?;
         self.count_owned(before, &after)?;
         if *before != after {
             self.rows.update(before, &after)?;

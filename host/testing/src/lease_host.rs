@@ -125,6 +125,7 @@ impl LeaseHost {
                 depends_on: Vec::new(),
                 conditions: None,
                 batch: None,
+                notify: Vec::new(),
                 payload: payload.clone(),
             };
             let job = Job {

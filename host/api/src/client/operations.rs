@@ -36,6 +36,7 @@ use crate::state::{
     StateSpaceView, StateValueView,
 };
 use crate::token::{MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, TokenView};
+use crate::webhook::TestWebhookBody;
 
 /// How long a host may take to compile a component, including those that it compiles first.
 const COMPILE_PATIENCE: Duration = Duration::from_mins(10);
@@ -184,6 +185,11 @@ impl Client {
 
     pub fn new_batch(&self, body: &NewBatchBody) -> Result<Answer<MadeBatchView>, Error> {
         self.post(path::BATCHES, body)
+    }
+
+    /// Enqueues a delivery that tells a receiver of nothing.
+    pub fn test_webhook(&self, body: &TestWebhookBody) -> Result<Answer<AcceptedView>, Error> {
+        self.post(path::WEBHOOK_TEST, body)
     }
 
     /// Adds an array of at most 1,000 jobs to a batch.

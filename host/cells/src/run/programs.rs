@@ -129,6 +129,7 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
         trace: Parent::of(&context.trace),
         report_as: None,
+        cuts_bodies: false,
     }))
 }
 

@@ -3,6 +3,7 @@
 
 mod reports;
 mod secrets;
+mod send;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -140,7 +141,8 @@ impl Broker {
         &self.0.reach
     }
 
-    pub(crate) fn secrets(&self) -> &Secrets {
+    /// Returns the secrets of the configuration.
+    pub fn secrets(&self) -> &Secrets {
         &self.0.secrets
     }
 

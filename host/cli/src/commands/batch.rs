@@ -1,5 +1,6 @@
 //! `host batch`: jobs that are counted together, with callbacks for their end.
 
+use super::notify::NotifyArgs;
 use clap::{Args, Subcommand};
 use host_api::batch::{BatchView, NewBatchBody};
 use host_api::client::{Client, Item};
@@ -63,6 +64,8 @@ struct New {
     /// Enqueue this when the first job is discarded
     #[arg(long, value_name = "JOB", value_parser = callback)]
     on_first_failure: Option<NewJobBody>,
+    #[command(flatten)]
+    notify: NotifyArgs,
     /// Let jobs be added until `host batch close`, for at most 7 days
     #[arg(long)]
     open: bool,
@@ -155,6 +158,7 @@ fn new(new: New) -> Result<(), CliError> {
         on_success: new.on_success,
         on_end: new.on_end,
         on_first_failure: new.on_first_failure,
+        notify: new.notify.body(),
         open: new.open || !rest.is_empty(),
         retention_seconds: new.retention,
     };

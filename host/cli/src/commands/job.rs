@@ -13,7 +13,7 @@ mod retry;
 mod set_priority;
 mod show;
 pub(crate) mod trial;
-mod wait;
+pub(crate) mod wait;
 
 use std::borrow::Cow;
 use std::fmt::Write as _;

@@ -245,7 +245,7 @@ fn a_list_of_jobs_at_several_nodes() {
 fn show() {
     let mut seen = Transcript::new("job_show");
     let attempts = r#"{"items":[{"number":1,"executor":"cell-0","started_at":"2026-05-17T18:25:00.100Z","finished_at":"2026-05-17T18:25:01.250Z","outcome":"failed","component":"basics","revision":3,"failure":{"kind":"user_error","message":"x"},"fuel":25277,"cpu_ms":0.75,"peak_memory_bytes":1153434,"requests":{"first":[{"at_ms":12,"method":"POST","origin":"https://api.example.com","path_pattern":"/v1/*","status":201,"sent_bytes":17,"received_bytes":2048,"duration_ms":81.25},{"at_ms":95,"method":"GET","origin":"http://a\u001b[1m","error":"not_granted","sent_bytes":0,"received_bytes":0,"duration_ms":0.1},{"at_ms":1000,"error":"invalid_request","sent_bytes":0,"received_bytes":0,"duration_ms":0.1}],"total":1200,"failed":2,"sent_bytes":17,"received_bytes":4096}}]}"#;
-    let more = r#","deadline":"2026-05-17T19:30:00Z","unique_key":"k","depends_on":["x",{"job":"y","when":"failed"}],"inputs":{"rows":"x"},"attributes":{"team":"a\u001b[1m"},"external_id":"e""#;
+    let more = r#","deadline":"2026-05-17T19:30:00Z","unique_key":"k","depends_on":["x",{"job":"y","when":"failed"}],"inputs":{"rows":"x"},"notify":[{"url":"https://hooks.example.com/paid","secret":"hooks","events":["job.completed","job.discarded"]}],"attributes":{"team":"a\u001b[1m"},"external_id":"e""#;
     let discarded = job("discarded", &format!("{DISCARDED}{more}"));
     let running = job(
         "running",

@@ -22,6 +22,7 @@ fn batch(is_open: bool) -> JobBatch {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText::null(),
             wire: "batch".to_owned(),
@@ -36,6 +37,7 @@ fn batch(is_open: bool) -> JobBatch {
         id: BatchId(Uuid::from_u128(1)),
         plan: BatchPlan {
             callbacks: ons.map(|on| (on, job.clone())).to_vec(),
+            notify: None,
             origin: None,
             created_at: Time(0),
             kept_ms: 1_000,

@@ -1,6 +1,7 @@
 //! A new job is accepted.
 
 use crate::job::{Lifecycle, LimitsOfJob, NewJob, State};
+use crate::notify::Receiver;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -32,6 +33,7 @@ impl Lifecycle {
             failure: None,
             owner: owner(new),
             limits: LimitsOfJob::default(),
+            notify: new.notify.iter().cloned().map(Receiver::from).collect(),
             batch: new.batch,
             conditions: new.conditions.clone(),
         };

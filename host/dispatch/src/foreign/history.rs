@@ -133,6 +133,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: job.kept_params.unwrap_or(job.params),
             wire: job.wire.to_owned(),

@@ -42,6 +42,9 @@ const MINUTES: u64 = 600_000;
 
 type Names = Rc<RefCell<BTreeMap<String, Vec<Ipv4Addr>>>>;
 
+/// The component whose bodies are cut.
+pub(super) const CUTTING: &str = "cutting";
+
 /// A broker, and what its runs see.
 pub(super) struct World {
     control: std::os::fd::OwnedFd,
@@ -229,6 +232,7 @@ impl World {
                 began_ms: 1_000_000,
                 first_span: None,
             }),
+            cuts_bodies: component == CUTTING,
         };
         self.tell(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
         ours.set_nonblocking(true).unwrap();

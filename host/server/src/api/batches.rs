@@ -12,6 +12,7 @@ use host_core::command::{Command, NewBatch, NewJob, Reply};
 use host_core::id::BatchId;
 use host_core::job::Origin;
 use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, On};
+use host_core::notify::BATCH_EVENTS;
 use host_core::policy::{RETENTION_MS_MIN, Retention};
 use host_core::rejection::Rejection;
 use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
@@ -54,6 +55,9 @@ pub(super) async fn new(
     if kept_ms < RETENTION_MS_MIN {
         return Err(invalid("retention_seconds: must be at least 1"));
     }
+    let notify = body.notify.take();
+    let notify = notify.map(|it| shared.api.webhooks.check(it, &BATCH_EVENTS));
+    let notify = notify.transpose().map_err(invalid)?;
     let callbacks = callbacks(&shared, id, &mut body, origin.clone(), &trace).await?;
     let is_empty = |text: &str| {
         let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
@@ -72,6 +76,7 @@ pub(super) async fn new(
         id,
         plan: BatchPlan {
             callbacks,
+            notify,
             origin,
             created_at: shared.api.clock.now(),
             kept_ms,

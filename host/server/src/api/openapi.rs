@@ -18,7 +18,7 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 use super::wire_routes;
 use super::{
     audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits, logs,
-    many, nodes, queues, runners, schedules, sessions, state, tokens, trends,
+    many, nodes, queues, runners, schedules, sessions, state, tokens, trends, webhooks,
 };
 
 /// The description of the API's own routes.
@@ -67,6 +67,7 @@ use super::{
         schedules::resume,
         schedules::trigger,
         schedules::backfill,
+        webhooks::test,
         state::spaces,
         state::keys,
         state::remove_keys,

@@ -10,7 +10,7 @@ use super::{
     Shared, audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits,
     logs, many, nodes,
 };
-use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends};
+use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends, webhooks};
 
 /// Returns all routes.
 pub(super) fn all() -> Vec<Route<Shared>> {
@@ -69,6 +69,7 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::post(Verb::Operate, path::QUEUE_RESUME, queues::resume)
             .scoped()
             .body_optional(),
+        Route::post(Verb::Enqueue, path::WEBHOOK_TEST, webhooks::test).scoped(),
         Route::get(Verb::Read, path::STATE, state::spaces).scoped(),
         Route::get(Verb::Read, path::STATE_SPACE, state::keys).scoped(),
         Route::delete(Verb::Operate, path::STATE_SPACE, state::remove_keys).scoped(),

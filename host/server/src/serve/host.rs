@@ -33,7 +33,7 @@ use host_http::route::RoutePorts;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use host_store::{Store, StoreError};
-use host_wires::wire::{self, ExecutorPorts, OpenWire, Ports, STOP_TIME_MAX};
+use host_wires::wire::{self, OpenWire, Ports, STOP_TIME_MAX};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -41,7 +41,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::listeners::{Addresses, Listeners};
 use super::node::{Node, loop_channels};
 use super::opening::{examiner, log_store, restore, store};
-use super::{ServeError, files, node, supervisor, system};
+use super::{ServeError, executors, files, node, supervisor, system};
 use crate::api::scrape::Scrape;
 use crate::api::{Api, ServedApi};
 use crate::audit;
@@ -172,9 +172,9 @@ impl Host {
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
         let among = node.as_ref().map(|node| (own, node.secret()));
         let (shared, leases) = loop_channels(base.clock, among, Arc::clone(&presence));
-        let (ports, workers_end) = executor_ports(&base, &leases, &foreign_logs, &tasks);
-        let executors = executors(config, wires, &ports);
-        executors.register(&base.metrics);
+        let of_host = (base.clock, &base.metrics, &leases, &foreign_logs, &tasks);
+        let broker = examiner.cells.broker();
+        let (executors, workers_end) = executors::start(config, wires, of_host, broker);
         executors.publish_to(&presence);
         let loops = LoopPorts {
             executors: executors.clone(),
@@ -296,6 +296,7 @@ impl Host {
             deployer: Arc::new(self.deployments.clone()),
             executors: self.executors.clone(),
             retentions: config.retentions.clone(),
+            webhooks: config.webhooks.clone(),
             bodies: ports.bodies.clone(),
             wire_routes: config
                 .wires
@@ -464,32 +465,6 @@ type Dispatching = (
     oneshot::Receiver<Result<(), StoreError>>,
     mpsc::Receiver<Visit>,
 );
-
-/// Makes what executors need of the host, and what ends them when it is dropped.
-fn executor_ports(
-    base: &Base,
-    leases: &LeaseService,
-    logs: &Arc<ForeignLogs>,
-    tasks: &Tasks,
-) -> (ExecutorPorts, DropGuard) {
-    let stopping = CancellationToken::new();
-    let ports = ExecutorPorts {
-        clock: Arc::new(base.clock),
-        counters: Arc::new(base.metrics.clone()),
-        leases: Arc::new(leases.clone()),
-        logs: Arc::<ForeignLogs>::clone(logs),
-        tasks: tasks.clone(),
-        stopping: stopping.clone(),
-    };
-    (ports, stopping.drop_guard())
-}
-
-/// Starts the executors of all wires.
-fn executors(config: &Config, wires: &mut [OpenWire], ports: &ExecutorPorts) -> Executors {
-    let wires = wires.iter_mut();
-    let of_wires = wires.filter_map(|wire| wire.active.executors(ports));
-    Executors::new(of_wires.collect(), config.routes.clone())
-}
 
 /// The connections of the dispatch loop to the rest of the host.
 struct LoopPorts<'a> {

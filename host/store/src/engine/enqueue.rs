@@ -7,7 +7,7 @@ use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::inputs;
-use host_core::job::{Lifecycle, OnConflict, Payload, State, UniqueKey};
+use host_core::job::{Lifecycle, LimitKey, OnConflict, Payload, State, UniqueKey};
 use host_core::name::{Name, address};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
@@ -40,19 +40,8 @@ impl<R: Rows> Batch<'_, R> {
                 let conditions = new.conditions.as_deref();
                 let stands_for = |id| stands_for.get(&id).copied().unwrap_or(id);
                 accepted.conditions = conditions.map(|it| Box::new(it.renamed(stands_for)));
-                let open = u32::try_from(accepted.depends_on.len()).unwrap_or(u32::MAX);
-                let mut job = Lifecycle::accept(self.now, &accepted, open);
-                job.limits.keys = keys.remove(&new.id).unwrap_or_default();
-                self.pass_limits(None, &mut job)?;
-                self.replace_waiting(&job)?;
-                self.rows.insert(&job, &accepted)?;
-                if let Some(owner) = &job.owner {
-                    self.rows.count_owned(owner, 1)?;
-                }
-                accepted.depends_on.retain(|id| !ended.contains_key(id));
-                self.rows.set_dependencies(&job, &accepted.depends_on)?;
-                self.count_in_batch(None, &job);
-                self.record_change(None, Some(&job));
+                let keys = keys.remove(&new.id).unwrap_or_default();
+                self.accept(accepted, keys, &ended)?;
             }
         }
         self.settle_new(jobs, &stands_for, &ended, &mut results)?;
@@ -72,6 +61,29 @@ impl<R: Rows> Batch<'_, R> {
             });
         }
         Ok(Reply::Enqueued(replies))
+    }
+
+    /// Adds a new job with the keys of its limits. Prerequisites that have ended are settled later.
+    pub(super) fn accept(
+        &mut self,
+        mut new: NewJob,
+        keys: Vec<LimitKey>,
+        ended: &BTreeMap<JobId, State>,
+    ) -> Result<(), Stop> {
+        let open = u32::try_from(new.depends_on.len()).unwrap_or(u32::MAX);
+        let mut job = Lifecycle::accept(self.now, &new, open);
+        job.limits.keys = keys;
+        self.pass_limits(None, &mut job)?;
+        self.replace_waiting(&job)?;
+        self.rows.insert(&job, &new)?;
+        if let Some(owner) = &job.owner {
+            self.rows.count_owned(owner, 1)?;
+        }
+        new.depends_on.retain(|id| !ended.contains_key(id));
+        self.rows.set_dependencies(&job, &new.depends_on)?;
+        self.count_in_batch(None, &job);
+        self.record_change(None, Some(&job));
+        Ok(())
     }
 
     /// Refuses jobs whose component was removed after their handler was looked up.

@@ -211,15 +211,18 @@ impl<R: Rows> Batch<'_, R> {
         Ok(jobs.len())
     }
 
-    /// Counts what the turn has changed of batches, and enqueues the callbacks that are due.
-    pub(super) fn count_batches(&mut self) -> Result<(), StoreError> {
-        if self.steps.is_empty() {
+    /// Enqueues what tells of the jobs that have ended, counts what the turn has changed of batches, and enqueues the
+    /// callbacks that are due.
+    pub(super) fn end_turn(&mut self) -> Result<(), StoreError> {
+        if self.steps.is_empty() && self.deliveries.is_empty() {
             return Ok(());
         }
-        // Before the locks of batches: callbacks may be limited.
+        // Before the locks of batches: callbacks and deliveries may be limited.
         if !self.rows.limits()?.0.is_empty() {
             self.rows.lock_limits()?;
         }
+        let deliveries = std::mem::take(&mut self.deliveries);
+        self.deliver(deliveries)?;
         // A callback may replace a job of another batch that waits for a limit.
         while !self.steps.is_empty() {
             let steps = std::mem::take(&mut self.steps);
@@ -236,7 +239,8 @@ impl<R: Rows> Batch<'_, R> {
 
     fn count_batch(&mut self, mut batch: JobBatch, step: BatchStep) -> Result<(), StoreError> {
         let before = batch.progress.clone();
-        batch.advance(step, self.now);
+        let deliveries = batch.advance(step, self.now);
+        self.deliver(deliveries)?;
         if batch.is_over(self.now) {
             return self.rows.delete_job_batch(batch.id);
         }

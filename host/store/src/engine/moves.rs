@@ -9,12 +9,28 @@ use host_core::lease::{Fence, Renewal};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::transition::{Input, Loss};
+use host_core::webhook::Ending;
 use host_core::writes::Writes;
 
 use super::{ATTEMPTS_KEPT, Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
+    pub(super) fn log(
+        &mut self,
+        job: JobId,
+        fence: &Fence,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Reply, Stop> {
+        let input = Input::Log {
+            fence,
+            offset,
+            bytes,
+        };
+        self.moved(job, &input)
+    }
+
     /// Stores that a lease was renewed.
     pub(super) fn renew(&mut self, renewal: &Renewal) -> Result<Reply, Stop> {
         let renew = Input::Renew {
@@ -51,7 +67,10 @@ impl<R: Rows> Batch<'_, R> {
         if let Some(lease) = before.lease.as_ref().filter(|_| report.executor.is_empty()) {
             report.executor.clone_from(&lease.worker);
         }
-        let after = self.step(&before, &Input::Complete(fence, &report.outcome))?;
+        self.note_outcome(&before, || Ending::by(&report.outcome));
+        let after = self.step(&before, &Input::Complete(fence, &report.outcome));
+        self.ending = Ending::default();
+        let after = after?;
         // Jobs that wait for it may get its result.
         self.attempt_reported(&before, &after, report, None)?;
         self.cascade_after(&before, &after)?;

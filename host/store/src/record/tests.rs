@@ -5,6 +5,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::{BatchId, JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
+use host_core::notify::{Event, Notify, Receiver, Told};
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::prerequisite::{Conditions, When};
@@ -64,6 +65,17 @@ fn lifecycle() -> Lifecycle {
             }],
             waits_for: Some(0),
         },
+        notify: vec![Receiver {
+            notify: Notify {
+                url: "u".to_owned(),
+                secret: "s".to_owned(),
+                events: vec![Event::JobCompleted],
+            },
+            told: Told {
+                deliveries: 1,
+                latest: Some(JobId(Uuid::from_u128(8))),
+            },
+        }],
         batch: Some(BatchId(Uuid::from_u128(7))),
         conditions: Conditions {
             when: vec![(JobId(Uuid::from_u128(8)), When::Failed)],
@@ -131,7 +143,8 @@ fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2a0\
                028088b2a00200000000020001040003010009030110000000000000000000000000000000021000\
                00000000000000000000000000000301770107060108000000010a010172000800010c0107746f6b\
-               656e3a610106016b01000110000000000000000000000000000000070101100000000000000000000000\
+               656e3a610106016b0100010175017301000101100000000000000000000000000000000801100000\
+               00000000000000000000000000070101100000000000000000000000\
                000000000802010169100000000000000000000000000000000901";
     let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
                  7474703a2f2f6101022f6200c80102030405000000010a020304060000000200000003010406";

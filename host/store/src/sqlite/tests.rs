@@ -31,6 +31,7 @@ fn enqueue(n: u128) -> Command {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText("0".repeat(4_000)),
             wire: "http".to_owned(),

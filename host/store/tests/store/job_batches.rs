@@ -52,6 +52,7 @@ pub(crate) fn new_batch(n: u128, is_open: bool, jobs: Vec<NewJob>) -> Command {
         id: batch_id(n),
         plan: BatchPlan {
             callbacks: callbacks.to_vec(),
+            notify: None,
             origin: None,
             created_at: NOW,
             kept_ms: KEPT_MS,

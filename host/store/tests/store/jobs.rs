@@ -60,6 +60,7 @@ pub(crate) fn job(n: u128) -> NewJob {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText(format!("{{\"n\":{n}}}")),
             wire: "http".to_owned(),

@@ -29,7 +29,7 @@ fn limited(store: &mut dyn Store) {
 
 /// A clock on which three milliseconds pass between two looks.
 #[derive(Default)]
-struct SlowClock(AtomicI64);
+pub(crate) struct SlowClock(AtomicI64);
 
 impl Clock for SlowClock {
     fn now(&self) -> Time {

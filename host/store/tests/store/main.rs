@@ -35,4 +35,5 @@ mod retention;
 mod schedules;
 mod server;
 mod wal;
+mod webhooks;
 mod writes;

@@ -135,6 +135,9 @@ fn fit_job(job: &mut JobView, room: &mut Room) -> Vec<(String, String)> {
     for text in texts.into_iter().flatten() {
         room.take(text, TEXT_BYTES_MAX);
     }
+    for notify in job.notify.iter_mut().flatten() {
+        room.take(&mut notify.url, LISTED_BYTES_MAX);
+    }
     let attributes = job.attributes.take().unwrap_or_default().into_iter();
     attributes
         .map(|(mut name, mut value)| {

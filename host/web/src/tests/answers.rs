@@ -31,6 +31,7 @@ fn job(said: &Said) -> Value {
         "id": ID, "state": "discarded", "handler": name, "queue": name, "priority": 5, "attempt": 1,
         "max_attempts": 2, "waited_ms": 5, "ran_ms": 6, "wire": name, "enqueued_at": "2026-05-17T18:30:00.000Z",
         "node": {"id": name, "name": name}, "waits_because": text, "unique_key": text, "external_id": text,
+        "notify": [{"url": text, "secret": "hooks", "events": ["job.completed"]}],
         "attributes": {text: text}, "depends_on": vec![name; said.items], "dependents": vec![name; said.items], "cancel_reason": text,
         "cancel_requested_at": "2026-05-17T18:30:00.000Z",
         "progress": {"percent": 45.5, "message": text},

@@ -16,6 +16,7 @@ use host_core::prerequisite::When;
 use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
+use super::super::notify::NotifyArgs;
 use super::{ID_CHARS, fetch, has_ended, parse_id, parse_pair, short_id, wait};
 
 /// Enqueue a job for a handler.
@@ -27,6 +28,7 @@ Examples:
   id=$(host job enqueue build --unique-key build-42)
   host job enqueue report --input rows=01990f3c
   host job enqueue tidy-up --depends-on 01990f3c:failed
+  host job enqueue pay --notify https://hooks.example.com/paid --notify-secret hooks
   host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
 pub(super) struct Enqueue {
     /// The handler to run
@@ -85,6 +87,8 @@ pub(super) struct Enqueue {
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
+    #[command(flatten)]
+    notify: NotifyArgs,
     /// Wait until the job ends and print its result
     #[arg(long)]
     wait: bool,
@@ -195,6 +199,7 @@ impl Enqueue {
             depends_on,
             inputs,
             batch: None,
+            notify: self.notify.body(),
             trace_context: None,
             attributes: (!attributes.is_empty()).then(|| Pairs(attributes.into_iter().collect())),
         })

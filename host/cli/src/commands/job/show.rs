@@ -147,6 +147,12 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
     for (name, job) in view.inputs.iter().flatten() {
         pair("input", &format!("{name} of {job}"));
     }
+    for notify in view.notify.iter().flatten() {
+        pair(
+            "notifies",
+            &format!("{} of {}", notify.url, notify.events.join(", ")),
+        );
+    }
     pair("batch", view.batch.as_deref().unwrap_or_default());
     for (key, value) in view.attributes.iter().flatten() {
         pair("attribute", &format!("{key}={value}"));

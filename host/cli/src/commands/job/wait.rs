@@ -42,7 +42,7 @@ impl Wait {
 }
 
 /// Waits for the end of a job, prints what it returned and fails if it did not complete.
-pub(super) fn until_end(
+pub(crate) fn until_end(
     client: &Client,
     output: Output,
     id: &str,

@@ -39,6 +39,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText::null(),
             wire: "http".to_owned(),

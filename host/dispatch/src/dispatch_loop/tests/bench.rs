@@ -284,6 +284,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText("{\"n\":1}".to_owned()),
             wire: "http".to_owned(),

@@ -3,12 +3,15 @@
 use std::vec::IntoIter;
 
 use host_api::new_job::NewJobBody;
+use host_api::webhook::NotifyBody;
 use host_cells::compile::schema::Budget;
 use host_core::access::Scope;
 use host_core::command::{DEPENDENCIES_MAX, NewJob};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::job::Origin;
+use host_core::name::Name;
+use host_core::notify::{JOB_EVENTS, Notify};
 use host_core::rejection::Rejection;
 use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
@@ -144,6 +147,17 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
     }
 }
 
+/// Returns whom a job tells of its end: its own receiver, and its queue's.
+fn notify(api: &Api, queue: &Name, asked: Option<NotifyBody>) -> Result<Vec<Notify>, ApiError> {
+    let own = asked.map(|body| api.webhooks.check(body, &JOB_EVENTS));
+    let own = own.transpose();
+    let own = own.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+    let of_queue = api.webhooks.of_queue(queue).cloned();
+    let mut all: Vec<Notify> = own.into_iter().chain(of_queue).collect();
+    all.dedup();
+    Ok(all)
+}
+
 /// Routes one entry and makes the job that is asked for.
 fn accept(
     api: &Api,
@@ -156,7 +170,9 @@ fn accept(
     let (route, handler) = route::find(api, scope, &entry.body.handler, queue)?;
     entry.check_params(api, &route, handler.as_deref(), budget)?;
     let body = std::mem::take(&mut entry.body);
+    let notify = notify(api, &route.queue, body.notify.clone())?;
     let mut job = entry::into_job(body, id, route, siblings, api.clock)?;
+    job.notify = notify;
     if let Some(runner) = &job.runner {
         let placed = api.executors.place(runner, &job.payload.attributes);
         let invalid =

@@ -74,6 +74,7 @@ pub(super) fn into_job(
         depends_on,
         conditions,
         batch: None,
+        notify: Vec::new(),
         unique_key: unique_key(body.unique_key, body.unique, run_at.is_some())?,
         payload: Payload {
             params,

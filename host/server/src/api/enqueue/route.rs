@@ -7,6 +7,7 @@ use host_cells::run::handlers::Handler;
 use host_core::access::{Object, Scope};
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
+use host_core::webhook::WEBHOOKS;
 
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
@@ -91,6 +92,9 @@ fn name(text: &str) -> Result<Name, ApiError> {
 /// Finds the runner of a prefix.
 fn named(api: &Api, scope: &Scope, prefix: &str) -> Result<Name, ApiError> {
     let detail = match api.executors.find(prefix) {
+        _ if prefix == WEBHOOKS => {
+            "the host itself makes the jobs of webhooks: name the receiver in `notify`".to_owned()
+        }
         Found::Executor(name) => return Ok(name),
         Found::Full(most) => {
             let shown: String = prefix.chars().take(64).collect();

@@ -45,6 +45,7 @@ use crate::auth::{Auth, AuthMode};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
+use crate::webhooks::Webhooks;
 use host_cells::deploy::examine::Component;
 use host_cells::pool::Isolation;
 use host_cells::run::handlers::Handlers;
@@ -305,6 +306,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         clock,
         executors: executors(None, &metrics),
         retentions: Retentions::default(),
+        webhooks: Webhooks::default(),
         wire_routes: wire_routes(&bodies, tasks, clock),
         bodies,
         nodes: Arc::new(Two::default()),

@@ -64,6 +64,7 @@ const BODIES: &[&str] = &[
     "/api/v1/components/{name}/rollback",
     "/api/v1/batches",
     "/api/v1/batches/{id}/jobs",
+    "/api/v1/webhooks/test",
     "/api/v1/schedules/{name}/backfill",
     "/api/v1/tokens",
     "/api/v1/hero/jobs",

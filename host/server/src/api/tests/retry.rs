@@ -95,6 +95,7 @@ fn late_job() -> NewJob {
         depends_on: Vec::new(),
         conditions: None,
         batch: None,
+        notify: Vec::new(),
         payload: Payload {
             params: JsonText::null(),
             wire: "http".to_owned(),

@@ -1,0 +1,34 @@
+//! The options that say whom a job or a batch tells of its end.
+
+use clap::Args;
+use host_api::webhook::NotifyBody;
+
+/// Whom a job or a batch tells.
+#[derive(Debug, Args)]
+pub(crate) struct NotifyArgs {
+    /// Tell this URL of the end, if the host's configuration allows it
+    #[arg(long = "notify", value_name = "URL", requires = "secret")]
+    url: Option<String>,
+    /// The name of the secret that signs what it gets
+    #[arg(
+        id = "secret",
+        long = "notify-secret",
+        value_name = "NAME",
+        requires = "url"
+    )]
+    secret: Option<String>,
+    /// Tell only of this, such as job.discarded or batch.end (repeatable)
+    #[arg(long = "notify-event", value_name = "EVENT", requires = "url")]
+    events: Vec<String>,
+}
+
+impl NotifyArgs {
+    /// Returns what a request says of it.
+    pub(crate) fn body(self) -> Option<NotifyBody> {
+        Some(NotifyBody {
+            url: self.url?,
+            secret: self.secret?,
+            events: self.events,
+        })
+    }
+}

@@ -1,0 +1,100 @@
+//! Whom a job or a batch tells of its end, and what was told. Ids of deliveries are digests, so that an end needs none
+//! from outside.
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use uuid::{Builder, Uuid};
+
+use crate::id::JobId;
+use crate::time::Time;
+
+/// Something that a receiver is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Event {
+    JobCompleted,
+    JobDiscarded,
+    JobCancelled,
+    BatchFirstFailure,
+    BatchSuccess,
+    BatchEnd,
+    /// An operator tries a receiver.
+    Test,
+}
+
+/// The events of jobs.
+pub const JOB_EVENTS: [Event; 3] = [
+    Event::JobCompleted,
+    Event::JobDiscarded,
+    Event::JobCancelled,
+];
+
+/// The events of batches.
+pub const BATCH_EVENTS: [Event; 3] = [
+    Event::BatchFirstFailure,
+    Event::BatchSuccess,
+    Event::BatchEnd,
+];
+
+impl Event {
+    /// Returns the stable name: the type of the message.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JobCompleted => "job.completed",
+            Self::JobDiscarded => "job.discarded",
+            Self::JobCancelled => "job.cancelled",
+            Self::BatchFirstFailure => "batch.first_failure",
+            Self::BatchSuccess => "batch.success",
+            Self::BatchEnd => "batch.end",
+            Self::Test => "webhook.test",
+        }
+    }
+}
+
+/// Whom a job or a batch tells of its end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Notify {
+    pub url: String,
+    /// The name of the secret that signs what it gets.
+    pub secret: String,
+    /// What it is told of.
+    pub events: Vec<Event>,
+}
+
+/// What was told to one receiver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Told {
+    pub deliveries: u32,
+    /// The latest delivery. The next one waits until it has ended.
+    pub latest: Option<JobId>,
+}
+
+/// A receiver and what was told to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Receiver {
+    pub notify: Notify,
+    pub told: Told,
+}
+
+impl From<Notify> for Receiver {
+    fn from(notify: Notify) -> Self {
+        let told = Told::default();
+        Self { notify, told }
+    }
+}
+
+impl Told {
+    /// Counts a delivery and returns its id: a UUID of version 7, whose random part is a digest of what it is about.
+    pub(crate) fn next(&mut self, now: Time, of: Uuid, place: usize) -> JobId {
+        self.deliveries += 1;
+        let mut about = Sha256::new();
+        about.update(b"webhook");
+        about.update(of.as_bytes());
+        about.update((place as u64).to_be_bytes());
+        about.update(self.deliveries.to_be_bytes());
+        let digest = about.finalize();
+        let mut random = [0; 10];
+        random.copy_from_slice(&digest[..10]);
+        let ms = u64::try_from(now.0).unwrap_or_default();
+        JobId(Builder::from_unix_timestamp_millis(ms, &random).into_uuid())
+    }
+}

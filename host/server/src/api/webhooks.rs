@@ -1,0 +1,62 @@
+//! Trying a webhook.
+
+use axum::Json;
+use axum::extract::{Request, State};
+use axum::http::StatusCode;
+use host_api::new_job::AcceptedView;
+use host_api::path;
+use host_api::webhook::{NotifyBody, TestWebhookBody};
+use host_core::access::Object;
+use host_core::command::{Command, Reply};
+use host_core::notify::Event;
+use host_core::webhook::{DELIVER, WEBHOOKS, of_test};
+use host_http::extract::small_body;
+use host_http::gate::Caller;
+use host_runtime::ids;
+
+use super::Shared;
+use super::actor::Actor;
+use super::error::ApiError;
+use super::problem::kinds;
+use super::scoped::scope;
+
+/// Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the queue `webhooks`.
+#[utoipa::path(
+    post, path = path::WEBHOOK_TEST, tag = "webhooks", operation_id = "test_webhook",
+    request_body = TestWebhookBody,
+    responses((status = 201, body = AcceptedView))
+)]
+pub(super) async fn test(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    request: Request,
+) -> Result<(StatusCode, Json<AcceptedView>), ApiError> {
+    if !scope(&caller).has(Object::Job(WEBHOOKS, Some(WEBHOOKS), DELIVER)) {
+        let detail = format!(
+            "the token is not for the handler {WEBHOOKS}#{DELIVER} in the queue {WEBHOOKS}"
+        );
+        return Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail));
+    }
+    let TestWebhookBody { url, secret } = small_body(&shared.api.bodies, request).await?;
+    let body = NotifyBody {
+        url,
+        secret,
+        events: Vec::new(),
+    };
+    let notify = shared.api.webhooks.check(body, &[Event::Test]);
+    let notify = notify.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+    let now = shared.api.clock.now();
+    let job = of_test(now, ids::job(now), &notify);
+    let detail = Some(format!("signed by {}", notify.secret));
+    let enqueue = Command::Enqueue(vec![job]);
+    let submitted = actor.submit(&shared, enqueue, format!("webhook {}", notify.url), detail);
+    match submitted.await? {
+        Reply::Enqueued(jobs) if jobs.len() == 1 => {
+            let accepted = jobs.into_iter().map(AcceptedView::from).next();
+            let accepted = accepted.ok_or_else(|| ApiError::unexpected_reply("an enqueue"))?;
+            Ok((StatusCode::CREATED, Json(accepted)))
+        }
+        _ => Err(ApiError::unexpected_reply("an enqueue")),
+    }
+}

@@ -1,0 +1,142 @@
+//! Webhooks: where deliveries may go, as the configuration says, and who is told of the jobs of a queue.
+
+pub(crate) mod executor;
+mod outcome;
+mod signature;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use host_api::webhook::NotifyBody;
+use host_core::http_grant::{HttpGrant, OriginPattern};
+use host_core::name::Name;
+use host_core::notify::{Event, JOB_EVENTS, Notify};
+use host_core::seconds::Seconds;
+use host_core::webhook::{ANSWER_MS_MAX, URL_BYTES_MAX};
+use serde::Deserialize;
+
+/// How much of an answer is kept, in KiB.
+const ANSWER_KIB_MAX: u32 = 1;
+
+/// Parts of a path that servers may take for others after decoding.
+const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
+
+/// Where deliveries may go, signed by which secrets: a section `[webhooks.NAME]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Allowed {
+    pub to: OriginPattern,
+    /// Patterns of paths, as manifests have them; all if empty.
+    #[serde(default)]
+    pub paths: Vec<String>,
+    pub secrets: Vec<String>,
+}
+
+/// The webhooks of the configuration. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Webhooks(Arc<Settings>);
+
+#[derive(Debug, Default)]
+struct Settings {
+    allowed: BTreeMap<Name, Allowed>,
+    queues: BTreeMap<Name, Notify>,
+}
+
+impl Webhooks {
+    /// Makes them of what the sections `[webhooks.NAME]` allow.
+    pub fn new(allowed: BTreeMap<Name, Allowed>) -> Self {
+        let queues = BTreeMap::new();
+        Self(Arc::new(Settings { allowed, queues }))
+    }
+
+    /// Adds who is told of the jobs of queues.
+    pub fn with_queues(self, queues: BTreeMap<Name, NotifyBody>) -> Result<Self, (Name, String)> {
+        let checked = queues
+            .into_iter()
+            .map(|(queue, body)| match self.check(body, &JOB_EVENTS) {
+                Ok(notify) => Ok((queue, notify)),
+                Err(message) => Err((queue, message)),
+            });
+        let queues = checked.collect::<Result<_, _>>()?;
+        let allowed = self.0.allowed.clone();
+        Ok(Self(Arc::new(Settings { allowed, queues })))
+    }
+
+    /// Returns whether deliveries may go anywhere.
+    pub fn any(&self) -> bool {
+        !self.0.allowed.is_empty()
+    }
+
+    /// Returns who is told of the jobs of a queue.
+    pub fn of_queue(&self, queue: &Name) -> Option<&Notify> {
+        self.0.queues.get(queue)
+    }
+
+    /// Checks what a request asks for, out of `possible` events. The error is for users.
+    pub fn check(&self, body: NotifyBody, possible: &[Event]) -> Result<Notify, String> {
+        let notify = body.into_notify(possible)?;
+        let refused = |message| format!("notify.url: {message}");
+        self.grant(&notify.url, &notify.secret).map_err(refused)?;
+        Ok(notify)
+    }
+
+    /// Returns the grant for a delivery. The error is for users.
+    pub fn grant(&self, url: &str, secret: &str) -> Result<HttpGrant, String> {
+        let (origin, path) = split(url)?;
+        let mut to_server = self.0.allowed.values().filter(|it| it.to.covers(&origin));
+        let secrets = |allowed: &Allowed| allowed.secrets.iter().any(|name| name == secret);
+        let is_path = |allowed: &Allowed| {
+            let mut patterns = allowed.paths.iter();
+            allowed.paths.is_empty() || patterns.any(|it| fast_glob::glob_match(it, path))
+        };
+        let found = to_server.find(|allowed| secrets(allowed) && is_path(allowed));
+        let allowed = found.ok_or_else(|| {
+            let secret: String = secret.chars().take(64).collect();
+            format!(
+                "the configuration allows no webhook to {origin} with this path and the secret {secret:?}; an operator \
+                 can allow it in a section [webhooks.NAME]"
+            )
+        })?;
+        Ok(HttpGrant {
+            to: allowed.to.clone(),
+            methods: vec!["POST".to_owned()],
+            paths: allowed.paths.clone(),
+            headers: BTreeMap::new(),
+            max_requests: Some(1),
+            max_response_kib: Some(ANSWER_KIB_MAX),
+            max_total_mib: Some(1),
+            timeout_seconds: Some(Seconds { ms: ANSWER_MS_MAX }),
+        })
+    }
+}
+
+/// Splits a URL into its origin and its path. Takes only what is the same for all who read it: the broker decides again
+/// on what it sends.
+fn split(url: &str) -> Result<(OriginPattern, &str), String> {
+    if url.len() > URL_BYTES_MAX || !url.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!(
+            "must have at most {URL_BYTES_MAX} visible ASCII characters"
+        ));
+    }
+    let after = url.find("://").map_or(0, |at| at + 3);
+    let end = url[after..].find(['/', '?', '#', '\\']);
+    let (origin, rest) = url.split_at(end.map_or(url.len(), |at| after + at));
+    let shown: String = origin.chars().take(100).collect();
+    if origin.contains('*') {
+        return Err(format!("{shown:?} is no server"));
+    }
+    let origin = origin.parse::<OriginPattern>();
+    let origin = origin.map_err(|error| format!("{shown:?}: {error}"))?;
+    let path = rest.split('?').next().unwrap_or_default();
+    let lower = path.to_ascii_lowercase();
+    let is_ambiguous = rest.contains(['#', '\\'])
+        || AMBIGUOUS.iter().any(|part| lower.contains(part))
+        || path.split('/').any(|part| part == "." || part == "..");
+    if is_ambiguous {
+        return Err("the path must have no `.`, `..`, `\\`, `#` or escapes of these".to_owned());
+    }
+    Ok((origin, if path.is_empty() { "/" } else { path }))
+}
