@@ -19,6 +19,9 @@ const REFUSALS: [(&[u8], u16); 3] = [
     (b"HTTP/1.1 431 ", 431),
 ];
 
+/// Tells browsers to use nothing but TLS, for a year.
+pub(crate) const HSTS: &str = "max-age=31536000";
+
 /// Never in a refusal of a route, because those have a document.
 const EMPTY: &[u8] = b"\r\ncontent-length: 0\r\n";
 
@@ -29,6 +32,7 @@ const HTTP2: &[u8] = b"PRI * HTTP/2";
 pub(crate) struct ProblemStream<S> {
     stream: S,
     header_bytes_max: usize,
+    is_tls: bool,
     heads: Heads,
     /// How much of [`HTTP2`] the connection has begun with, if it may still be that.
     http2: Option<usize>,
@@ -39,10 +43,11 @@ pub(crate) struct ProblemStream<S> {
 
 impl<S> ProblemStream<S> {
     /// Wraps `stream`. Its parser accepts headers of `header_bytes_max` bytes.
-    pub(crate) fn new(stream: S, header_bytes_max: usize) -> Self {
+    pub(crate) fn new(stream: S, header_bytes_max: usize, is_tls: bool) -> Self {
         Self {
             stream,
             header_bytes_max,
+            is_tls,
             heads: Heads::new(header_bytes_max),
             http2: Some(0),
             instead: None,
@@ -85,8 +90,13 @@ impl<S> ProblemStream<S> {
             .next()
             .unwrap_or_default();
         let mut answer = line.to_vec();
+        let hsts = if self.is_tls {
+            format!("\r\nstrict-transport-security: {HSTS}")
+        } else {
+            String::new()
+        };
         let head = format!(
-            "\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+            "\r\ncontent-type: application/problem+json\r\ncontent-length: {}\r\nconnection: close{hsts}\r\n\r\n",
             document.len()
         );
         answer.extend_from_slice(head.as_bytes());

@@ -33,7 +33,7 @@ use crate::local::{self, LocalListener};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::problem::Problem;
-use crate::problem_stream::ProblemStream;
+use crate::problem_stream::{HSTS, ProblemStream};
 use crate::proxies::Proxies;
 use crate::refusal::Refusal;
 use crate::tls::{self, Tls};
@@ -66,9 +66,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How many connections may be opening TLS at once, and how long each may take.
 const HANDSHAKES_MAX: usize = 1_024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long browsers use only TLS for this name once they have used it: a year.
-const HSTS: HeaderValue = HeaderValue::from_static("max-age=31536000");
 
 /// How long requests may take to end when the process stops.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(10);
@@ -373,7 +370,7 @@ impl Requests {
             };
             if is_tls {
                 let headers = response.headers_mut();
-                headers.insert(STRICT_TRANSPORT_SECURITY, HSTS);
+                headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HSTS));
             }
             if is_last {
                 let close = HeaderValue::from_static("close");
@@ -394,7 +391,7 @@ pub(crate) async fn connection(
 ) {
     let _open = Open::new(Arc::clone(&served.metrics));
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
-    let stream = ProblemStream::new(stream, HEADER_BYTES_MAX);
+    let stream = ProblemStream::new(stream, HEADER_BYTES_MAX, peer.is_tls);
     let requests = Requests::new(served, peer, stream.unclear(), only);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -144,6 +144,19 @@ async fn both_versions_speak_http_1_1_and_say_that_browsers_must_stay() {
         );
         assert!(answer.contains("is_tls: true"), "{answer}");
     }
+    // So do answers to what is no request, before any route is known.
+    let mut stream = connect(host.address, client(&authority, None, BOTH), "localhost")
+        .await
+        .unwrap();
+    stream.write_all(b"NO REQUEST\r\n\r\n").await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    assert!(
+        answer.contains("strict-transport-security: max-age=31536000\r\n"),
+        "{answer}"
+    );
     let mut config = client(&authority, None, BOTH);
     config.alpn_protocols = vec![b"h2".to_vec()];
     let refused = connect(host.address, config, "localhost")

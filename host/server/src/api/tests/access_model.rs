@@ -2,6 +2,7 @@
 
 use axum::http::StatusCode;
 use host_core::access::{Access, Verb};
+use host_http::peer::Peer;
 use host_testing::Random;
 use serde_json::{Value, json};
 
@@ -16,6 +17,7 @@ struct Model {
     verbs: Vec<Verb>,
     queues: Vec<&'static str>,
     handlers: Vec<&'static str>,
+    /// What it shows: a token, or the cookie of a session, which does the same.
     token: String,
 }
 
@@ -34,7 +36,10 @@ impl Model {
         let handlers = pick(&["noop", "a/*", "typed"]);
         let names: Vec<&str> = verbs.iter().map(|verb| verb.as_str()).collect();
         let body = json!({"name": "one", "allow": names, "queues": queues, "handlers": handlers});
-        let token = guarded.make(&body).await;
+        let mut token = guarded.make(&body).await;
+        if random.below(2) == 0 {
+            token = guarded.session(&token).await;
+        }
         Self {
             verbs,
             queues,
@@ -134,7 +139,7 @@ impl Model {
 }
 
 /// Returns a body that the route takes.
-fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
+pub(super) fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
     let job = json!({"queue": queue, "handler": handler});
     match path {
         "/api/v1/jobs" | "/api/v1/batches/{id}/jobs" => Some(job),
@@ -154,7 +159,7 @@ fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
 }
 
 /// Routes whose answer goes on as long as somebody listens.
-const STREAMS: [&str; 2] = ["/api/v1/events", "/live"];
+pub(super) const STREAMS: [&str; 2] = ["/api/v1/events", "/live"];
 
 /// What the paths of schedules begin with.
 const SCHEDULE: &str = "/api/v1/schedules/{name}";
@@ -165,7 +170,7 @@ fn schedule(queue: &str, handler: &str) -> String {
 }
 
 /// Makes an object for a route, as the administrator, and returns its name or id.
-async fn object(guarded: &Guarded, path: &str, queue: &str, handler: &str) -> String {
+pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: &str) -> String {
     let put = async |method, path: &str, body: Value| {
         let made = guarded.send(&guarded.admin, (method, path), Some(&body));
         let made = made.await;
@@ -204,7 +209,7 @@ async fn object(guarded: &Guarded, path: &str, queue: &str, handler: &str) -> St
 }
 
 /// Puts an object into the place of a path, and adds what the route needs.
-fn fill(path: &str, object: &str) -> String {
+pub(super) fn fill(path: &str, object: &str) -> String {
     let mut filled = path.to_owned();
     while filled.contains('{') {
         filled = host_api::path::of(&filled, object);
@@ -243,7 +248,10 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
         let model = Model::random(&guarded, &mut Random::new(2 * seed + 1)).await;
         for (queue, handler) in QUEUES.iter().flat_map(|q| HANDLERS.map(|h| (*q, h))) {
             for route in routes::all() {
-                if !STREAMS.contains(&route.path) {
+                // A session begins no other, and would end.
+                let is_of_sessions = route.path.starts_with("/api/v1/sessions");
+                let is_left_out = is_of_sessions && model.token.starts_with("host_session=");
+                if !STREAMS.contains(&route.path) && !is_left_out {
                     let route = (route.access, route.method, route.path);
                     answers(&guarded, &model, route, (queue, handler)).await;
                 }
@@ -253,6 +261,46 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
         pages(&guarded, &model).await;
         streams(&guarded, &model).await;
         wires(&guarded, &model).await;
+    }
+}
+
+/// Principals without a token: the host's own user and root may do everything, other users and names of certificates
+/// nothing that is not open to everybody.
+#[tokio::test]
+async fn without_a_token_only_the_own_user_of_the_machine_gets_in() {
+    let guarded = Guarded::start().await;
+    let own = rustix::process::geteuid().as_raw();
+    let of_user = |uid| Peer {
+        uid: Some(uid),
+        ..Peer::default()
+    };
+    let named = Peer {
+        certificate_name: Some("a.ci.example.com".into()),
+        ..Peer::remote([127, 0, 0, 1].into())
+    };
+    let own_routes = routes::all().into_iter();
+    let own_routes = own_routes.map(|route| (route.method, route.path, route.access));
+    for (method, path, access) in own_routes.chain(host_web::pages()) {
+        // A session needs a token.
+        if STREAMS.contains(&path) || path.starts_with("/api/v1/sessions") {
+            continue;
+        }
+        let filled = fill(path, "nobody");
+        let body = body_of(path, QUEUES[0], HANDLERS[0]);
+        let body = body.filter(|_| !["GET", "DELETE"].contains(&method));
+        for (peer, gets_in) in [
+            (of_user(own), true),
+            (of_user(0), true),
+            (of_user(own + 1), false),
+            (named.clone(), false),
+        ] {
+            let asked = (method, filled.as_str());
+            let status = guarded.send_from(peer.clone(), "", asked, body.as_ref());
+            let status = status.await.status;
+            let is_refused = [401, 403].contains(&status);
+            let expected = !gets_in && !matches!(access, Access::Open | Access::Proof);
+            assert_eq!(is_refused, expected, "{method} {path} {peer:?}: {status}");
+        }
     }
 }
 

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use axum::http::StatusCode;
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, StatusCode};
 use host_core::access::token::{Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verbs};
 use host_core::command::Command;
 use host_core::time::Time;
+use host_http::gate::Gate as _;
+use host_http::peer::Peer;
 use host_runtime::clock::Clock;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::access::Guarded;
@@ -18,7 +21,7 @@ const OWN: (&str, &str) = ("GET", "/api/v1/tokens/self");
 const DAY_MS: i64 = 24 * 3_600_000;
 
 /// How long a token lasts, by what its view says.
-fn lasts_ms(view: &serde_json::Value) -> i64 {
+fn lasts_ms(view: &Value) -> i64 {
     let time = |field: &str| Time::parse_rfc3339(view[field].as_str().unwrap()).unwrap();
     time("expires_at").0 - time("created_at").0
 }
@@ -166,4 +169,59 @@ async fn a_host_that_stops_stores_the_last_uses() {
     assert_eq!(stored().await, None);
     guarded.auth.store_rest().await;
     assert!(stored().await.is_some());
+}
+
+/// Before a host refuses a text, it looks into the store, whatever is wrong with the text.
+#[tokio::test]
+async fn every_wrong_text_is_looked_up_before_it_is_refused() {
+    let guarded = Guarded::start().await;
+    let elsewhere = json!({"name": "e", "role": "viewer", "from": ["192.0.2.0/24"]});
+    let elsewhere = guarded.make(&elsewhere).await;
+    let revoked = guarded.make(&json!({"name": "r", "role": "viewer"})).await;
+    let path = format!("/api/v1/tokens/{}", &revoked[4..16]);
+    let revoke = guarded.send(&guarded.admin, ("DELETE", &path), None);
+    revoke.await.is(StatusCode::OK);
+    let mistyped = guarded.admin.to_lowercase();
+    let unknown = TokenText::new(&token_id(&[7; 32]), &[9; 32]);
+    for wrong in [
+        "x",
+        "hst_",
+        &mistyped,
+        unknown.expose(),
+        &revoked,
+        &elsewhere,
+    ] {
+        let value = format!("Bearer {wrong}").parse().unwrap();
+        let headers = HeaderMap::from_iter([(AUTHORIZATION, value)]);
+        let looks = guarded.auth.learn(&Peer::default(), &headers);
+        assert!(looks.is_some(), "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_rotated_token_overlaps_as_long_as_asked_for() {
+    let guarded = Guarded::start().await;
+    let old = guarded.make(&json!({"name": "r", "role": "viewer"})).await;
+    let path = format!("/api/v1/tokens/{}/rotate", &old[4..16]);
+    let rotate = async |body: Value| {
+        let answer = guarded
+            .send(&guarded.admin, ("POST", &path), Some(&body))
+            .await;
+        let body = answer.is(StatusCode::OK).body;
+        body["token"].as_str().unwrap().to_owned()
+    };
+    let status = async |token: &str| {
+        let asked = ("GET", "/api/v1/jobs");
+        guarded.send(token, asked, None).await.status
+    };
+    let second = rotate(json!({"overlap_seconds": 600})).await;
+    assert_eq!(&second[4..16], &old[4..16], "the id stays");
+    assert_eq!((status(&old).await, status(&second).await), (200, 200));
+    let third = rotate(json!({})).await;
+    let statuses = [&old, &second, &third];
+    let mut found = Vec::new();
+    for token in statuses {
+        found.push(status(token).await);
+    }
+    assert_eq!(found, [401, 401, 200]);
 }
