@@ -3,10 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
-use host_tests::{Client, eventually, guests};
+use host_tests::{Client, Options, Server, eventually, guests};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
-use crate::fixture::{Own, own};
+use crate::fixture::{Own, deploy, own};
 
 /// How long something may take that happens soon.
 const SOON: Duration = Duration::from_mins(3);
@@ -227,17 +228,77 @@ fn what_was_refused_by_the_end_fails_the_attempt() {
     assert_eq!(children(&client).len(), 0);
 }
 
-/// Each call starts the script again from its beginning. Only what its last run has written counts.
+/// Jobs that handlers and scripts enqueue or call, and those that these enqueue, are held to the scope of the token that
+/// enqueued the first.
 #[test]
-fn a_script_writes_once_however_often_it_starts_again() {
-    let own = own();
-    let client = own.server.client();
+fn the_scope_of_a_token_holds_for_all_that_follows_from_its_jobs() {
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    let tokens = ("HOST_AUTH_MODE".to_owned(), "tokens".to_owned());
+    options.env.push(tokens);
+    let server = Server::start(&options);
+    let first = fs::read_to_string(data.path().join("admin.token")).unwrap();
+    let admin = server.client().with_token(first.trim());
+    deploy(&admin, "basics");
+    deploy_ask(&admin, &MANIFEST.replace("sleep", "ask"));
+    deploy_rhai(&admin);
+    let body = json!({
+        "name": "m", "allow": ["enqueue", "read", "read_payload"],
+        "queues": ["mail", "rows-1"], "handlers": ["ask", "noop", "hero.rhai"],
+    });
+    let made = admin.post("/api/v1/tokens", &body).unwrap().body;
+    let token = made["token"].as_str().unwrap();
+    let scoped = server.client().with_token(token);
+    let into = |queue: &str| json!({"handler": "noop", "queue": queue});
+    let job = |asks: Value| json!({"handler": "ask", "queue": "mail", "params": {"asks": asks}, "max_attempts": 1});
+    let mut inner = job(json!([{"enqueue_now": [into("rows-2")]}]));
+    inner["queue"] = json!("rows-1");
+    let rows = |queue: &str| {
+        let count = admin.get(&format!("/api/v1/jobs/count?handler=noop&queue={queue}"));
+        count.unwrap().body["jobs"].clone()
+    };
+    let mut expected = 0;
+    for how in ["enqueue", "enqueue_now"] {
+        // For the administrator, all of it works.
+        for (client, works) in [(&scoped, 0), (&admin, 1)] {
+            client.run(&job(json!([{how: [into("rows-2")]}])));
+            expected += works;
+            assert_eq!(rows("rows-2"), expected, "{how}");
+            let parent = client.run(&job(json!([{how: [inner]}])));
+            let child = parent["result"][0][0].as_str();
+            admin.wait(child.unwrap_or_else(|| panic!("{parent}")));
+            expected += works;
+            assert_eq!(rows("rows-2"), expected, "{how}, by a child");
+        }
+        let parent = scoped.run(&job(json!([{how: [into("rows-1")]}])));
+        let child = scoped.wait(parent["result"][0][0].as_str().unwrap());
+        let by = format!("token:{}", &token[4..16]);
+        assert_eq!(child["created_by"], by, "{child}");
+    }
+    for script in ["enqueue(\"noop\", #{}); 7", "run(\"echo\", #{x: 7}).x"] {
+        let job = json!({"handler": "hero.rhai", "queue": "mail", "params": {"script": script}, "max_attempts": 1});
+        let refused = scoped.run(&job);
+        assert_eq!(refused["state"], "discarded", "{refused}");
+        assert_eq!(admin.run(&job)["result"], 7, "{script}");
+    }
+    assert_eq!(rows("default"), 1, "the administrator's");
+}
+
+fn deploy_rhai(client: &Client) {
     let path = guests::component("hero-rhai");
     let mut manifest = fs::read_to_string(path.with_extension("toml")).unwrap();
     manifest += "\n[[handlers.\"hero.rhai\".jobs]]\nhandlers = [\"noop\"]\n[handlers.\"hero.rhai\".state]\n";
     let component = fs::read(&path).unwrap();
     let answer = client.deploy_accepted("hero-rhai", &component, Some(&manifest));
     assert_eq!(answer.unwrap().status, 201);
+}
+
+/// Each call starts the script again from its beginning. Only what its last run has written counts.
+#[test]
+fn a_script_writes_once_however_often_it_starts_again() {
+    let own = own();
+    let client = own.server.client();
+    deploy_rhai(&client);
     let script = "enqueue(\"noop\", #{});\nlet before = state_get(\"n\");\n\
                   state_set(\"n\", if before == () { 1 } else { before + 1 });\n\
                   let a = run(\"echo\", #{x: 1});\nlet b = run(\"echo\", #{x: a.x + 1});\n\

@@ -4,9 +4,12 @@
 use std::fs;
 
 use host_tests::reflector::{Reflector, SECRET, SOON};
-use host_tests::{Client, Server, eventually, guests};
+use host_tests::secrets::has_secret;
+use host_tests::{Client, Server, eventually, guests, postgres};
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::nodes::Node;
 
 const GRANTED: &str = "[handlers.reveal]\nsecrets = [\"api\"]\n";
 
@@ -92,6 +95,40 @@ fn what_a_handler_leaves_of_a_secret_is_masked() {
         record.contains("secret api") && record.contains(id),
         "{audit}"
     );
+}
+
+/// All that a database has of handlers that see a secret and send it.
+#[test]
+fn a_database_has_no_secret() {
+    let (node, reflector) = (Node::new("revealed"), Reflector::start());
+    let secret = node.data().join("secret");
+    fs::write(&secret, SECRET).unwrap();
+    let config = format!(
+        "[secrets.api]\nfile = {secret:?}\n{}secrets = [\"api\"]\n",
+        reflector.grants("")
+    );
+    let server = node.start_configured(&config);
+    let client = server.client();
+    let manifest = format!(
+        "{GRANTED}[[handlers.request.http]]\nto = \"{}\"\nheaders = {{ x-key = \"{MASKED}\" }}\n",
+        reflector.origin()
+    );
+    let answer = client.deploy_accepted("hostile", &component(), Some(&manifest));
+    assert_eq!(answer.as_ref().unwrap().status, 201, "{answer:?}");
+    for end in ["completed", "failed", "retry", "cancelled", "panic"] {
+        let job = reveal(&client, "api", end);
+        log(&client, &job, 4);
+    }
+    let params = json!({"requests": [{"url": reflector.url("/")}]});
+    let job = client.run(&json!({"handler": "request", "params": params}));
+    let head = reflector.requests.recv_timeout(SOON).unwrap();
+    assert!(head.contains(SECRET), "{head}");
+    assert!(job["result"].to_string().contains(MASKED), "{job}");
+    assert!(!has_secret(postgres::dump("revealed").as_bytes()));
+    // The search finds what a client itself hands in.
+    let given = json!({"name": SECRET, "end": "completed"});
+    client.enqueue(&json!({"handler": "reveal", "params": given, "delay_seconds": 3_600}));
+    assert!(has_secret(postgres::dump("revealed").as_bytes()));
 }
 
 /// What masking cannot catch, as the documents say.

@@ -1,14 +1,14 @@
 //! `host serve` with TLS, its listeners, and the command line as a client.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpStream, UdpSocket};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use host_tests::certificates::{Authority, VALID};
 use host_tests::server::host;
-use host_tests::{Options, Server, eventually, raw};
+use host_tests::{Client, Options, Server, eventually, raw};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -335,9 +335,12 @@ fn listeners_have_doors_of_their_own() {
     let delta = "[protocol.delta.runners.ci]\ntoken_file = 'TOKEN'\n"
         .replace("TOKEN", &fixture.authority.text("token"));
     std::fs::write(fixture.authority.path("token"), "a-token-of-a-pool").unwrap();
+    std::fs::write(fixture.authority.path("secret"), "a-secret-of-workers").unwrap();
+    let arco = "[protocol.arco.workers.py]\nurl = 'http://127.0.0.1:9'\nsecret_file = 'SECRET'\n"
+        .replace("SECRET", &fixture.authority.text("secret"));
     let rest = format!(
         "[[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['metrics']\n\
-         [[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['callbacks']\n{delta}"
+         [[listeners]]\naddress = '127.0.0.1:0'\ntls = false\nserves = ['callbacks']\n{delta}{arco}"
     );
     let server = fixture.start("", &rest);
     let (metrics, callbacks) = (server.listener("metrics"), server.listener("callbacks"));
@@ -348,14 +351,25 @@ fn listeners_have_doors_of_their_own() {
         ("/api/v1/openapi.json", 404, 404),
         // Its method is POST.
         ("/api/v1/internal/lease", 404, 405),
+        ("/api/v1/tasks/x/started", 404, 405),
     ] {
         let found = (status(metrics, path), status(callbacks, path));
         assert_eq!(found, (at_metrics, at_callbacks), "{path}");
     }
     let lease = "POST /api/v1/internal/lease HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n\
                  content-type: application/json\r\nconnection: close\r\n\r\n{}";
-    let answer = raw::ask(callbacks, lease.as_bytes());
-    assert_eq!(answer.status, Some(401), "{answer:?}");
+    let started = lease
+        .replace("internal/lease", "tasks/x/started")
+        .replace("content-length: 2", "content-length: 13")
+        .replace("{}", "{\"attempt\":1}");
+    for (callback, status, says) in [(lease, 401, "E_AUTH"), (&started, 404, "task_not_found")] {
+        let answer = raw::ask(callbacks, callback.as_bytes());
+        assert_eq!(answer.status, Some(status), "{answer:?}");
+        assert!(answer.body.to_string().contains(says), "{answer:?}");
+        let answer = raw::ask(metrics, callback.as_bytes());
+        assert_eq!(answer.status, Some(404), "{answer:?}");
+        assert!(!answer.body.to_string().contains(says), "{answer:?}");
+    }
     // A wrong token of a pool is a denial like any other.
     let url = format!("https://localhost:{}", port(server.address()));
     let ca = [("--ca-file", fixture.authority.text("ca.pem"))];
@@ -367,6 +381,54 @@ fn listeners_have_doors_of_their_own() {
         };
         audit.lines().any(is_it).then_some(())
     });
+    assert_eq!(server.stop(), Some(0));
+}
+
+/// Returns an address of this machine that is not a loopback one, if it has one.
+fn own_address() -> Option<std::net::IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
+    // Nothing is sent.
+    socket.connect("198.51.100.1:9").ok()?;
+    let address = socket.local_addr().ok()?.ip();
+    (!address.is_loopback()).then_some(address)
+}
+
+/// Its own machine and the proxies may use a listener beyond loopback without TLS; others are told to use it.
+#[test]
+fn a_host_behind_a_trusted_proxy_listens_without_tls_for_the_proxy_alone() {
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    options.listen = "0.0.0.0:0".to_owned();
+    let env = [
+        ("HOST_AUTH_MODE", "tokens"),
+        ("HOST_HTTP_TRUSTED_PROXIES", "203.0.113.0/24"),
+    ];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env.extend(env);
+    let server = Server::start(&options);
+    let port = port(server.address());
+    let ask = |from: &str| {
+        let request = "GET /api/v1/jobs HTTP/1.0\r\nhost: localhost\r\n\r\n";
+        let mut stream = raw::connect(&format!("{from}:{port}"));
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let near = ask("127.0.0.1");
+    assert!(near.contains(" 401 "), "{near}");
+    let token = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+    let client = Client::new(&format!("127.0.0.1:{port}")).with_token(token.trim());
+    assert_eq!(client.get("/api/v1/jobs").unwrap().status, 200);
+    // A machine without a network has only loopback.
+    if let Some(address) = own_address() {
+        let far = ask(&address.to_string());
+        assert!(far.contains(" 403 "), "{far}");
+        assert!(
+            far.contains("only trusted proxies may use this port"),
+            "{far}"
+        );
+    }
     assert_eq!(server.stop(), Some(0));
 }
 
