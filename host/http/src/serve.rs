@@ -20,7 +20,7 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
@@ -62,6 +62,10 @@ const READ_BYTES_MAX: usize = 64 << 10;
 
 /// How long to wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How much of a refused request is read, in bytes, and for how long: its sender reads the answer meanwhile.
+const REFUSED_BYTES_MAX: u64 = 64 << 10;
+const REFUSAL_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// How many connections may be opening TLS at once, and how long each may take.
 const HANDSHAKES_MAX: usize = 1_024;
@@ -298,10 +302,15 @@ fn failed<T>(served: &Served, address: Option<IpAddr>, why: &dyn fmt::Display) -
     None
 }
 
-/// Answers and closes the connection, even if the answer was not read.
-async fn refuse(mut stream: impl AsyncWrite + Unpin, answer: &'static [u8]) {
-    let answer = stream.write_all(answer);
-    let _closed_anyway = tokio::time::timeout(ACCEPT_PAUSE, answer).await;
+/// Answers and closes the connection, whether or not the answer was read.
+async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'static [u8]) {
+    let refusal = async {
+        stream.write_all(answer).await?;
+        stream.shutdown().await?;
+        // A connection that is closed before its request is read is reset, and the answer may be lost.
+        tokio::io::copy(&mut stream.take(REFUSED_BYTES_MAX), &mut tokio::io::sink()).await
+    };
+    let _closed_anyway = tokio::time::timeout(REFUSAL_TIMEOUT, refusal).await;
 }
 
 /// Counts a connection while it is open.
