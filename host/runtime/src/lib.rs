@@ -4,6 +4,7 @@
 //! to.
 
 pub mod clock;
+pub mod file;
 pub mod folder;
 pub mod ids;
 pub mod lifeline;

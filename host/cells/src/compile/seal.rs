@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
-use host_runtime::ids;
+use host_runtime::{file, ids};
 use rustix::process::geteuid;
 use sha2::Sha256;
 
@@ -103,23 +103,8 @@ fn read(path: &Path) -> io::Result<Option<[u8; BYTES]>> {
 /// again.
 fn make(path: &Path) -> io::Result<[u8; BYTES]> {
     let key = ids::key();
-    let mut half = path.as_os_str().to_owned();
-    half.push(format!(".{}", ids::unique()));
-    let half = PathBuf::from(half);
-    let written = File::options()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&half)
-        .and_then(|mut file| {
-            file.write_all(&key)?;
-            file.sync_all()
-        })
-        .and_then(|()| fs::rename(&half, path));
-    if written.is_err() {
-        let _best_effort = fs::remove_file(&half);
-    }
-    written.map(|()| key)
+    file::replace(path, |file| file.write_all(&key))?;
+    Ok(key)
 }
 
 #[cfg(test)]

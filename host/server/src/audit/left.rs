@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use host_core::audit::{DONE, Note, cut};
 use host_core::command::Command;
 use host_dispatch::Dispatch;
+use host_runtime::{file, ids};
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 
@@ -43,13 +44,11 @@ pub fn leave(data: &Path, verb: &str, object: &str) -> io::Result<()> {
         // The host may run as another user, and it removes the notes.
         chown(&folder, Some(owner.uid()), Some(owner.gid()))?;
     }
-    let path = folder.join(host_runtime::ids::unique());
-    let mut file = fs::File::create_new(&path)?;
-    file.set_permissions(fs::Permissions::from_mode(0o644))?;
-    file.write_all(&serde_json::to_vec(&left)?)?;
-    file.sync_all()?;
-    fs::rename(&path, path.with_extension(WHOLE))?;
-    fs::File::open(&folder)?.sync_all()
+    let path = folder.join(format!("{}.{WHOLE}", ids::unique()));
+    file::replace(&path, |file| {
+        file.set_permissions(fs::Permissions::from_mode(0o644))?;
+        file.write_all(&serde_json::to_vec(&left)?)
+    })
 }
 
 /// Records the notes that were left, oldest first, and removes each once it is recorded.

@@ -1,8 +1,6 @@
 //! The first token: a host without a token that can create others writes one to a file.
 
-use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use host_core::access::token::{Rights, Token, TokenText, token_id};
@@ -10,7 +8,7 @@ use host_core::access::{Role, Verb};
 use host_core::audit::{HOST, Note};
 use host_core::command::Command;
 use host_dispatch::SubmitError;
-use host_runtime::ids;
+use host_runtime::{file, ids};
 use host_store::StoreError;
 use thiserror::Error;
 
@@ -94,18 +92,5 @@ impl Auth {
 
 /// Writes the token so that only the host's user can read it, at no moment otherwise.
 fn write(path: &Path, text: &TokenText) -> io::Result<()> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = PathBuf::from(partial);
-    let _left_from_before = fs::remove_file(&partial);
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&partial)?;
-    writeln!(file, "{}", text.expose())?;
-    file.sync_all()?;
-    fs::rename(&partial, path)?;
-    let folder = path.parent().filter(|it| !it.as_os_str().is_empty());
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    file::replace(path, |file| writeln!(file, "{}", text.expose()))
 }

@@ -1,13 +1,13 @@
 //! The id of this host among the nodes of its database: kept in the data directory, so that a restarted host
 //! takes back its jobs. A copy of the directory is another node.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use host_core::id::NodeId;
-use host_runtime::ids;
+use host_runtime::{file, ids};
 
 /// The file in the data directory.
 pub const FILE: &str = "node";
@@ -26,12 +26,10 @@ pub(super) fn of(data: &Path) -> io::Result<NodeId> {
         Err(error) => return Err(error),
     }
     let node = ids::node();
-    let new = data.join("node.new");
-    let mut file = File::create(&new)?;
-    let inode = file.metadata()?.ino();
-    writeln!(file, "{node} {inode}")?;
-    file.sync_all()?;
-    fs::rename(&new, &path)?;
+    file::replace(&path, |file| {
+        let inode = file.metadata()?.ino();
+        writeln!(file, "{node} {inode}")
+    })?;
     Ok(node)
 }
 

@@ -8,7 +8,6 @@ mod convert;
 mod messages;
 mod orchestrator;
 mod output;
-mod private_file;
 mod refusals;
 mod settings;
 mod task_id;

@@ -1,17 +1,16 @@
 //! The keys of task tokens: read from files or variables, or made at the first start.
 
 use std::fmt;
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use host_core::port::lease::Secret;
+use host_runtime::file;
 use ring::hmac;
 use ring::rand::{SecureRandom as _, SystemRandom};
-
-use crate::arco::private_file;
 
 /// The shortest key, in bytes.
 pub(in crate::arco) const KEY_BYTES_MIN: usize = 32;
@@ -77,7 +76,7 @@ impl Keys {
                 let filled = SystemRandom::new().fill(&mut bytes);
                 filled.map_err(|_| io::Error::other("the system has no random numbers"))?;
                 let text = URL_SAFE_NO_PAD.encode(bytes);
-                private_file::write(path, text.as_bytes())?;
+                file::replace(path, |file| file.write_all(text.as_bytes()))?;
                 read_kept(path, text.as_bytes())
             }
             Err(error) => Err(error),

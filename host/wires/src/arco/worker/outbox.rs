@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use host_runtime::file;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::memory::FINISHED_MAX;
 use crate::arco::messages::Secret;
-use crate::arco::private_file;
 
 /// The most ends kept on disk. Further ones are kept in memory only.
 const PENDING_MAX: usize = 10_000;
@@ -97,7 +97,8 @@ impl Outbox {
             return Err(io::Error::other("too many ends of tasks are waiting"));
         }
         let path = self.path(&pending.key);
-        private_file::write(&path, &serde_json::to_vec(pending)?)
+        let text = serde_json::to_vec(pending)?;
+        file::replace(&path, |file| file.write_all(&text))
     }
 
     /// Removes an end that was delivered or can no longer be, and remembers its dispatch. Blocks.

@@ -5,12 +5,12 @@ mod kept;
 #[cfg(test)]
 mod tests;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-use host_runtime::ids;
+use host_runtime::{file, ids};
 
 pub(in crate::hero) use self::kept::KeptName;
 
@@ -25,9 +25,7 @@ pub(in crate::hero) fn kept_in(path: &Path) -> io::Result<String> {
     let mut word = kept.trim().to_owned();
     if word.is_empty() {
         word = ids::unique();
-        let mut file = File::create(path)?;
-        writeln!(file, "{word}")?;
-        file.sync_all()?;
+        file::replace(path, |file| writeln!(file, "{word}"))?;
     }
     Ok(format!("{word}-{:x}", fs::metadata(path)?.ino()))
 }
