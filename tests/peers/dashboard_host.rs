@@ -233,7 +233,7 @@ fn tokens_are_made_and_revoked_and_the_audit_says_so() {
         browser.sees("token ");
         browser.fill("Verb", "no-such-verb");
         browser.enter();
-        browser.sees("There is no such entry.");
+        browser.sees("No entry matches.");
     });
 }
 

@@ -101,7 +101,7 @@ pub struct BatchView {
     pub waits_because: Option<String>,
 }
 
-/// How many jobs a batch has, and how those that have ended did. Jobs that were deleted since are counted.
+/// How many jobs a batch has, in all and by how they ended. Jobs that were deleted since are counted.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = BatchCounts)]
 pub struct BatchCountsView {

@@ -93,7 +93,7 @@ pub struct ManyView {
     #[serde(default)]
     #[schema(required = true)]
     pub refusals: Vec<RefusalView>,
-    /// What to give as `cursor` for the next page, `null` at the end.
+    /// The `cursor` of the next page; `null` at the end.
     pub next_cursor: Option<String>,
 }
 

@@ -12,7 +12,7 @@ use crate::words::{JobState, ListOrder};
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct FilterQuery {
-    /// A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must occur in a
+    /// A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key must occur in a
     /// job's names, attributes, params or failure. Only here may there be several attributes, params and words. Further
     /// parameters add to it.
     pub q: Option<String>,
@@ -24,18 +24,18 @@ pub struct FilterQuery {
     pub since: Option<String>,
     /// Only jobs that were enqueued before this instant (RFC 3339).
     pub until: Option<String>,
-    /// Only jobs whose id starts with it.
+    /// Only jobs whose id starts with this prefix.
     pub id: Option<String>,
     /// Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other
-    /// word is a handler's own name of an error, `user_kind` of a failure.
+    /// word is a handler's own name for an error, `user_kind` of a failure.
     pub failure: Option<String>,
-    /// Only jobs that came by this wire; `http` is this API.
+    /// Only jobs that came in over this wire; `http` is this API.
     pub wire: Option<String>,
     /// Only jobs with this unique key.
     pub unique_key: Option<String>,
     /// Only jobs with this attribute, as `KEY=VALUE`.
     pub attribute: Option<String>,
-    /// Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`.
+    /// Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`.
     pub param: Option<String>,
     /// Only jobs that failed for this cause: a `fingerprint` of the list of failures.
     pub fingerprint: Option<String>,

@@ -200,7 +200,7 @@ fn set(filter: &mut Filter, key: &str, value: String, now: Time) -> Result<(), S
         }
         "since" | "until" => {
             let at = instant(&value, now).ok_or(
-                "must be a time such as 2026-05-17T18:30:00Z, or as long ago as 90s, 15m, 2h or 7d",
+                "must be a time such as 2026-05-17T18:30:00Z, or an age such as 90s, 15m, 2h or 7d",
             )?;
             let place = if key == "since" {
                 &mut filter.since

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// How the host is.
+/// The health of the host.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Health {
     /// Always `ok`.

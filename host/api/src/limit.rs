@@ -27,7 +27,7 @@ pub struct MatchBody {
 /// One part of a key or several: JSON pointers into params such as `/customer`, or `attributes:NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = LimitKeyParts)]
-#[serde(untagged, expecting = "expected a text or an array of texts")]
+#[serde(untagged, expecting = "expected a string or an array of strings")]
 pub enum KeyBody {
     /// One.
     One(String),
@@ -40,7 +40,7 @@ pub enum KeyBody {
 #[schema(as = LimitRate)]
 #[serde(deny_unknown_fields)]
 pub struct RateBody {
-    /// How many tokens come in `per_seconds`: 1–1,000,000.
+    /// How many tokens are added every `per_seconds`: 1–1,000,000.
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub count: u32,
     /// 1–2,678,400 (31 days).

@@ -62,7 +62,7 @@ pub struct NewJobBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>, minimum = 1, maximum = 31_536_000)]
     pub retention_discarded_seconds: Option<Seconds>,
-    /// If a job of the queue has this key and has not ended, it stands for this one. Short for
+    /// If a job of the queue has this key and has not ended, it is returned instead. Short for
     /// `unique` with the scope `active`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unique_key: Option<String>,
@@ -167,7 +167,7 @@ pub enum ScopeBody {
     Active,
     /// Any, if the newest with this key is still kept.
     Retained,
-    /// One that has not ended or was enqueued within so many seconds, as long as it is kept: its retention
+    /// One that has not ended or was enqueued within this many seconds, as long as it is kept: its retention
     /// should not end sooner.
     Seconds(f64),
 }

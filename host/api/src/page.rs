@@ -9,7 +9,7 @@ use utoipa::{IntoParams, ToSchema};
 pub struct PageView<T> {
     /// The items; a page may have fewer than asked for although more follow.
     pub items: Vec<T>,
-    /// What to give as `cursor` for the next page, `null` at the end.
+    /// The `cursor` of the next page; `null` at the end.
     pub next_cursor: Option<String>,
 }
 

@@ -86,7 +86,7 @@ pub struct ScheduleBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ScheduleOverlap>)]
     pub overlap: Option<Overlap>,
-    /// What happens to firings that no host saw; `last` if absent.
+    /// What happens to firings missed while no host ran; `last` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<ScheduleCatchUp>)]
     pub catch_up: Option<CatchUp>,
@@ -104,7 +104,7 @@ pub struct ScheduleBody {
     /// It does not fire after this (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<String>,
-    /// Whether it does not fire for now.
+    /// Whether it is paused.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
     /// A note for people.

@@ -34,7 +34,7 @@ pub struct NewTokenBody {
     /// The networks it may be used from, such as `10.1.0.0/16`; none for all networks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub from: Vec<String>,
-    /// How many requests it may make in a second.
+    /// How many requests it may make per second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub rate: Option<u32>,
@@ -95,7 +95,7 @@ pub struct TokenView {
     #[serde(default)]
     #[schema(required = true)]
     pub from: Vec<String>,
-    /// How many requests it may make in a second.
+    /// How many requests it may make per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
     /// How many of its jobs may wait or run at once.
@@ -103,7 +103,7 @@ pub struct TokenView {
     pub max_waiting: Option<u64>,
 }
 
-/// A new token with its text, which is shown this once.
+/// A new token with its text, which is shown only once.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = MintedToken)]
 pub struct MintedView {
@@ -133,7 +133,7 @@ pub struct SelfView {
     pub token: Option<TokenView>,
 }
 
-/// What one token uses of what it may use at once at a node.
+/// How much of its share of a node a token uses.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Share)]
 pub struct ShareView {

@@ -372,7 +372,10 @@ impl<P: CellPort> Pool<P> {
                 .send(*id, std::mem::take(&mut cell.outbox))
                 .is_err()
             {
-                tracing::error!(cell = cell.name, "the cell does not read; killing it");
+                tracing::error!(
+                    cell = cell.name,
+                    "the cell does not read its messages; killing it"
+                );
                 cell.doomed = true;
                 self.port.kill(*id);
             }

@@ -163,7 +163,7 @@ impl Cells {
         self.openable.broker.reload(asks);
     }
 
-    /// Tells `watch` of the requests of all runs.
+    /// Reports the requests of all runs to `watch`.
     pub fn watch_requests(&self, watch: Arc<dyn RequestWatch>) {
         self.openable.broker.watch(watch);
     }

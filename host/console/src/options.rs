@@ -15,13 +15,13 @@ pub struct Remote {
     /// The host to use; may also stand before the command
     #[arg(long, value_name = "URL", env = "HOST_SERVER", hide_env_values = true)]
     #[arg(
-        help = "The host to use; may also stand before the command [default: that of the context, else http://127.0.0.1:7700]"
+        help = "The host to use; may also precede the command [default: that of the context, else http://127.0.0.1:7700]"
     )]
     server: Option<String>,
     /// The context to use in place of the current one
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// The file with the token to show; `HOST_TOKEN` may have the token itself
+    /// The file with the token to send; `HOST_TOKEN` may have the token itself
     #[arg(long, value_name = "FILE", env = "HOST_TOKEN_FILE")]
     token_file: Option<PathBuf>,
     #[command(flatten)]

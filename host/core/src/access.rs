@@ -226,7 +226,7 @@ pub struct Principal {
 }
 
 impl Principal {
-    /// Returns whoever reaches a host without authentication: an administrator without a name.
+    /// Returns the principal on a host without authentication: an administrator without a name.
     pub const fn anyone() -> Self {
         Self {
             name: String::new(),
@@ -252,7 +252,7 @@ impl Principal {
 pub enum Access {
     /// Everybody: it says nothing about jobs.
     Open,
-    /// Whoever proves it to the route itself, as the peers of a wire do.
+    /// Those that authenticate to the route itself, such as the peers of a wire.
     Proof,
     /// Every principal.
     Known,

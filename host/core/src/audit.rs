@@ -146,13 +146,13 @@ impl Entry {
     /// Returns what is wrong with an entry that should follow `before`. `None` for the first that is kept.
     fn flaw(&self, before: Option<&Self>) -> Option<&'static str> {
         if self.hash != hash(&self.previous, self.number, &self.record) {
-            return Some("it was changed: its hash is that of another text");
+            return Some("it was changed: its hash does not match");
         }
         let before = before?;
         if self.number != before.number + 1 {
             return Some("entries before it are missing");
         }
-        (self.previous != before.hash).then_some("it follows another entry than the one before it")
+        (self.previous != before.hash).then_some("it does not follow the entry before it")
     }
 }
 

@@ -138,7 +138,7 @@ impl From<DirGrant> for GivenDir {
 /// The socket of a run to the broker.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct EgressDoor {
-    /// What the broker is told. The cell does not see it.
+    /// The rights that the broker gets. The cell does not see them.
     #[serde(skip)]
     pub pass: Box<Pass>,
     /// Whether the socket comes with the message, before the directories.
@@ -158,7 +158,7 @@ impl EgressDoor {
 /// The socket of a run to the desk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeskDoor {
-    /// What the desk is told. The cell does not see it.
+    /// The rights that the desk gets. The cell does not see them.
     #[serde(skip)]
     pub pass: Option<Box<DeskPass>>,
     /// Whether the socket comes with the message, after that to the broker.

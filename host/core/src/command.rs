@@ -65,7 +65,7 @@ pub struct Fire {
     pub ids: Vec<JobId>,
     /// The template of these jobs, or why they are refused.
     pub job: Result<Box<NewJob>, String>,
-    /// The nominal times to enqueue jobs for, whatever runs; `None` for those that are due.
+    /// The nominal times to enqueue jobs for, regardless of running jobs; `None` for those that are due.
     pub nominals: Option<Vec<Time>>,
 }
 
@@ -254,14 +254,14 @@ pub enum Command {
     PutToken { token: Box<Token>, is_new: bool },
     /// Forget a token, which then lets nobody in. Answered by [`Reply::Done`].
     RevokeToken { token: TokenId },
-    /// Let a browser that has presented a token go on with a session. Refused as [`Command::RevokeToken`] if the token
+    /// Start a session for a browser that has presented a token. Refused like [`Command::RevokeToken`] if the token
     /// is no longer what was presented. Answered by [`Reply::Done`].
     BeginSession(NewSession),
     /// End a session of a token, if it is there. Answered by [`Reply::Done`].
     EndSession { token: TokenId, session: TokenHash },
     /// Record when tokens were used last. Answered by [`Reply::Done`].
     UseTokens { used: Vec<(TokenId, Time)> },
-    /// Do something, and record in the audit who wanted it and what became of it. Answered as the command in it.
+    /// Execute a command, and record in the audit who requested it and its outcome. Answered like the command in it.
     Noted {
         command: Box<Command>,
         note: Box<Note>,

@@ -39,7 +39,7 @@ pub const EGRESS_FRAME_BYTES_MAX: usize = 17 << 20;
 /// What the host tells the broker. One message is one packet.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ToBroker {
-    /// The value of a secret. All come before the first run, and one that changes comes again.
+    /// The value of a secret. All are sent before the first run; a changed one is sent again.
     Secret { name: String, value: String },
     /// The certificates of authorities have changed. Their open file comes with the message.
     Authorities,
@@ -79,7 +79,7 @@ pub struct Pass {
     /// The handler, for messages.
     pub handler: String,
     pub grants: Vec<HttpGrant>,
-    /// After this time, from receipt, nothing is sent for the run, in milliseconds.
+    /// How long after receipt requests may be sent for the run, in milliseconds.
     pub time_left_ms: u64,
     /// The trace that the run belongs to, sent to servers as `traceparent`.
     pub trace: Option<Parent>,
@@ -161,7 +161,7 @@ pub enum HttpErrorKind {
     TimedOut,
     /// The response is too large.
     TooLarge,
-    /// The attempt has made as many requests, or with as many bytes, as it may.
+    /// The attempt has used up its requests or bytes.
     LimitReached,
     /// The broker is gone; another attempt may help.
     Unavailable,

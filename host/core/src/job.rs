@@ -122,7 +122,7 @@ pub struct Lifecycle {
     pub lease: Option<Lease>,
     /// The request to stop the job, even after it was carried out.
     pub cancel: Option<Cancel>,
-    /// What lost workers say against the job since its latest outcome.
+    /// The evidence of lost workers against the job since its latest outcome.
     pub suspicion: Suspicion,
     /// When the job ended.
     pub finished_at: Option<Time>,
@@ -189,7 +189,7 @@ impl fmt::Display for LimitKey {
 pub struct LimitsOfJob {
     /// Computed when the job was enqueued, in the order of the limits' numbers.
     pub keys: Vec<LimitKey>,
-    /// Which of them the job waits for: its place in `keys`.
+    /// The one that the job waits for: its index in `keys`.
     pub waits_for: Option<u8>,
 }
 

@@ -36,16 +36,16 @@ pub const KEY_PARTS_MAX: usize = 4;
 /// The highest concurrency, count and burst.
 pub const COUNT_MAX: u32 = 1_000_000;
 
-/// The longest time of a rate, in seconds: 31 days.
+/// The longest period of a rate, in seconds: 31 days.
 pub const PER_SECONDS_MAX: u32 = 31 * 24 * 3_600;
 
 /// How long a bucket may take to fill, in seconds: 100 years of 365 days.
 const FILL_SECONDS_MAX: u64 = 100 * 365 * 24 * 3_600;
 
-/// How many jobs may start in a time: a bucket of tokens, of which each start takes one.
+/// How many jobs may start per period: a token bucket, from which each start takes one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
-    /// How many tokens come in `per_seconds`.
+    /// How many tokens are added every `per_seconds`.
     pub count: u32,
     pub per_seconds: u32,
     /// How many tokens the bucket holds.

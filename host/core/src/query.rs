@@ -61,7 +61,7 @@ pub struct JobFilter {
     /// The batch that counts it.
     pub batch: Option<BatchId>,
     pub order: Order,
-    /// What whoever asks may see.
+    /// What the requester may see.
     pub scope: Scope,
 }
 

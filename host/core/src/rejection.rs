@@ -96,7 +96,7 @@ pub enum Rejection {
         jobs: u64,
         limit: u64,
     },
-    /// As many jobs of the principal wait or run as it may have.
+    /// The principal has reached its limit of waiting and running jobs.
     #[error("{jobs} jobs of this token wait or run, and at most {limit} may")]
     TooManyOwned { jobs: u64, limit: u64 },
     /// A new job asks for too many attempts.
@@ -142,7 +142,7 @@ pub enum Rejection {
     /// It was closed, has ended or is cancelled.
     #[error("the batch {0} takes no more jobs")]
     BatchClosed(BatchId),
-    #[error("the batch {batch} may have {limit} jobs")]
+    #[error("the batch {batch} may have at most {limit} jobs")]
     BatchFull { batch: BatchId, limit: u64 },
     #[error("there are {limit} batches already that have not ended; close or cancel some")]
     TooManyBatches { limit: u64 },

@@ -16,7 +16,7 @@ pub const KEY_BYTES_MAX: usize = 512;
 /// The largest value, in bytes.
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
-/// What each key counts beside its own bytes and those of its value.
+/// The overhead charged for each key, in addition to the bytes of key and value.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
 /// The most keys of one command, and of one page of a list.

@@ -78,7 +78,7 @@ impl Group {
         self.jobs == 0
     }
 
-    /// Adds a suspect if the group has room for it: so much as each of its jobs allows. Returns whether it has.
+    /// Adds a suspect if the group has room for it, as far as each of its jobs allows. Returns whether it has.
     pub fn add(&mut self, suspicion: Suspicion) -> bool {
         let Some(group_max) = suspicion.group_max() else {
             return false;

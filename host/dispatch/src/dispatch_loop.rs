@@ -319,7 +319,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.workers.table.recall();
             }
             Phase::Killing => {
-                tracing::info!(runs, "stopping: giving up running jobs");
+                tracing::info!(runs, "stopping: abandoning running jobs");
                 self.kill(now);
             }
         }

@@ -1,4 +1,4 @@
-//! Names as labels of metrics: the first ones that come, so that metrics stay few.
+//! Names as labels of metrics: the first ones to appear, to bound the number of metrics.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

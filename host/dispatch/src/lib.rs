@@ -101,7 +101,7 @@ pub enum SubmitError {
     #[error("the store could not carry this out and kept nothing of it: {0}")]
     Failed(String),
     /// The host is stopping, or its store is broken. The command may or may not be on disk.
-    #[error("the host is stopping; whether this was done is not known")]
+    #[error("the host is stopping; whether this took effect is unknown")]
     Stopping,
 }
 
@@ -127,7 +127,7 @@ pub struct Shared {
     pub store_full: AtomicBool,
     /// Whether the file of the store is not where it was opened, so that new jobs are refused.
     pub store_moved: AtomicBool,
-    /// What this host says of itself, and what it is asked to do.
+    /// What this host reports about itself, and what it is asked to do.
     pub presence: Arc<Presence>,
     /// Whether the database does not answer.
     pub(crate) away: Away,

@@ -1,5 +1,5 @@
-//! The place of this host among the nodes that share its store: a thread says each second that it lives,
-//! lets its cells go on as long as that is answered, and finds nodes that are dead.
+//! The place of this host among the nodes that share its store: a thread sends a heartbeat each second,
+//! lets its cells run while heartbeats are answered, and detects dead nodes.
 
 mod components;
 mod deploy_sync;
@@ -136,7 +136,7 @@ impl Membership {
         })
     }
 
-    /// Gives the place up: what this host has left may be taken at once. Its cells must have ended.
+    /// Leaves the nodes: others may take over its jobs at once. Its cells must have ended.
     /// Blocks.
     pub fn leave(self) {
         drop(self.beating);
@@ -257,7 +257,7 @@ pub async fn handle_node_events(
             Ok(()) => {}
             Err(SubmitError::Stopping) => return,
             Err(error) => {
-                tracing::warn!(%error, "cannot handle what a heartbeat showed; retrying");
+                tracing::warn!(%error, "cannot act on the result of a heartbeat; retrying");
             }
         }
     }

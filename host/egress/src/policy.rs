@@ -1,4 +1,4 @@
-//! Decides whether a request may be sent, and makes of it what is sent. Decides on the parsed URL, which is
+//! Decides whether a request may be sent, and builds what is sent. Decides on the parsed URL, which is
 //! also what is sent; nothing else reads the guest's text.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -206,7 +206,7 @@ impl fmt::Display for Refusal {
             ),
             Self::RateLimited { retry_after } => write!(
                 f,
-                "the token has made as many requests as it may; go on in {retry_after} seconds"
+                "the token has used up its request rate; try again in {retry_after} seconds"
             ),
             Self::ShareUsed => {
                 f.write_str("requests and answers of this token use all the memory that one token may use")

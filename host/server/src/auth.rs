@@ -66,13 +66,13 @@ const REMOVED_AT_ONCE: usize = 100;
 /// How long a host that stops waits until the last denials and uses are stored.
 const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What is asked of those who use the API.
+/// How clients of the API authenticate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthMode {
-    /// Nothing: whoever connects is an administrator.
+    /// Not at all: anyone who connects is an administrator.
     #[default]
     None,
-    /// A token, or to be the host's user on the local socket.
+    /// By a token, or as the host's user on the local socket.
     Tokens,
 }
 

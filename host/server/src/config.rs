@@ -57,7 +57,7 @@ host_wires::settings! {
     AUDIT_EXPORT_FILE = "audit.export_file", Text("FILE"), "none",
         "A file to which each entry of the audit is appended as a line of JSON";
     AUDIT_RETENTION_DAYS = "audit.retention_days", Number("DAYS", 1, 36_500), "400",
-        "How long entries of the audit are kept, in days; the last one always is";
+        "How long entries of the audit are kept, in days; the last one is always kept";
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
         "How many cells run jobs";
     CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "64",
@@ -75,7 +75,7 @@ host_wires::settings! {
     GRANTS_ENV = "grants.env" ["grant-env"], List("NAMES"), "none",
         "The variables of the host that manifests may grant, comma-separated; never HOST_…";
     GRANTS_HTTP = "grants.http" ["grant-http"], List("ORIGINS"), "none",
-        "The servers to which manifests may grant requests, comma-separated: `https://api.example.com`, or `https://*.example.com:8443` for all names below one";
+        "The servers to which manifests may grant requests, comma-separated: `https://api.example.com`, or `https://*.example.com:8443` for all subdomains";
     GRANTS_HTTP_NETWORKS = "grants.http_networks" ["grant-http-networks"], List("NETWORKS"), "none",
         "Networks besides public ones that these servers may be in, comma-separated: `10.1.0.0/16`";
     GRANTS_SECRETS = "grants.secrets", List("NAMES"), "none",
@@ -83,7 +83,7 @@ host_wires::settings! {
     EGRESS_NAMESERVERS = "egress.nameservers", List("ADDRS"), "those of /etc/resolv.conf",
         "The DNS servers for requests of handlers, comma-separated addresses with ports";
     EGRESS_CA_FILE = "egress.ca_file", Text("FILE"), "none",
-        "Certificates of authorities in PEM that requests of handlers trust besides those of the system";
+        "CA certificates in PEM that requests of handlers trust besides those of the system";
     LIMITS_QUEUES = "limits.queues", Number("N", 1, 1_000_000), "10000",
         "How many queues there may be; a queue stays known when its last job is gone";
     LIMITS_WAITING_JOBS = "limits.waiting_jobs", Number("N", 1, 1_000_000_000), "10000000",
@@ -139,7 +139,7 @@ host_wires::table_settings! {
     "schedules.NAME.overlap", "`skip`",
         "What happens while an earlier job has not ended: `skip`, `queue_one`, `queue_all`, `cancel` or `allow`";
     "schedules.NAME.catch_up", "`last`",
-        "Which firings that no host saw are made up for: `none`, `last` or `all`";
+        "Which firings that no host saw are caught up: `none`, `last` or `all`";
     "schedules.NAME.window", "`1h`",
         "How old a firing may be to be caught up";
     "schedules.NAME.spread", "`0s`",

@@ -35,7 +35,7 @@ use self::restore::took_in;
 pub use self::restore::{current, kept, restore};
 pub use self::waiting::Unfit;
 
-/// What the one who deploys accepts.
+/// What the principal that deploys accepts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Consent {
     /// Grants that handlers do not have yet.
@@ -168,7 +168,7 @@ impl Deployments {
         });
     }
 
-    /// Makes these bytes the current revision of the component `name`, if what would come of it is accepted.
+    /// Makes these bytes the current revision of the component `name`, if its consequences are accepted.
     ///
     /// If this future is dropped, the change is still completed.
     pub async fn deploy(

@@ -180,7 +180,7 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
         (
             "methods",
             all(),
-            "upper-case names, not `CONNECT` and `TRACE`".to_owned(),
+            "upper-case names, except `CONNECT` and `TRACE`".to_owned(),
             "The methods",
         ),
         (
@@ -217,7 +217,7 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "timeout_seconds",
             (TIMEOUT_MS_DEFAULT / 1_000).to_string(),
             "0.001 or more".to_owned(),
-            "Time limit of a request, in seconds; the attempt's ends it too",
+            "Time limit of a request, in seconds; the attempt's time limit also ends it",
         ),
     ]
 }

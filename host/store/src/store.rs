@@ -70,7 +70,7 @@ pub trait Reader: Send {
     /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
 
-    /// Returns those of these jobs that run, in their order, as their claim did.
+    /// Returns those of these jobs that are running, in order, as their claim returned them.
     fn running(&self, ids: &[JobId]) -> Result<Vec<Claimed>, StoreError> {
         let mut running = Vec::new();
         for id in ids {
@@ -202,7 +202,7 @@ pub trait Reader: Send {
     /// others, at most `limit`.
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError>;
 
-    /// Returns how many jobs wait for each limit that any wait for, by its number.
+    /// Returns how many jobs wait for each limit, by its number, without limits that none waits for.
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError>;
 
     /// Returns a batch of jobs.

@@ -1,4 +1,4 @@
-//! Questions to the API: the router of its routes is called as a function, with what is known of who asks.
+//! Questions to the API: its router is called as a function, with the identity of the reader.
 
 use std::convert::Infallible;
 use std::sync::Arc;

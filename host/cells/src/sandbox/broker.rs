@@ -245,7 +245,7 @@ impl Running {
         let sent = encode(message).and_then(|bytes| send(&self.control, &bytes, fds));
         if let Err(error) = sent {
             // It has ended, or the next run notices that it does not read.
-            tracing::warn!(%error, "cannot tell the broker what has changed");
+            tracing::warn!(%error, "cannot send the broker a changed file or secret");
         }
     }
 }

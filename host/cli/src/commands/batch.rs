@@ -183,7 +183,7 @@ fn add_all(client: &Client, id: &str, jobs: &[Box<RawValue>]) -> Result<(), CliE
     let mut added = 0;
     for slice in jobs.chunks(JOBS_AT_ONCE) {
         let doing = format!(
-            "add jobs to the batch {}, which has got {added} of them",
+            "add jobs to the batch {}, after {added} of them were added",
             plain::line(id)
         );
         let answer = client.add_to_batch(id, &slice);

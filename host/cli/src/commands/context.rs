@@ -54,10 +54,10 @@ struct Add {
     /// The file with the token for it
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// Certificates of authorities in PEM to trust in place of those of the system
+    /// CA certificates in PEM to trust instead of those of the system
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
-    /// A certificate in PEM that is shown to the host
+    /// A client certificate in PEM
     #[arg(long, value_name = "FILE", requires = "client_key")]
     client_cert: Option<PathBuf>,
     /// The key of that certificate

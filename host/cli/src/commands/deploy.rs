@@ -31,7 +31,7 @@ Examples:
 A manifest grants only what the section `grants` of the host's configuration allows. New grants are
 shown, and need --accept-grants.
 
-A host with `deploy.trusted_keys` wants a signature by one of these keys: `minisign -Sm report.wasm`
+A host with `deploy.trusted_keys` requires a signature by one of them: `minisign -Sm report.wasm`
 writes it beside the file.
 
 A manifest is a TOML file:

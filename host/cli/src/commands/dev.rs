@@ -51,7 +51,7 @@ pub(crate) struct Dev {
     /// The handler's params: JSON or @FILE [default: @DIR/params.json if it is there]
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
-    /// Do it once, and end
+    /// Do it once, then exit
     #[arg(long)]
     once: bool,
     #[command(flatten)]

@@ -205,7 +205,7 @@ fn show(show: &Show) -> Result<(), CliError> {
         }
         output.rows(rows)?;
         match view.keys.as_deref() {
-            None => put_line("its keys are for tokens that may read payloads"),
+            None => put_line("its keys are shown only to tokens with read_payload"),
             Some([]) => put_line("no key is in use"),
             Some(keys) => output.rows(key_table(keys)),
         }

@@ -66,10 +66,10 @@ struct Set {
     name: String,
     /// The handler to run
     handler: String,
-    /// A cron pattern: minute, hour, day, month, weekday, perhaps with seconds in front; repeatable
+    /// A cron pattern: minute, hour, day, month, weekday, optionally with seconds in front; repeatable
     #[arg(long, value_name = "PATTERN", required_unless_present = "every")]
     cron: Vec<String>,
-    /// Fire after each such interval
+    /// Fire at this interval
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, conflicts_with = "cron")]
     every: Option<Seconds>,
     /// Fire this much later than the multiples of the interval
@@ -103,7 +103,7 @@ struct Set {
     /// What to catch up after an outage: none, last or all [default: last]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<CatchUp>)]
     catch_up: Option<CatchUp>,
-    /// How far back to make up for [default: 1h]
+    /// How far back to catch up [default: 1h]
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     window: Option<Seconds>,
     /// Fire up to this much later, always equally for the same name

@@ -35,7 +35,7 @@ enum Verb {
                       host state set shared:rates eur - < rates.json"
     )]
     Set(Set),
-    /// Remove a key, or many
+    /// Remove one key, or several
     #[command(
         after_help = "Examples:\n  host state rm handler:import-orders cursor\n  \
                       host state rm handler:import-orders --all"

@@ -53,10 +53,10 @@ struct Create {
     /// Verbs that it allows, comma-separated
     #[arg(long, value_name = "VERBS", value_delimiter = ',')]
     allow: Vec<String>,
-    /// A queue that it is for, or a glob with `*`; may be repeated [default: all queues]
+    /// A queue that it may use, or a glob with `*`; may be repeated [default: all queues]
     #[arg(long, value_name = "GLOB")]
     queue: Vec<String>,
-    /// A handler that it is for, or a glob with `*`; may be repeated [default: all handlers]
+    /// A handler that it may use, or a glob with `*`; may be repeated [default: all handlers]
     #[arg(long, value_name = "GLOB")]
     handler: Vec<String>,
     /// How long it lasts [default: 90d]
@@ -65,7 +65,7 @@ struct Create {
     /// A network that it may be used from; may be repeated [default: all networks]
     #[arg(long, value_name = "CIDR")]
     from: Vec<String>,
-    /// How many requests it may make in a second
+    /// How many requests it may make per second
     #[arg(long, value_name = "N/s", value_parser = rate)]
     rate: Option<u32>,
     /// How many of its jobs may wait or run at once

@@ -53,7 +53,7 @@ struct Common {
     /// The directories below which manifests may grant directories, comma-separated
     #[arg(long, value_name = "DIRS")]
     grant_read: Option<String>,
-    /// The variables of this process that manifests may grant, with commas between them
+    /// The variables of this process that manifests may grant, comma-separated
     #[arg(long, value_name = "NAMES")]
     grant_env: Option<String>,
     /// The servers to which manifests may grant requests, comma-separated

@@ -247,7 +247,7 @@ pub struct Rights {
     pub scope: Scope,
     /// The networks that it may be used from. An empty list stands for all.
     pub from: Vec<IpNet>,
-    /// How many requests it may make in a second, over all nodes.
+    /// How many requests it may make per second, over all nodes.
     pub rate: Option<u32>,
     /// How many of its jobs may wait or run at once.
     pub max_waiting: Option<u64>,
@@ -321,7 +321,7 @@ pub struct NewSession {
 }
 
 impl Token {
-    /// Returns all that shows that somebody holds it. None of it lasts longer than the token.
+    /// Returns all proofs that somebody holds it. None lasts longer than the token.
     pub fn proofs(&self) -> impl Iterator<Item = Proof> {
         let end = self.rights.expires_at;
         let proof = move |is_session, hash, until: Option<Time>| Proof {
@@ -344,7 +344,7 @@ impl Token {
             || address.is_some_and(|address| from.iter().any(|net| net.contains(&address)))
     }
 
-    /// Returns the proof that a hash is of, if there is one that is not over.
+    /// Returns the proof with this hash, if there is one that has not expired.
     pub fn proof(&self, is_session: bool, presented: &TokenHash, now: Time) -> Option<Proof> {
         let mut proofs = self.proofs();
         let is = |it: &Proof| it.hash.is(presented) && it.ends_at.is_none_or(|end| now < end);
@@ -364,7 +364,7 @@ impl Token {
         true
     }
 
-    /// Returns whether its time is over.
+    /// Returns whether it has expired.
     pub fn has_ended(&self, now: Time) -> bool {
         self.rights.expires_at.is_some_and(|end| now >= end)
     }

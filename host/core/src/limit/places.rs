@@ -22,7 +22,7 @@ pub struct KeyUse {
 }
 
 impl Rate {
-    /// Returns the time in which a token comes, in nanoseconds.
+    /// Returns the interval at which tokens are added, in nanoseconds.
     fn token_ns(&self) -> i128 {
         let per_ns = i128::from(self.per_seconds) * 1_000 * NS;
         let count = i128::from(self.count.max(1));
@@ -76,7 +76,7 @@ impl KeyUse {
         *place = place.saturating_sub(1);
     }
 
-    /// Returns whether it is the same as never used.
+    /// Returns whether it equals the state of an unused key.
     pub fn is_idle(&self, now: Time) -> bool {
         self.reserved == 0 && self.running == 0 && self.waiting == 0 && self.refilled(now)
     }

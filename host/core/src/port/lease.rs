@@ -171,7 +171,7 @@ pub struct Kept {
     pub attempts: Vec<Attempt>,
 }
 
-/// A job that a worker names otherwise than by its id.
+/// A job that a worker identifies by something other than its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// The executor that has had its attempt.
@@ -265,7 +265,7 @@ pub enum LeaseError {
     #[error("the disk is full: nothing of this was kept; free space and repeat it")]
     StoreFull,
     /// The host is stopping. The message may or may not have been kept.
-    #[error("the host is stopping; whether this was kept is not known")]
+    #[error("the host is stopping; whether this was kept is unknown")]
     Stopping,
 }
 

@@ -1,4 +1,4 @@
-//! What the loop publishes: changes of jobs, numbers, and how the host is.
+//! What the loop publishes: changes of jobs, numbers, and the state of the host.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -23,7 +23,7 @@ impl<P: CellPort> DispatchLoop<P> {
             end,
         } = ended;
         let Some((handler, granted_at)) = self.workers.table.handler_of(job, lease) else {
-            return tracing::debug!(%job, "the end of an attempt comes after its lease");
+            return tracing::debug!(%job, "the end of an attempt came after its lease had ended");
         };
         let progress = self.signals.shared.live.forget(job);
         let end = match end {

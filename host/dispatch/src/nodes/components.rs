@@ -1,4 +1,4 @@
-//! Takes in what other nodes deploy, beside everything else that this node follows: to compile a component may
+//! Loads what other nodes deploy, apart from everything else that this node follows: compiling a component may
 //! take minutes.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! How much this node may lack of what other nodes have deployed.
+//! Which deploys of other nodes this node may be missing.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 

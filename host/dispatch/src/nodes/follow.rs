@@ -31,7 +31,7 @@ const CHANGES_READ: u32 = 1_000;
 /// How many messages to this node are read at once.
 const MAIL_READ: u32 = 1_000;
 
-/// How much of what others did may wait for the loop.
+/// How many changes by other nodes may wait for the loop.
 pub const REMOTE_CHANGES_MAX: usize = 64;
 
 /// What other nodes have done.
@@ -156,7 +156,7 @@ impl Following {
                     known = Some(pulse);
                 }
                 Err(error) => {
-                    tracing::debug!(%error, "cannot read what other nodes did; retrying");
+                    tracing::debug!(%error, "cannot read the changes of other nodes; retrying");
                 }
             }
             sleep(LOOK).await;

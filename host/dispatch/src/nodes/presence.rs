@@ -1,4 +1,4 @@
-//! What this host says of itself to whoever looks at the nodes, and what it is asked to do.
+//! What this host reports about itself to other nodes, and what it is asked to do.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Presence {
         Arc::clone(&self.components.borrow())
     }
 
-    /// Sets which handlers this host cannot run. Among nodes, it claims no jobs of theirs.
+    /// Sets which handlers this host cannot run. Among nodes, it claims none of their jobs.
     pub fn set_unrunnable(&self, handlers: BTreeSet<Name>) {
         self.unrunnable.send_if_modified(|unrunnable| {
             let is_new = *unrunnable != handlers;

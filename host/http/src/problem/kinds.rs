@@ -46,7 +46,7 @@ crate::kinds! {
         "The request has no token, or one that this host does not accept: unknown, revoked, expired, or not for this network. All of these look the same.",
         "Send `Authorization: Bearer TOKEN`; with the command line, set HOST_TOKEN_FILE or use a context.";
     FORBIDDEN 403 "forbidden", "Not allowed",
-        "The token is valid and does not allow this. The detail names the verb that is missing.",
+        "The token is valid but does not allow this. The detail names the verb that is missing.",
         "Use a token with this verb, or have one made with `host token create`.";
     TOO_MANY_WRONG_TOKENS 429 "too_many_wrong_tokens", "Too many wrong tokens",
         "This address has presented ten wrong tokens within a minute. Requests from other addresses are not affected.",

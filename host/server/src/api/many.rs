@@ -1,4 +1,4 @@
-//! Changes of many jobs, page by page: run again, cancelled, purged or given another priority as far as their states allow. A
+//! Changes of many jobs, page by page: retries, cancels, purges or reprioritizes them as far as their states allow. A
 //! request changes a bounded number of jobs and says where the next one goes on.
 
 use axum::Json;

@@ -1,4 +1,4 @@
-//! The nodes that share the store: how each is, and letting one start no more jobs.
+//! The nodes that share the store: their state, and draining one.
 
 use axum::Json;
 use axum::extract::State;

@@ -72,7 +72,7 @@ pub trait Nodes: Send + Sync {
     /// Returns the id of this host.
     fn own(&self) -> NodeId;
 
-    /// Returns all of them, also those that have gone as long as they are kept.
+    /// Returns all of them, including gone ones that are still kept.
     fn list(&self) -> BoxFuture<'_, Result<Vec<NodeRecord>, StoreError>>;
 
     /// Asks one to start no more jobs, or to start some again.

@@ -70,7 +70,7 @@ pub(super) async fn create(
         return Err(invalid(format!("name: must have 1–{NAME_BYTES_MAX} bytes")));
     }
     let is_longer = ends_at.is_some_and(|ends_at| expires_at > ends_at);
-    let longer = is_longer.then(|| "a later end than its own".to_owned());
+    let longer = is_longer.then(|| "a later expiry than its own".to_owned());
     let more = rights.beyond(&auth.rights_of(&caller.principal));
     if let Some(more) = more.or(longer) {
         let detail = format!("a token cannot make one that allows more: {more}");
@@ -283,7 +283,9 @@ fn globs(field: &str, texts: Vec<String>) -> Result<Vec<Glob>, ApiError> {
 
 fn networks(texts: &[String]) -> Result<Vec<ipnet::IpNet>, ApiError> {
     if texts.len() > NETWORKS_MAX {
-        return Err(invalid(format!("from: must be at most {NETWORKS_MAX}")));
+        return Err(invalid(format!(
+            "from: must have at most {NETWORKS_MAX} networks"
+        )));
     }
     let network = |text: &String| {
         let address = || text.parse::<std::net::IpAddr>().map(ipnet::IpNet::from);

@@ -1,4 +1,4 @@
-//! Why a job that has not started does not: its queue is paused, no node can run it now, or it waits for other jobs or for
+//! Why a job has not started: its queue is paused, no node can run it now, or it waits for other jobs or for
 //! a limit.
 
 use std::fmt::Write as _;

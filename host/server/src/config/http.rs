@@ -24,7 +24,7 @@ settings! {
     SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
         "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
     ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
-        "Names, without ports, by which clients address this host or a proxy in front of it, besides those in its certificate: requests to any of its listeners may have them as `Host`, and pages of them may use the API. A list, or comma-separated names, at most 64";
+        "Names, without ports, by which clients address this host or a proxy in front of it, besides those in its certificate: requests to any of its listeners may have them as `Host`, and pages served under them may use the API. A list, or comma-separated names, at most 64";
     TLS_CERT_FILE = "http.tls_cert_file", Text("FILE"), "none",
         "The host's certificate in PEM, followed by those of intermediate authorities. With it, listeners speak TLS. A renewed file is used within seconds, without a restart";
     TLS_KEY_FILE = "http.tls_key_file", Text("FILE"), "none",
@@ -32,7 +32,7 @@ settings! {
     CLIENT_CA_FILE = "http.client_ca_file", Text("FILE"), "none",
         "Certificates of authorities in PEM. With it, TLS listeners accept only clients with a certificate of one of them and a name of client_names";
     CLIENT_NAMES = "http.client_names", List("PATTERNS"), "none",
-        "The alternative names (DNS name, URI, address, e-mail) that certificates of clients may have; `*` stands for any text without `/`, `**` for any. At most 256";
+        "The alternative names (DNS name, URI, address, e-mail) that client certificates may have; `*` stands for any text without `/`, `**` for any. At most 256";
     TRUSTED_PROXIES = "http.trusted_proxies", List("NETWORKS"), "none",
         "Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts only them. At most 256";
 }
@@ -67,9 +67,9 @@ pub struct Http {
     pub socket: Option<PathBuf>,
     /// The names by which clients may address it besides its own.
     pub allowed_hosts: Vec<String>,
-    /// The files of TLS, if any listener may have it.
+    /// The TLS files, if any listener may use TLS.
     pub tls: Option<TlsFiles>,
-    /// The proxies that are believed.
+    /// The trusted proxies.
     pub proxies: Proxies,
 }
 

@@ -28,7 +28,7 @@ impl Numbers {
         );
         registry.register(
             "http_certificate_reload_failures",
-            "Changed files of this certificate that could not be used, so that the old one stayed; only with TLS",
+            "Changed files of this certificate that could not be used, so the old one stayed in use; only with TLS",
             self.reload_failures.clone(),
         );
     }

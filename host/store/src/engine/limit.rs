@@ -217,10 +217,7 @@ impl<R: Rows> Batch<'_, R> {
         let Some(limit) = limit.filter(|it| it.when_full == WhenFull::ReplaceWaiting) else {
             return Ok(());
         };
-        let reason = format!(
-            "replaced by job {}, as the limit {} says",
-            new.id, limit.name
-        );
+        let reason = format!("replaced by job {} under the limit {}", new.id, limit.name);
         let cancel = Input::Cancel {
             reason: Some(&reason),
             grace_ms: None,

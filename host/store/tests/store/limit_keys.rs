@@ -300,7 +300,7 @@ fn a_limit_may_let_a_new_job_replace_those_that_wait() {
         assert_eq!(state(store, 6), State::Discarded, "it waited for that");
         let replaced = store.reader().unwrap().job(id(3)).unwrap().unwrap();
         let reason = replaced.lifecycle.cancel.unwrap().reason.unwrap();
-        let expected = format!("replaced by job {}, as the limit by-customer says", id(5));
+        let expected = format!("replaced by job {} under the limit by-customer", id(5));
         assert_eq!(reason, expected);
         ask(store, NOW, complete(1, 1, returned())).unwrap();
         assert_eq!(state(store, 5), State::Available);

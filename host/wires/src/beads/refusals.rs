@@ -25,7 +25,7 @@ crate::wire::codes! {
     FieldType = "E_FIELD_TYPE",
         "A required field is missing or has another type than the document says; the log names \
          it.";
-    FrameTimeout = "E_FRAME_TIMEOUT", "A frame was begun and did not end within 30 s.";
+    FrameTimeout = "E_FRAME_TIMEOUT", "A frame was incomplete after 30 s.";
     FrameTooLarge = "E_FRAME_TOO_LARGE",
         "A frame's length is above 1 MiB; often it is another protocol on this socket.";
     Json = "E_JSON",
@@ -100,7 +100,7 @@ impl From<Defect> for Refusal {
             Defect::FrameTooLarge(header) => {
                 let length = u32::from_be_bytes(header);
                 let message = format!(
-                    "the frame's length is {length} bytes, at most {MESSAGE_BYTES_MAX} are taken"
+                    "the frame's length is {length} bytes, at most {MESSAGE_BYTES_MAX} are accepted"
                 );
                 Self::new(Code::FrameTooLarge, message).of(&header)
             }

@@ -36,9 +36,9 @@ use own_variables;
 settings! {
     pub(super) SETTINGS:
     SOCKET = "protocol.beads.socket" ["beads-socket"], Text("PATH"), "off; with the table, /tmp/beads-workers-{PID}.sock",
-        "Where beads workers connect: the path of a Unix socket in which `{PID}` is ours, or `off`. The table `[protocol.beads]` alone turns it on";
+        "Where beads workers connect: the path of a Unix socket, in which `{PID}` is the host's, or `off`. An empty table `[protocol.beads]` turns it on";
     MAX_WORKERS = "protocol.beads.max_workers", Number("N", 1, CONNECTIONS_MAX as u64), "256",
-        "How many beads workers may be connected; others are closed at once";
+        "How many beads workers may be connected; further ones are closed at once";
     WAIT = "protocol.beads.wait_seconds", Number("SECONDS", 1, 3_600), "30",
         "How long a beads worker must wait if there is no task, in seconds";
     HOLD = "protocol.beads.hold_seconds", Seconds(20), "20",
@@ -48,7 +48,7 @@ settings! {
     WORKER_HANDLER = "protocol.beads.worker.handler", Text("NAME"), "none",
         "The handler that executes each task, with the params `issue_id`, `title` and `priority`";
     WORKER_ID = "protocol.beads.worker.worker_id", Text("ID"), "W1",
-        "What the first worker is called, 1 to 64 characters; the others count on from the number at its end";
+        "The name of the first worker, 1 to 64 characters; the others count up from the number at its end";
     WORKER_CONCURRENCY = "protocol.beads.worker.concurrency", Number("N", 1, 256), "1",
         "How many workers there are, each with a connection and a task of its own";
     WORKER_FRAMED = "protocol.beads.worker.framed", Switch, "false",

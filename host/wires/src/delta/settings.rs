@@ -32,7 +32,7 @@ settings! {
     CANCEL_DEADLINE = "protocol.delta.cancel_deadline_seconds", Number("SECONDS", 1, SECONDS_MAX), "30",
         "How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it";
     MAX_RUNTIME = "protocol.delta.max_runtime_seconds", Number("SECONDS", 1, SECONDS_MAX), "3600",
-        "The time limit of a job for a Delta pool whose sender sets none, in whole seconds";
+        "The time limit of a job in a Delta pool if its sender sets none, in whole seconds";
     ALLOW_PLAINTEXT = "protocol.delta.allow_plaintext", Switch, "false",
         "Whether `http://` URLs of orchestrators may lead to other machines, so that anyone between can read tokens, jobs and logs; else they must be `https://`";
     ORCHESTRATOR = "protocol.delta.worker.orchestrator", Text("URL"), "none",
@@ -114,7 +114,7 @@ gives the job to another runner.",
         WorkerFlag::new("s3-prefix", S3_PREFIX),
         WorkerFlag::new("s3-region", S3_REGION),
         WorkerFlag::new("cache-dir", CACHE_DIR),
-        WorkerFlag::new("log", LOG).about("With --lease: where the log is written, as it comes"),
+        WorkerFlag::new("log", LOG).about("With --lease: where the log is written as it arrives"),
     ],
     usual_refusals: &[],
 };

@@ -64,7 +64,7 @@ impl Refusal {
     pub(super) fn odd_reply(command: &str) -> Self {
         Self::new(
             Code::Reply,
-            format!("Redis answers {command} with something else"),
+            format!("unexpected answer of Redis to {command}"),
         )
     }
 

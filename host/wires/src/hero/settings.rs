@@ -60,7 +60,7 @@ exits with 0 within 2 s: fit for a service manager. Any number of workers may sh
 on other machines; each job is run by one of them. If a worker dies, the others run its jobs after
 15 s, and the worker itself runs them as soon as it starts again: for that it keeps a name under
 $STATE_DIRECTORY, $XDG_STATE_HOME/host or ~/.local/state/host, one for each running worker. The
-variables and keys of [protocol.hero] in docs/config.md hold here too.",
+variables and keys of [protocol.hero] in docs/config.md apply here too.",
     doing: "work for Hero dispatchers",
     flags: &[
         WorkerFlag::new("url", URL).about("The Redis, as `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, `redis+unix://` or `redis-sentinel://`. Other users can read command lines: put an address with a password into a file or `HOST_HERO_URL`"),

@@ -42,7 +42,7 @@ Examples:
 
 Prints `ready rrq=ADDR` once the handlers are loaded; earlier requests wait. SIGTERM, or
 the end of the process that started this one, stops all guests: every request is answered and the
-worker exits within 200 ms. Any number of workers may run beside each other and a `host serve`.",
+worker exits within 200 ms. Any number of workers may run beside each other and beside `host serve`.",
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
         env: Some("RRQ_RUNNER_TCP_SOCKET"),

@@ -28,7 +28,7 @@ crate::wire::codes! {
         "A field has another type than the protocol says; the answer names it.";
     FrameEmpty = "E_FRAME_EMPTY", "A frame's length is 0; a payload has 1 byte or more.";
     FrameTimeout = "E_FRAME_TIMEOUT",
-        "A frame was begun and not ended in time: 10 s for its length, 30 s for the rest.";
+        "A frame was not complete in time: 10 s for its length, 30 s for the rest.";
     FrameTooLarge = "E_FRAME_TOO_LARGE",
         "A frame's length is above 16 MiB; often it is another protocol on this port.";
     FrameTruncated = "E_FRAME_TRUNCATED", "The peer closed the connection within a frame.";
@@ -164,7 +164,7 @@ impl From<Defect> for Refusal {
 }
 
 fn length_refused(bytes: u32) -> String {
-    format!("the frame's length is {bytes} bytes, at most {PAYLOAD_BYTES_MAX} are taken")
+    format!("the frame's length is {bytes} bytes, at most {PAYLOAD_BYTES_MAX} are accepted")
 }
 
 fn too_large(header: [u8; 4]) -> String {

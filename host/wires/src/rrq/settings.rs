@@ -49,9 +49,9 @@ table_settings! {
     "protocol.rrq.runners.NAME.pool_size", "1",
         "How many processes of `cmd` run, 1 to 64";
     "protocol.rrq.runners.NAME.max_in_flight", "10",
-        "How many jobs one runner is given at once, 1 to 64. With 1, what a runner writes goes to the log of its job";
+        "How many jobs one runner is given at once, 1 to 64. With 1, the output of a runner goes to the log of its job";
     "protocol.rrq.runners.NAME.tcp_port", "free ones",
-        "The port of the first process; the others have the next ones";
+        "The port of the first process; the others get the next ones";
     "protocol.rrq.runners.NAME.cwd", "the host's",
         "The folder in which `cmd` is started";
     "protocol.rrq.runners.NAME.env", "none",
@@ -63,7 +63,7 @@ table_settings! {
     "protocol.rrq.runners.NAME.inherit_env", "none",
         "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file";
     "protocol.rrq.runners.NAME.dialect", "current",
-        "`current` (releases from 0.9.15: one connection with many requests) or `documented` (one connection per request, the address in the environment alone)";
+        "`current` (releases from 0.9.15: one connection with many requests) or `documented` (one connection per request, the address only in the environment)";
 }
 
 /// The checked section.

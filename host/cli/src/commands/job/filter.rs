@@ -28,7 +28,7 @@ pub(super) struct Filter {
     /// Only jobs enqueued before this time, or longer ago than this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     until: Option<Moment>,
-    /// Only jobs whose id starts with it
+    /// Only jobs whose id starts with this prefix
     #[arg(long, value_name = "PREFIX", value_parser = parse_id)]
     id: Option<String>,
     /// Only jobs whose latest attempt did not complete for this reason: a kind such as `timed_out`, else a
@@ -50,7 +50,7 @@ pub(super) struct Filter {
     /// Only jobs that this batch counts
     #[arg(long, value_name = "ID")]
     batch: Option<String>,
-    /// Only jobs that failed for this cause, as the dashboard shows it among the failures
+    /// Only jobs that failed for this cause, as the dashboard shows it under failures
     #[arg(long, value_name = "FINGERPRINT")]
     fingerprint: Option<String>,
 }

@@ -20,7 +20,7 @@ Examples:
   host job set-priority 01990f3c --to 0
   host job set-priority --to 9 --all --state available --queue nightly --dry-run
 
-A running job has it from its next attempt on.")]
+A running job gets it with its next attempt.")]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
     #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]

@@ -32,7 +32,7 @@ pub(super) struct Drain {
     /// Wait until nothing runs there
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most, such as 90s or 10m [default: as long as it takes]
+    /// The longest time to wait, such as 90s or 10m [default: as long as it takes]
     #[arg(long, value_name = "DURATION", requires = "wait", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     #[command(flatten)]

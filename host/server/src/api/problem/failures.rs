@@ -22,7 +22,7 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
     }
     kinds! {
         UserError "user_error", "The handler returned an error",
-            "The handler ended with an error of its own; category, code and message are its words.",
+            "The handler ended with an error of its own; category, code and message are its own.",
             "Read the message and `host job logs ID`.";
         Trapped "trapped", "The guest trapped",
             "The handler panicked, aborted, exited, ran out of stack or broke the component model's rules.",
@@ -70,7 +70,7 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "The result of a job that this one depends on is too large for its params, too deep, or no longer kept. The message says which.",
             "Let that job return less, or where the data is. `host job retry ID --force` runs this job without the inputs that it lacks.";
         WritesRefused "writes_refused", "Writes refused",
-            "The handler returned, but the jobs that it enqueued, or the state that it set, do not fit what the store has by now. The message says why. Nothing of the attempt was written.",
+            "The handler returned, but the jobs that it enqueued, or the state that it set, conflict with what the store has by now. The message says why. Nothing of the attempt was written.",
             "Nothing: the job is retried, and the next attempt sees what has changed. Read the message if it happens often.";
     }
 }

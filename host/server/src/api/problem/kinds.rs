@@ -4,13 +4,13 @@ pub use host_http::problem::kinds::*;
 
 host_http::kinds! {
     INVALID_PARAMS 422 "invalid_params", "Params do not fit the handler",
-        "The params violate the JSON Schema that the handler states for them.",
+        "The params violate the JSON Schema that the handler declares.",
         "Correct the params at the places the detail names; `host handler show NAME` prints the schema.";
     HANDLER_NOT_FOUND 422 "handler_not_found", "No such handler",
         "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
         "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
     OUT_OF_SCOPE 403 "out_of_scope", "Out of the token's scope",
-        "The token may not use this queue, or this handler in this queue. It says nothing about whether they exist.",
+        "The token may not use this queue, or this handler in this queue. This does not reveal whether they exist.",
         "Use a queue and a handler of the token's scope, which `GET /api/v1/tokens/self` shows.";
     SECOND_PERSON_NEEDED 409 "second_person_needed", "A second principal must accept",
         "With auth.two_people_for_grants, the principal that accepts new grants must differ from the one that tried to deploy the same file within the last day.",
@@ -107,7 +107,7 @@ host_http::kinds! {
         "The change would make the space of state larger than the handler's manifest allows.",
         "Remove keys with `host state rm`, or raise `state.quota_kib` in the manifest.";
     TOO_MANY_QUEUES 409 "too_many_queues", "Too many queues",
-        "The host has as many queues as limits.queues allows. A queue stays known when its last job is gone.",
+        "The host has reached limits.queues. A queue stays known when its last job is gone.",
         "Use a queue that exists; `host queue ls` lists them. Or raise limits.queues.";
     TOO_MANY_WAITING 429 "too_many_waiting", "Too many jobs wait",
         "The waiting and running jobs have reached limits.waiting_jobs. Nothing of this request was kept.",
@@ -116,11 +116,11 @@ host_http::kinds! {
         "The token has reached its limit of waiting and running jobs. Nothing of this request was kept.",
         "Wait until some have ended; `GET /api/v1/tokens/self` shows how many there are.";
     TOO_MANY_COMPONENTS 409 "too_many_components", "Too many components",
-        "The host has as many components as limits.components allows.",
+        "The host has reached limits.components.",
         "Remove one with `host component rm`, or raise limits.components.";
     CACHE_FULL 507 "cache_full", "Cache of compiled components full",
         "Compiled components have reached limits.cache_mib, so no other component is compiled.",
-        "Remove files from the cache folder: they are made again when needed. Or raise limits.cache_mib.";
+        "Remove files from the cache folder: they are recompiled when needed. Or raise limits.cache_mib.";
     INVALID_MULTIPART 400 "invalid_multipart", "Not a multipart body",
         "The body is not a multipart document with a part `component` and perhaps a part `manifest`.",
         "Send the two parts by these names, each at most once.";
@@ -131,7 +131,7 @@ host_http::kinds! {
         "No token has this id, or it allows more than the requester's token.",
         "`host token ls` lists the tokens.";
     TOKEN_TOO_BROAD 403 "token_too_broad", "More than the token allows",
-        "A token makes only tokens that allow no more than itself. The detail names what is more.",
+        "A token makes only tokens that allow no more than itself. The detail names what exceeds it.",
         "Ask for less, or use a token that allows it.";
     TOO_MANY_TOKENS 409 "too_many_tokens", "Too many tokens",
         "The host keeps at most 10000 tokens.",
@@ -179,8 +179,8 @@ host_http::kinds! {
     COMPONENT_TOO_LARGE 413 "component_too_large", "Component too large",
         "The component's file is larger than 32 MiB.",
         "Build with optimization and strip names.";
-    COMPONENT_WRONG_WORLD 422 "component_wrong_world", "Not a component of jobs",
-        "The component does not export what the world host:jobs/job asks for.",
+    COMPONENT_WRONG_WORLD 422 "component_wrong_world", "Not a job component",
+        "The component does not export what the world host:jobs/job requires.",
         "Build it with the guest SDK or against the WIT package host:jobs@1.1.0.";
     COMPONENT_FORBIDDEN_IMPORT 422 "component_forbidden_import", "Forbidden import",
         "The component imports something that this host gives to no component.",
@@ -202,7 +202,7 @@ host_http::kinds! {
         "Allow it in the section `grants` of the configuration (read_roots, env, http or secrets), or take the grant out of the manifest.";
     GRANTS_NOT_ACCEPTED 409 "grants_not_accepted", "New grants",
         "With this revision handlers would get grants that they do not have now.",
-        "Look at what the detail lists; then repeat it with --accept-grants; over HTTP a deploy with ?accept_grants=true, a rollback with \"accept_grants\": true.";
+        "Review what the detail lists; then repeat the request with --accept-grants; over HTTP a deploy with ?accept_grants=true, a rollback with \"accept_grants\": true.";
     WAITING_JOBS_UNFIT 409 "waiting_jobs_unfit", "Waiting jobs do not match the schema",
         "The revision has a schema that the params of waiting jobs do not match. They would be discarded with invalid_params when they start. The detail says how many of the oldest 1,000 of each handler.",
         "Accept the old params in the schema, or wait until the jobs have ended; --force deploys or rolls back anyway, over HTTP ?force=true or, in a rollback, \"force\": true.";
@@ -218,17 +218,17 @@ host_http::kinds! {
         "There is no room on the disk; nothing of this request was kept. The last 64 MiB are kept so that accepted jobs can end, and new ones need 128 MiB, or less if jobs were removed.",
         "Free space where the data directory is and repeat the request.";
     STORE_MOVED 503 "store_moved", "Store moved",
-        "The data directory was moved, removed or replaced while the host runs. Nothing of this request was kept; accepted jobs go on.",
+        "The data directory was moved, removed or replaced while the host was running. Nothing of this request was kept; accepted jobs continue.",
         "Put the data directory back, and the host takes jobs again; or stop the host.";
     STORE_AWAY 503 "store_away", "Database unreachable",
-        "The database that keeps the jobs does not answer. Nothing of this request was done. The host goes on and tries again.",
+        "The database that keeps the jobs does not answer. Nothing of this request was done. The host keeps trying to reconnect.",
         "Check that the server of `store.url` runs and is reachable; then repeat the request."
         retry 1;
     OUTCOME_UNKNOWN 504 "outcome_unknown", "Outcome unknown",
         "The connection to the database was lost during the commit, so it is unknown whether the request took effect.",
         "Check once the database is back before you repeat the request; an enqueue with `unique` of scope `retained` may be repeated at once.";
     STORE_FAILED 500 "store_failed", "Not stored",
-        "The store failed to carry out this request three times, alone. Nothing of it was kept, and other requests go on.",
+        "The store failed to carry out this request three times, even alone. Nothing of it was kept, and other requests go on.",
         "The detail has the store's reason. Ask for less at once, or repeat the request later.";
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",

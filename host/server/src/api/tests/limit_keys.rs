@@ -56,7 +56,7 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         ),
         (
             json!({"concurrency": 1, "key": 5}),
-            "expected a text or an array of texts",
+            "expected a string or an array of strings",
         ),
         (
             json!({"concurrency": 1, "match": {"queue": "a b"}}),

@@ -366,7 +366,7 @@ fn exit_code(fields: &Fields<'_>) -> Result<Option<i32>, Refused> {
     let code: Option<i64> = fields.optional("exit_code", "a whole number")?;
     let code = code.map(|code| {
         i32::try_from(code).map_err(|_| {
-            let message = "exit_code: expected a number of 32 bits, found a larger one";
+            let message = "exit_code: expected a 32-bit number, found a larger one";
             Refused::new(Code::FieldRange, message)
         })
     });

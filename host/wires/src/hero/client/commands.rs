@@ -44,7 +44,7 @@ enum Verb {
     Stop(stop::Stop),
     /// Requeue jobs that have failed or whose worker has lost them
     Requeue(requeue::Requeue),
-    /// Show how long the queues of a worker are
+    /// Show the lengths of a worker's queues
     Worker(worker::Worker),
 }
 

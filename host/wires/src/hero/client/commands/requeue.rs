@@ -34,7 +34,7 @@ pub(super) struct Requeue {
     /// All stale jobs of a worker
     #[arg(long, requires = "worker")]
     stale: bool,
-    /// Whose stale jobs
+    /// The worker whose stale jobs to requeue
     #[arg(long, value_name = "ID", requires = "stale")]
     worker: Option<String>,
     /// Also requeue a job that its worker may still be running; it may then run twice

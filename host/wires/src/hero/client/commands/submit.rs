@@ -34,7 +34,7 @@ Examples:
   host hero run --worker w1 --script '40 + 2'
   host hero run --worker w1 --handler echo --params '{\"a\": 1}' --within 1m
 
-Exit codes: 0 finished, 3 ended in error, 4 stopped, 7 the wait ran out.")]
+Exit codes: 0 finished, 3 ended in error, 4 stopped, 7 the wait timed out.")]
 pub(super) struct Run {
     #[command(flatten)]
     job: Job,
@@ -90,7 +90,7 @@ struct Job {
     /// Set an environment variable (repeatable)
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_variable)]
     env: Vec<(String, String)>,
-    /// A log file below the folder that the host is configured for
+    /// A log file below the host's folder for log files
     #[arg(long, value_name = "PATH")]
     log_path: Option<String>,
     /// The job's id, a UUID; submitting the same id again changes nothing

@@ -22,7 +22,7 @@ Example:
 
 The wait survives a restart of the host for up to five minutes.
 
-Exit codes: 0 finished, 3 ended in error, 4 stopped, 6 no host answers, 7 the wait ran out.")]
+Exit codes: 0 finished, 3 ended in error, 4 stopped, 6 no host answers, 7 the wait timed out.")]
 pub(super) struct Wait {
     /// The job's id
     id: String,

@@ -10,7 +10,7 @@ use host_console::{human, plain};
 use crate::hero::client::api::list::WorkerView;
 use crate::hero::client::api::path::WORKER;
 
-/// Show how long the queues of a worker are.
+/// Show the lengths of a worker's queues.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  host hero worker w1 -o json")]
 pub(super) struct Worker {
