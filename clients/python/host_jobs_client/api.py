@@ -216,7 +216,7 @@ class BatchCancel(TypedDict):
 
 
 class BatchCounts(TypedDict):
-    """How many jobs a batch has, and how those that have ended did. Jobs that were deleted since are counted."""
+    """How many jobs a batch has, in all and by how they ended. Jobs that were deleted since are counted."""
 
     cancelled: int
     completed: int
@@ -554,7 +554,7 @@ class Handler(TypedDict):
 
 
 class Health(TypedDict):
-    """How the host is."""
+    """The health of the host."""
 
     certificate_days_left: NotRequired[float | None]
     """Days until the certificate of the API expires, negative if it has; only with TLS."""
@@ -716,7 +716,7 @@ class JobOptions(TypedDict):
     unique: NotRequired[Unique | None]
     """A key with a scope; excludes `unique_key`."""
     unique_key: NotRequired[str | None]
-    """If a job of the queue has this key and has not ended, it stands for this one. Short for `unique` with the
+    """If a job of the queue has this key and has not ended, it is returned instead. Short for `unique` with the
     scope `active`.
     """
 
@@ -808,7 +808,7 @@ class LimitRate(TypedDict):
     burst: NotRequired[int | None]
     """How many tokens the bucket holds: `count` if absent."""
     count: int
-    """How many tokens come in `per_seconds`: 1–1,000,000."""
+    """How many tokens are added every `per_seconds`: 1–1,000,000."""
     per_seconds: int
     """1–2,678,400 (31 days)."""
 
@@ -883,7 +883,7 @@ class Many(TypedDict):
     matched: int
     """How many jobs of this page match."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
     refusals: List[Refusal]
     """The first refusals, at most ten."""
     refused: int
@@ -912,7 +912,7 @@ Token = TypedDict(
 
 
 class MintedToken(Token):
-    """A new token with its text, which is shown this once."""
+    """A new token with its text, which is shown only once."""
 
     token: str
     """The text, to be sent as `Authorization: Bearer TOKEN`."""
@@ -992,7 +992,7 @@ class NewJob(TypedDict):
     unique: NotRequired[Unique | None]
     """A key with a scope; excludes `unique_key`."""
     unique_key: NotRequired[str | None]
-    """If a job of the queue has this key and has not ended, it stands for this one. Short for `unique` with the
+    """If a job of the queue has this key and has not ended, it is returned instead. Short for `unique` with the
     scope `active`.
     """
 
@@ -1103,7 +1103,7 @@ class AttemptPage(TypedDict):
     items: List[Attempt]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class AuditEntryPage(TypedDict):
@@ -1112,7 +1112,7 @@ class AuditEntryPage(TypedDict):
     items: List[AuditEntry]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class BatchPage(TypedDict):
@@ -1121,7 +1121,7 @@ class BatchPage(TypedDict):
     items: List[Batch]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class ComingFiringPage(TypedDict):
@@ -1130,7 +1130,7 @@ class ComingFiringPage(TypedDict):
     items: List[ComingFiring]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class FiringPage(TypedDict):
@@ -1139,7 +1139,7 @@ class FiringPage(TypedDict):
     items: List[Firing]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class HandlerPage(TypedDict):
@@ -1148,7 +1148,7 @@ class HandlerPage(TypedDict):
     items: List[Handler]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class JobPage(TypedDict):
@@ -1157,7 +1157,7 @@ class JobPage(TypedDict):
     items: List[Job]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class LimitPage(TypedDict):
@@ -1166,7 +1166,7 @@ class LimitPage(TypedDict):
     items: List[Limit]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class LinePage(TypedDict):
@@ -1175,7 +1175,7 @@ class LinePage(TypedDict):
     items: List[Line]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class NodePage(TypedDict):
@@ -1184,7 +1184,7 @@ class NodePage(TypedDict):
     items: List[Node]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class QueuePage(TypedDict):
@@ -1193,7 +1193,7 @@ class QueuePage(TypedDict):
     items: List[Queue]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class RevisionPage(TypedDict):
@@ -1202,7 +1202,7 @@ class RevisionPage(TypedDict):
     items: List[Revision]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class RunnerPoolPage(TypedDict):
@@ -1211,7 +1211,7 @@ class RunnerPoolPage(TypedDict):
     items: List[RunnerPool]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class SchedulePage(TypedDict):
@@ -1220,7 +1220,7 @@ class SchedulePage(TypedDict):
     items: List[Schedule]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class StateKeyPage(TypedDict):
@@ -1229,7 +1229,7 @@ class StateKeyPage(TypedDict):
     items: List[StateKey]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class StateSpacePage(TypedDict):
@@ -1238,7 +1238,7 @@ class StateSpacePage(TypedDict):
     items: List[StateSpace]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 class TokenPage(TypedDict):
@@ -1247,7 +1247,7 @@ class TokenPage(TypedDict):
     items: List[Token]
     """The items; a page may have fewer than asked for although more follow."""
     next_cursor: NotRequired[str | None]
-    """What to give as `cursor` for the next page, `null` at the end."""
+    """The `cursor` of the next page; `null` at the end."""
 
 
 PrerequisiteWhen: TypeAlias = 'Literal["completed", "ended", "failed"]'
@@ -1578,7 +1578,7 @@ class SetStateBody(TypedDict):
 
 
 class Share(TypedDict):
-    """What one token uses of what it may use at once at a node."""
+    """How much of its share of a node a token uses."""
 
     body_bytes: int
     """The memory that bodies of its requests use, in bytes; the first 16 KiB of each are free."""
@@ -1709,13 +1709,13 @@ UniqueOnConflict: TypeAlias = 'Literal["keep", "replace", "push_back"]'
 
 
 class UniqueScopeSeconds(TypedDict):
-    """One that has not ended or was enqueued within so many seconds, as long as it is kept: its retention should
-    not end sooner.
+    """One that has not ended or was enqueued within this many seconds, as long as it is kept: its retention
+    should not end sooner.
     """
 
     seconds: float
-    """One that has not ended or was enqueued within so many seconds, as long as it is kept: its retention should
-    not end sooner.
+    """One that has not ended or was enqueued within this many seconds, as long as it is kept: its retention
+    should not end sooner.
     """
 
 
@@ -1763,9 +1763,9 @@ class JobsListCausesQuery(TypedDict):
 
 class JobsListQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1776,19 +1776,19 @@ class JobsListQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]
@@ -1805,9 +1805,9 @@ class JobsListQuery(TypedDict):
 
 class JobsCancelAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1818,19 +1818,19 @@ class JobsCancelAllQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]
@@ -1847,9 +1847,9 @@ class JobsCancelAllQuery(TypedDict):
 
 class JobsCountQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1860,19 +1860,19 @@ class JobsCountQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]
@@ -1889,9 +1889,9 @@ class JobsCountQuery(TypedDict):
 
 class JobsSetPriorityOfAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1902,19 +1902,19 @@ class JobsSetPriorityOfAllQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]
@@ -1931,9 +1931,9 @@ class JobsSetPriorityOfAllQuery(TypedDict):
 
 class JobsPurgeAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1944,19 +1944,19 @@ class JobsPurgeAllQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]
@@ -1973,9 +1973,9 @@ class JobsPurgeAllQuery(TypedDict):
 
 class JobsRetryAllQuery(TypedDict):
     q: NotRequired[str]
-    """A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-    occur in a job's names, attributes, params or failure. Only here may there be several attributes, params
-    and words. Further parameters add to it.
+    """A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a
+    key must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+    params and words. Further parameters add to it.
     """
     queue: NotRequired[str]
     """Only jobs in this queue."""
@@ -1986,19 +1986,19 @@ class JobsRetryAllQuery(TypedDict):
     until: NotRequired[str]
     """Only jobs that were enqueued before this instant (RFC 3339)."""
     id: NotRequired[str]
-    """Only jobs whose id starts with it."""
+    """Only jobs whose id starts with this prefix."""
     failure: NotRequired[str]
     """Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-    handler's own name of an error, `user_kind` of a failure.
+    handler's own name for an error, `user_kind` of a failure.
     """
     wire: NotRequired[str]
-    """Only jobs that came by this wire; `http` is this API."""
+    """Only jobs that came in over this wire; `http` is this API."""
     unique_key: NotRequired[str]
     """Only jobs with this unique key."""
     attribute: NotRequired[str]
     """Only jobs with this attribute, as `KEY=VALUE`."""
     param: NotRequired[str]
-    """Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`."""
+    """Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`."""
     fingerprint: NotRequired[str]
     """Only jobs that failed for this cause: a `fingerprint` of the list of failures."""
     batch: NotRequired[str]

@@ -154,7 +154,7 @@ export interface BatchCancel {
   reason?: string | null;
 }
 
-/** How many jobs a batch has, and how those that have ended did. Jobs that were deleted since are counted. */
+/** How many jobs a batch has, in all and by how they ended. Jobs that were deleted since are counted. */
 export interface BatchCounts {
   cancelled: number;
   completed: number;
@@ -449,7 +449,7 @@ export interface Handler {
   revision: number;
 }
 
-/** How the host is. */
+/** The health of the host. */
 export interface Health {
   /** Days until the certificate of the API expires, negative if it has; only with TLS. */
   certificate_days_left?: number | null;
@@ -612,7 +612,7 @@ export interface JobOptions {
   /** A key with a scope; excludes `unique_key`. */
   unique?: Unique | null;
   /**
-   * If a job of the queue has this key and has not ended, it stands for this one. Short for `unique` with the
+   * If a job of the queue has this key and has not ended, it is returned instead. Short for `unique` with the
    * scope `active`.
    */
   unique_key?: string | null;
@@ -697,7 +697,7 @@ export interface LimitMatch {
 export interface LimitRate {
   /** How many tokens the bucket holds: `count` if absent. */
   burst?: number | null;
-  /** How many tokens come in `per_seconds`: 1–1,000,000. */
+  /** How many tokens are added every `per_seconds`: 1–1,000,000. */
   count: number;
   /** 1–2,678,400 (31 days). */
   per_seconds: number;
@@ -764,7 +764,7 @@ export interface Many {
   changed: number;
   /** How many jobs of this page match. */
   matched: number;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
   /** The first refusals, at most ten. */
   refusals: Array<Refusal>;
@@ -772,7 +772,7 @@ export interface Many {
   refused: number;
 }
 
-/** A new token with its text, which is shown this once. */
+/** A new token with its text, which is shown only once. */
 export interface MintedToken extends Token {
   /** The text, to be sent as `Authorization: Bearer TOKEN`. */
   token: string;
@@ -852,7 +852,7 @@ export interface NewJob {
   /** A key with a scope; excludes `unique_key`. */
   unique?: Unique | null;
   /**
-   * If a job of the queue has this key and has not ended, it stands for this one. Short for `unique` with the
+   * If a job of the queue has this key and has not ended, it is returned instead. Short for `unique` with the
    * scope `active`.
    */
   unique_key?: string | null;
@@ -877,7 +877,7 @@ export interface NewLimit {
 
 /** A schedule to set. */
 export interface NewSchedule {
-  /** What happens to firings that no host saw; `last` if absent. */
+  /** What happens to firings missed while no host ran; `last` if absent. */
   catch_up?: ScheduleCatchUp | null;
   /** It does not fire before this (RFC 3339). */
   from?: string | null;
@@ -887,7 +887,7 @@ export interface NewSchedule {
   note?: string | null;
   /** What happens while an earlier job has not ended; `skip` if absent. */
   overlap?: ScheduleOverlap | null;
-  /** Whether it does not fire for now. */
+  /** Whether it is paused. */
   paused?: boolean;
   /** The longest delay of its firings, always the same for the same name; none if absent. */
   spread?: string | null;
@@ -917,7 +917,7 @@ export interface NewTokenBody {
   name: string;
   /** Globs of the queues that it is for, in which `*` stands for any characters; none for all queues. */
   queues?: Array<string>;
-  /** How many requests it may make in a second. */
+  /** How many requests it may make per second. */
   rate?: number | null;
   /** Its verbs are added to those of `allow`. */
   role?: TokenRole | null;
@@ -1002,7 +1002,7 @@ export interface Notify {
 export interface AttemptPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Attempt>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1010,7 +1010,7 @@ export interface AttemptPage {
 export interface AuditEntryPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<AuditEntry>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1018,7 +1018,7 @@ export interface AuditEntryPage {
 export interface BatchPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Batch>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1026,7 +1026,7 @@ export interface BatchPage {
 export interface ComingFiringPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<ComingFiring>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1034,7 +1034,7 @@ export interface ComingFiringPage {
 export interface FiringPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Firing>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1042,7 +1042,7 @@ export interface FiringPage {
 export interface HandlerPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Handler>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1050,7 +1050,7 @@ export interface HandlerPage {
 export interface JobPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Job>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1058,7 +1058,7 @@ export interface JobPage {
 export interface LimitPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Limit>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1066,7 +1066,7 @@ export interface LimitPage {
 export interface LinePage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Line>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1074,7 +1074,7 @@ export interface LinePage {
 export interface NodePage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Node>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1082,7 +1082,7 @@ export interface NodePage {
 export interface QueuePage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Queue>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1090,7 +1090,7 @@ export interface QueuePage {
 export interface RevisionPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Revision>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1098,7 +1098,7 @@ export interface RevisionPage {
 export interface RunnerPoolPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<RunnerPool>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1106,7 +1106,7 @@ export interface RunnerPoolPage {
 export interface SchedulePage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Schedule>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1114,7 +1114,7 @@ export interface SchedulePage {
 export interface StateKeyPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<StateKey>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1122,7 +1122,7 @@ export interface StateKeyPage {
 export interface StateSpacePage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<StateSpace>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1130,7 +1130,7 @@ export interface StateSpacePage {
 export interface TokenPage {
   /** The items; a page may have fewer than asked for although more follow. */
   items: Array<Token>;
-  /** What to give as `cursor` for the next page, `null` at the end. */
+  /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
 }
 
@@ -1450,7 +1450,7 @@ export interface SetStateBody {
   value?: string | null;
 }
 
-/** What one token uses of what it may use at once at a node. */
+/** How much of its share of a node a token uses. */
 export interface Share {
   /** The memory that bodies of its requests use, in bytes; the first 16 KiB of each are free. */
   body_bytes: number;
@@ -1536,7 +1536,7 @@ export interface Token {
   overlaps_until?: string | null;
   /** Globs of the queues that it is for; none for all queues. */
   queues: Array<string>;
-  /** How many requests it may make in a second. */
+  /** How many requests it may make per second. */
   rate?: number | null;
   /** The verbs that it allows. */
   verbs: Array<string>;
@@ -1642,9 +1642,9 @@ export interface JobsListCausesQuery {
 
 export interface JobsListQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1655,20 +1655,20 @@ export interface JobsListQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
@@ -1686,9 +1686,9 @@ export interface JobsListQuery {
 
 export interface JobsCancelAllQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1699,20 +1699,20 @@ export interface JobsCancelAllQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
@@ -1730,9 +1730,9 @@ export interface JobsCancelAllQuery {
 
 export interface JobsCountQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1743,20 +1743,20 @@ export interface JobsCountQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
@@ -1774,9 +1774,9 @@ export interface JobsCountQuery {
 
 export interface JobsSetPriorityOfAllQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1787,20 +1787,20 @@ export interface JobsSetPriorityOfAllQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
@@ -1818,9 +1818,9 @@ export interface JobsSetPriorityOfAllQuery {
 
 export interface JobsPurgeAllQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1831,20 +1831,20 @@ export interface JobsPurgeAllQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
@@ -1862,9 +1862,9 @@ export interface JobsPurgeAllQuery {
 
 export interface JobsRetryAllQuery {
   /**
-   * A filter as the dashboard has it: `state:discarded queue:mail since:2h refused`. A word without a key must
-   * occur in a job's names, attributes, params or failure. Only here may there be several attributes, params and
-   * words. Further parameters add to it.
+   * A filter in the syntax of the dashboard: `state:discarded queue:mail since:2h refused`. A word without a key
+   * must occur in a job's names, attributes, params or failure. Only here may there be several attributes,
+   * params and words. Further parameters add to it.
    */
   q?: string;
   /** Only jobs in this queue. */
@@ -1875,20 +1875,20 @@ export interface JobsRetryAllQuery {
   since?: string;
   /** Only jobs that were enqueued before this instant (RFC 3339). */
   until?: string;
-  /** Only jobs whose id starts with it. */
+  /** Only jobs whose id starts with this prefix. */
   id?: string;
   /**
    * Only jobs whose latest attempt did not complete for this reason, such as `timed_out`. Any other word is a
-   * handler's own name of an error, `user_kind` of a failure.
+   * handler's own name for an error, `user_kind` of a failure.
    */
   failure?: string;
-  /** Only jobs that came by this wire; `http` is this API. */
+  /** Only jobs that came in over this wire; `http` is this API. */
   wire?: string;
   /** Only jobs with this unique key. */
   unique_key?: string;
   /** Only jobs with this attribute, as `KEY=VALUE`. */
   attribute?: string;
-  /** Only jobs whose params have this value, as `KEY=VALUE`; keys inside of others follow a dot: `order.id=77`. */
+  /** Only jobs whose params have this value, as `KEY=VALUE`; dots separate nested keys: `order.id=77`. */
   param?: string;
   /** Only jobs that failed for this cause: a `fingerprint` of the list of failures. */
   fingerprint?: string;
