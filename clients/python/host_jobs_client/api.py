@@ -1510,7 +1510,7 @@ class RunnerPool(TypedDict):
     """Whether its node can restart its runners or reconnect to them."""
     runners: List[Runner]
     """Its runners."""
-    runners_untold: NotRequired[int]
+    runners_omitted: NotRequired[int]
     """How many more it has at another node, which lists only the first 128."""
     up: int
     """How many of its runners take work."""

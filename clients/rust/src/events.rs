@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_api::client::{Error, Event, Listening, Said};
+use host_api::client::{Error, Event, Listening, StreamItem};
 use host_api::event::EventsQuery;
 
 use crate::patience::Patience;
@@ -65,8 +65,8 @@ impl<'a> Events<'a> {
                 Ok(Some(said)) => {
                     self.patience = None;
                     match said {
-                        Said::Event(event) => return Ok(Some(event)),
-                        Said::Alive => continue,
+                        StreamItem::Event(event) => return Ok(Some(event)),
+                        StreamItem::Alive => continue,
                     }
                 }
                 Ok(None) => None,

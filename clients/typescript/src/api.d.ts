@@ -1390,7 +1390,7 @@ export interface RunnerPool {
   /** Its runners. */
   runners: Array<Runner>;
   /** How many more it has at another node, which lists only the first 128. */
-  runners_untold?: number;
+  runners_omitted?: number;
   /** How many of its runners take work. */
   up: number;
   /** Its wire. */

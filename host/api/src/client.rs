@@ -10,7 +10,7 @@ mod tls;
 mod token;
 
 pub use error::{Error, Problem, WrongServer};
-pub use events::{Event, Listening, Said};
+pub use events::{Event, Listening, StreamItem};
 pub use settings::{Choice, Context, Contexts, Unusable, contexts_path};
 pub use tls::TlsFiles;
 

@@ -51,7 +51,7 @@ pub struct PoolView {
     /// How many more it has at another node, which lists only the first 128.
     #[serde(default, skip_serializing_if = "is_zero")]
     #[schema(required = false)]
-    pub runners_untold: u64,
+    pub runners_omitted: u64,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks so")]
@@ -124,13 +124,13 @@ impl PoolView {
             up: pool.up,
             in_flight: pool.in_flight,
             runners: pool.runners.into_iter().map(RunnerView::from).collect(),
-            runners_untold: pool.untold,
+            runners_omitted: pool.omitted,
         }
     }
 
     /// Returns how many runners it has.
     pub fn size(&self) -> u64 {
-        self.runners.len() as u64 + self.runners_untold
+        self.runners.len() as u64 + self.runners_omitted
     }
 }
 

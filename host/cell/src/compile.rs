@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::{Read, Write as _};
 
-use host_core::cell::{CompileReply, Compiled, Refusal};
+use host_core::cell::{CompileFlaw, CompileReply, Compiled};
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 use wasmtime::Engine;
@@ -56,16 +56,16 @@ pub(crate) fn compile(
 /// Returns the machine code of a component and the interfaces that are stubbed.
 fn check_and_compile(
     bytes: &[u8],
-) -> Result<Result<(Vec<u8>, Vec<String>), Refusal>, CompileError> {
+) -> Result<Result<(Vec<u8>, Vec<String>), CompileFlaw>, CompileError> {
     if bytes.len() as u64 > COMPONENT_BYTES_MAX {
         let limit = COMPONENT_BYTES_MAX;
-        return Ok(Err(Refusal::TooLarge { limit }));
+        return Ok(Err(CompileFlaw::TooLarge { limit }));
     }
     if Engine::detect_precompiled(bytes).is_some() {
-        return Ok(Err(Refusal::Precompiled));
+        return Ok(Err(CompileFlaw::Precompiled));
     }
     if !bytes.starts_with(COMPONENT_HEAD) {
-        return Ok(Err(Refusal::NotAComponent));
+        return Ok(Err(CompileFlaw::NotAComponent));
     }
     let engine = engine::compiling().map_err(failed("set up the compiler"))?;
     let mut linker = link(&engine).map_err(failed("set up the compiler"))?;
@@ -73,7 +73,7 @@ fn check_and_compile(
         Ok(component) => component,
         Err(error) => {
             let message = format!("{error:#}");
-            return Ok(Err(Refusal::Invalid { message }));
+            return Ok(Err(CompileFlaw::Invalid { message }));
         }
     };
     let kind = component.component_type();
@@ -83,19 +83,19 @@ fn check_and_compile(
         .find(|name| !is_linked(name) && !is_stubbed(name));
     if let Some(name) = forbidden {
         let name = name.to_owned();
-        return Ok(Err(Refusal::ForbiddenImport { name }));
+        return Ok(Err(CompileFlaw::ForbiddenImport { name }));
     }
     let stubbed = match stub(&mut linker, &component) {
         Ok(stubbed) => stubbed,
         Err(error) => {
             let message = format!("{error:#}");
-            return Ok(Err(Refusal::WrongWorld { message }));
+            return Ok(Err(CompileFlaw::WrongWorld { message }));
         }
     };
     let fits = linker.instantiate_pre(&component).and_then(JobPre::new);
     if let Err(error) = fits {
         let message = format!("{error:#}");
-        return Ok(Err(Refusal::WrongWorld { message }));
+        return Ok(Err(CompileFlaw::WrongWorld { message }));
     }
     component
         .serialize()

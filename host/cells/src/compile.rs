@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use host_core::cell::{CompileReply, Compiled, Refusal};
+use host_core::cell::{CompileFlaw, CompileReply, Compiled};
 use host_core::handler::Digest;
 use host_core::json::JsonText;
 use rustix::process::geteuid;
@@ -24,7 +24,7 @@ use thiserror::Error;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use self::seal::{Seal, Sealer};
-use self::vet::{Refused, vet};
+use self::vet::{SchemaFlaw, vet};
 use crate::sandbox::child::{CellProgram, Child, Order};
 use host_runtime::ids;
 
@@ -60,7 +60,7 @@ pub const CACHE_BYTES_MAX: u64 = 16 << 30;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CompileError {
     #[error(transparent)]
-    Refused(Refusal),
+    Refused(CompileFlaw),
     /// The child process failed: it reached a limit, or the system had an error.
     #[error("the component cannot be compiled: {message}")]
     Broken {
@@ -254,7 +254,7 @@ impl Cache {
     }
 
     /// Compiles schemas in a limited process, unless they have passed before.
-    pub(crate) async fn vet(&self, schemas: &[&JsonText]) -> Result<(), Refused> {
+    pub(crate) async fn vet(&self, schemas: &[&JsonText]) -> Result<(), SchemaFlaw> {
         vet(&self.program, &self.folder, &self.sealer, schemas).await
     }
 

@@ -36,7 +36,7 @@ use crate::port::{CellEvent, CellId, CellPort, Unresponsive};
 use crate::run::chain::Planning;
 use crate::run::handlers::Program;
 use crate::sandbox::broker::{Broker, Reach, Secrets};
-use crate::sandbox::room::Room;
+use crate::sandbox::room::CellCapacity;
 use crate::sandbox::roots::ReadRoots;
 use crate::sandbox::spawn::{Spawned, Spawner};
 use crate::sandbox::stderr::log;
@@ -66,7 +66,7 @@ pub struct Cells {
 
 /// A run that may ask the desk, and its socket.
 #[derive(Debug)]
-pub struct Visit {
+pub struct DeskConnection {
     pub pass: DeskPass,
     pub socket: std::os::unix::net::UnixStream,
 }
@@ -125,7 +125,7 @@ impl Cells {
 
     /// Returns cells whose runs may visit the desk that receives from the other end of `desk`.
     #[must_use]
-    pub fn with_desk(mut self, desk: mpsc::Sender<Visit>) -> Self {
+    pub fn with_desk(mut self, desk: mpsc::Sender<DeskConnection>) -> Self {
         self.openable.desk = Some(desk);
         self
     }
@@ -233,7 +233,7 @@ impl Cells {
         let life = live(Life {
             id,
             name: name.to_owned(),
-            room: Room {
+            room: CellCapacity {
                 slots,
                 memory_mib: self.memory_mib,
             },
@@ -312,7 +312,7 @@ impl CellPort for ProcessPort {
 struct Life {
     id: CellId,
     name: String,
-    room: Room,
+    room: CellCapacity,
     spawner: Spawner,
     openable: Openable,
     lifeline: Option<Arc<Lifeline>>,

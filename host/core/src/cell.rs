@@ -406,7 +406,7 @@ impl FromCell {
 
 /// What the compile child prints on its standard output, as JSON. On success, it has written the
 /// compiled file to the descriptor that it got.
-pub type CompileReply = Result<Compiled, Refusal>;
+pub type CompileReply = Result<Compiled, CompileFlaw>;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Compiled {
@@ -422,7 +422,7 @@ pub struct Compiled {
 /// Why a component is not compiled.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, Error)]
 #[serde(rename_all = "snake_case")]
-pub enum Refusal {
+pub enum CompileFlaw {
     /// The bytes are not a component.
     #[error("not a WebAssembly component; build one for the target wasm32-wasip2")]
     NotAComponent,

@@ -288,7 +288,7 @@ impl NodeRecord {
 }
 
 /// Returns the gone node that had a runner last.
-pub fn had_last<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
+pub fn last_node_with<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
     let had = |node: &&NodeRecord| {
         let info = node.info.as_ref();
         node.is_lost() && info.is_some_and(|info| info.has_runner(runner))

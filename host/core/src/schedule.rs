@@ -253,7 +253,7 @@ impl Schedule {
 
     /// Returns it paused or not as the one that it replaces, whatever it says itself.
     #[must_use]
-    pub fn as_paused_as(&self, before: Option<&Self>) -> Self {
+    pub fn with_paused_of(&self, before: Option<&Self>) -> Self {
         Self {
             is_paused: before.map_or(self.is_paused, |before| before.is_paused),
             ..self.clone()

@@ -46,7 +46,7 @@ use self::batch::{Batch, Finished, Origin};
 use self::demand::Demand;
 use self::intake::{Inputs, Intake};
 use self::pauses::Pauses;
-use self::room::Room;
+use self::room::StoreSpace;
 use self::share::Share;
 use self::signals::Signals;
 use self::stops::Stops;
@@ -168,7 +168,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         demand: Demand::new(0),
         share: Share::new(cells, slots, !wiring.living.is_empty()),
         next_wakeup: None,
-        room: Room::default(),
+        room: StoreSpace::default(),
         stops: Stops::new(wiring.stopping_ms, wiring.workers_end),
         signals: Signals::new(wiring.shared, wiring.numbers, wiring.logs, commit_signal),
         unrunnable: BTreeSet::new(),
@@ -225,7 +225,7 @@ struct DispatchLoop<P> {
     share: Share,
     /// When the store has something due.
     next_wakeup: Option<Time>,
-    room: Room,
+    room: StoreSpace,
     stops: Stops,
     signals: Signals,
     /// The handlers whose jobs are left to other nodes.

@@ -13,7 +13,7 @@ use tokio::sync::broadcast;
 const BATCHES_BEHIND_MAX: usize = 1_024;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Happened {
+pub enum EventKind {
     /// A job entered, changed or left its state. Sent after the commit.
     Changed(Change),
     /// A running job reported progress.
@@ -30,7 +30,7 @@ pub struct Event {
     /// The number of a change, which the store keeps. Progress has none and is kept nowhere.
     pub number: Option<u64>,
     pub at: Time,
-    pub happened: Happened,
+    pub happened: EventKind,
 }
 
 /// Publishes events. Cloning shares the channel.
@@ -78,13 +78,13 @@ impl Events {
         self.send(numbered.map(|(number, change)| Event {
             number: Some(number),
             at,
-            happened: Happened::Changed(change.clone()),
+            happened: EventKind::Changed(change.clone()),
         }));
     }
 
     /// Publishes the progress of a job.
     pub fn progressed(&self, at: Time, job: JobId, attempt: u32, progress: Progress) {
-        let happened = Happened::Progressed {
+        let happened = EventKind::Progressed {
             job,
             attempt,
             progress,

@@ -33,7 +33,7 @@ const WAITING_MAX: usize = 4_096;
 
 /// Takes lines of a guest's log with the job's id at its orchestrator, the number of the attempt and the time when
 /// it began. Must not wait.
-pub type HomelessLogs = Box<dyn Fn(&str, u32, Time, Vec<LogLine>) + Send + Sync>;
+pub type FallbackLogs = Box<dyn Fn(&str, u32, Time, Vec<LogLine>) + Send + Sync>;
 
 /// What the executor of foreign work needs.
 pub struct Wiring<P> {
@@ -45,7 +45,7 @@ pub struct Wiring<P> {
     /// Receives guests' logs, if they are kept.
     pub logs: Option<Logs>,
     /// Receives the logs of guests whose wire has no place for them.
-    pub homeless_logs: Option<HomelessLogs>,
+    pub fallback_logs: Option<FallbackLogs>,
     /// Receives ended executions, if they are kept.
     pub history: Option<History>,
     pub numbers: Numbers,

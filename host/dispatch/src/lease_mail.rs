@@ -11,8 +11,8 @@ use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
-    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Secret, Standing, WAIT_FOREVER, Wanted,
+    Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
+    Respond, Resumed, Secret, Standing, WAIT_FOREVER,
 };
 use host_core::query::JobFilter;
 use host_runtime::clock::Clock;
@@ -52,7 +52,10 @@ pub(crate) struct Resume {
 /// A job to read or to find, and where the answer goes.
 enum JobLookup {
     Read(JobId, Box<dyn Respond<Result<Option<Kept>, LeaseError>>>),
-    Find(Wanted, Box<dyn Respond<Result<Option<JobId>, LeaseError>>>),
+    Find(
+        JobQuery,
+        Box<dyn Respond<Result<Option<JobId>, LeaseError>>>,
+    ),
 }
 
 /// The states of jobs that have had an attempt, in the order in which one is looked for.
@@ -256,7 +259,7 @@ fn unread(error: &StoreError) -> LeaseError {
     LeaseError::Busy
 }
 
-fn find(reader: &dyn Reader, wanted: Wanted) -> Result<Option<JobId>, StoreError> {
+fn find(reader: &dyn Reader, wanted: JobQuery) -> Result<Option<JobId>, StoreError> {
     let mut filter = JobFilter {
         handler: Some((Some(wanted.executor), wanted.handler)),
         attributes: vec![wanted.attribute],
@@ -322,7 +325,7 @@ impl Leases for LeaseService {
         self.look_up(JobLookup::Read(job, respond));
     }
 
-    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+    fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         self.look_up(JobLookup::Find(wanted, respond));
     }
 

@@ -72,14 +72,14 @@ type Longest = Gauge<f64, AtomicU64>;
 
 /// What is counted of an attempt in a cell besides its outcome.
 #[derive(Clone, Debug)]
-pub struct Ran {
+pub struct RunStats {
     pub handler: String,
     pub revision: (String, u32),
     pub ran_ms: u64,
     pub ended_at: Time,
 }
 
-impl Ran {
+impl RunStats {
     /// Makes that of a run that ended at `now`.
     pub fn of(run: &Run, now: Time) -> Self {
         Self {
@@ -280,8 +280,8 @@ impl Numbers {
     }
 
     /// Counts an attempt that ended in a cell.
-    pub fn ended_in_cell(&self, ran: &Ran, outcome: &Outcome, meter: Meter) {
-        let Ran {
+    pub fn ended_in_cell(&self, ran: &RunStats, outcome: &Outcome, meter: Meter) {
+        let RunStats {
             handler,
             revision: (component, revision),
             ran_ms,

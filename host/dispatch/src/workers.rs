@@ -35,7 +35,7 @@ pub(crate) struct WorkerMessage {
 }
 
 /// An attempt that was claimed for a request whose requester has gone.
-pub(crate) struct Untaken {
+pub(crate) struct UnclaimedAttempt {
     pub(crate) job: JobId,
     pub(crate) lease: LeaseId,
     pub(crate) worker: String,
@@ -59,7 +59,7 @@ impl Workers {
         now: Time,
         id: RequestId,
         claimed: Vec<(LeaseId, Claimed)>,
-    ) -> Vec<Untaken> {
+    ) -> Vec<UnclaimedAttempt> {
         let Some((request, respond)) = self.requests.remove(id) else {
             return Vec::new();
         };
@@ -92,7 +92,7 @@ impl Workers {
         let untaken = respond.respond(granted).err().unwrap_or_default();
         let forget = |granted: Granted| {
             self.table.forget(granted.job);
-            Untaken {
+            UnclaimedAttempt {
                 job: granted.job,
                 lease: granted.lease,
                 worker: request.worker.clone(),

@@ -73,7 +73,7 @@ pub trait Gate: Send + Sync {
     }
 
     /// Returns whether it wants to know of requests that are denied.
-    fn hears_of_denials(&self) -> bool {
+    fn records_denials(&self) -> bool {
         false
     }
 

@@ -223,7 +223,7 @@ struct Asked {
 impl Asked {
     /// Keeps what the audit shows of a request, if anybody wants to know.
     fn of(guard: &Guard, request: &Request) -> Option<Self> {
-        guard.gate.hears_of_denials().then(|| Self {
+        guard.gate.records_denials().then(|| Self {
             peer: request.extensions().get().cloned().unwrap_or_default(),
             principal: None,
             method: request.method().clone(),

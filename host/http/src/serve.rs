@@ -173,7 +173,7 @@ pub(crate) struct Served {
 impl Served {
     /// Records that a connection was refused before there was a request.
     fn refused(&self, peer: &Peer, how: &'static str, status: u16) {
-        if !self.gate.hears_of_denials() {
+        if !self.gate.records_denials() {
             return;
         }
         let user = peer.uid.map(|uid| Principal {

@@ -3,6 +3,7 @@
 //! folders, limits how long cells may run guests, and counts the slots of workers that wires send attempts
 //! to.
 
+pub mod backoff;
 pub mod clock;
 pub mod file;
 pub mod folder;

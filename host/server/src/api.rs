@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use host_cells::pool::Isolation;
-use host_cells::process::Visit;
+use host_cells::process::DeskConnection;
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Secrets;
 use host_core::cell::Protection;
@@ -109,7 +109,7 @@ pub struct Api {
     /// Which jobs share a cell.
     pub isolation: Isolation,
     /// Receives runs that ask the desk, if cells run here.
-    pub desk: Option<mpsc::Receiver<Visit>>,
+    pub desk: Option<mpsc::Receiver<DeskConnection>>,
     /// The secrets that handlers may see.
     pub secrets: Secrets,
     /// Cancelled when the host starts no more jobs. It still answers until the running jobs have

@@ -175,7 +175,7 @@ struct Inner {
     /// The version of the tokens that this node has read last.
     seen: AtomicU64,
     /// How often the store is asked because a token is unknown.
-    looks: Mutex<Bucket>,
+    lookup_budget: Mutex<Bucket>,
     /// Held while tokens are read, so that an older reading does not replace a newer one.
     reading: tokio::sync::Mutex<()>,
 }
@@ -208,13 +208,13 @@ impl Auth {
             denials: Mutex::default(),
             nodes: AtomicU32::new(1),
             seen: AtomicU64::new(0),
-            looks: Mutex::default(),
+            lookup_budget: Mutex::default(),
             reading: tokio::sync::Mutex::default(),
         }))
     }
 
     /// Returns whether tokens are asked for.
-    pub fn asks(&self) -> bool {
+    pub fn requires_tokens(&self) -> bool {
         self.0.mode == AuthMode::Tokens
     }
 
@@ -250,7 +250,7 @@ impl Auth {
 
     /// Follows what other nodes change, and ends what is over. Only reads.
     pub(crate) async fn follow(&self, stopping: &CancellationToken) {
-        while self.asks() && after(LOOK, stopping).await {
+        while self.requires_tokens() && after(LOOK, stopping).await {
             // What cannot be read now is read next time.
             let _unread = self.look().await;
             self.end_those_over(self.0.clock.now());
@@ -269,7 +269,7 @@ impl Auth {
         while after(STORE_EVERY, stopping).await {
             let now = self.0.clock.now();
             self.record_denials(now).await;
-            if self.asks() && now.since_ms(stored_at) >= USES_EVERY_MS {
+            if self.requires_tokens() && now.since_ms(stored_at) >= USES_EVERY_MS {
                 stored_at = now;
                 self.store_uses().await;
                 self.remove_those_over(now).await;
@@ -523,9 +523,13 @@ impl Gate for Auth {
     /// Asks the store: another node may have made the token, or begun the session, a moment ago. It asks for every wrong
     /// text, so that none is refused sooner than another.
     fn learn(&self, peer: &Peer, headers: &HeaderMap) -> Option<BoxFuture<'static, ()>> {
-        let (_, is_session) = presented(peer, headers).filter(|_| self.asks())?;
+        let (_, is_session) = presented(peer, headers).filter(|_| self.requires_tokens())?;
         let now = self.0.clock.now();
-        self.0.looks.lock().take(LOOKS_PER_SECOND, now).ok()?;
+        self.0
+            .lookup_budget
+            .lock()
+            .take(LOOKS_PER_SECOND, now)
+            .ok()?;
         let (auth, address) = (self.clone(), peer.address);
         Some(Box::pin(async move {
             let _unread = auth.look().await;
@@ -536,7 +540,7 @@ impl Gate for Auth {
         }))
     }
 
-    fn hears_of_denials(&self) -> bool {
+    fn records_denials(&self) -> bool {
         true
     }
 

@@ -108,7 +108,7 @@ fn schedules(
     let mut changes = Vec::new();
     for schedule in configured {
         let before = stored.remove(&schedule.name);
-        let schedule = schedule.as_paused_as(before.as_ref());
+        let schedule = schedule.with_paused_of(before.as_ref());
         if before.as_ref() != Some(&schedule) {
             changes.push(Change {
                 kind,

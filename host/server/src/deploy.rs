@@ -30,7 +30,7 @@ use host_dispatch::{Dispatch, SubmitError};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 
-use self::restore::took_in;
+use self::restore::record_loaded;
 
 pub use self::restore::{current, kept, restore};
 pub use self::waiting::Unfit;
@@ -124,7 +124,7 @@ struct Shared {
     /// Whether other nodes may deploy something.
     has_others: bool,
     /// How often the deployed components were read from the store.
-    looks: AtomicU64,
+    reads: AtomicU64,
 }
 
 impl Deployments {
@@ -146,7 +146,7 @@ impl Deployments {
                 one_at_a_time: Mutex::new(()),
                 announcing: Mutex::new(()),
                 has_others,
-                looks: AtomicU64::new(0),
+                reads: AtomicU64::new(0),
             }),
         }
     }
@@ -228,10 +228,10 @@ impl Deployments {
         if !self.shared.has_others {
             return false;
         }
-        let seen = self.shared.looks.load(Ordering::Relaxed);
+        let seen = self.shared.reads.load(Ordering::Relaxed);
         let one = self.shared.announcing.lock().await;
         // Another sync may have run while this one waited.
-        if self.shared.looks.load(Ordering::Relaxed) > seen {
+        if self.shared.reads.load(Ordering::Relaxed) > seen {
             return true;
         }
         self.shared.publish(one, None).await.is_ok()
@@ -255,7 +255,7 @@ impl Deployments {
 /// Reports what this host can run to the other nodes, and what it cannot run to its own loop.
 pub fn say(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
-    presence.set_unrunnable(handlers.lacking());
+    presence.set_unrunnable(handlers.unrunnable());
 }
 
 impl Shared {
@@ -473,7 +473,7 @@ impl Shared {
                 );
             }
         }
-        self.handlers.is_repaired(digest, compiled.err());
+        self.handlers.record_repair(digest, compiled.err());
         say(&self.dispatch.shared().presence, &self.handlers);
     }
 
@@ -516,7 +516,7 @@ impl Shared {
             let _one = self.one_at_a_time.lock().await;
             let bytes = self.bytes(revision.digest).await?;
             let flaw = self.examiner.take_in(&self.handlers, revision, &bytes);
-            took_in(&self.handlers, revision, flaw.await);
+            record_loaded(&self.handlers, revision, flaw.await);
             tried.insert(key(revision));
         }
     }
@@ -532,9 +532,13 @@ impl Shared {
         _one: MutexGuard<'_, ()>,
         compiled: Option<&Revision>,
     ) -> Result<Vec<Revision>, DeployError> {
-        self.looks.fetch_add(1, Ordering::Relaxed);
+        self.reads.fetch_add(1, Ordering::Relaxed);
         if let Some(revision) = compiled {
-            took_in(&self.handlers, revision, self.examiner.lacks(revision));
+            record_loaded(
+                &self.handlers,
+                revision,
+                self.examiner.missing_grant(revision),
+            );
         }
         let revisions = self.dispatch.read(|reader| reader.components()).await;
         let revisions = revisions.map_err(unread)?;

@@ -49,7 +49,7 @@ pub enum Found {
 }
 
 /// Explains that no live node has a runner, and which node had it `last`.
-pub fn nowhere(runner: &str, last: Option<&str>) -> String {
+pub fn explain_unavailable(runner: &str, last: Option<&str>) -> String {
     let missing = format!("no live node has the runner {runner:?}");
     match last {
         Some(node) => format!("{missing}; the node {node} had it last"),
@@ -96,11 +96,11 @@ impl Executors {
     }
 
     /// Explains that nothing executes the jobs of an executor with this name.
-    pub fn nobody(&self, name: &str) -> String {
+    pub fn explain_unknown(&self, name: &str) -> String {
         let shown: String = name.chars().take(64).collect();
         let elsewhere = self.elsewhere.names();
-        if let Some(node) = self.elsewhere.had(name) {
-            return nowhere(&shown, Some(&node));
+        if let Some(node) = self.elsewhere.last_node_of(name) {
+            return explain_unavailable(&shown, Some(&node));
         }
         let own = self.names();
         let known = own.iter().map(Name::as_str);
@@ -108,7 +108,7 @@ impl Executors {
         let near = nearest(name, known.chain(of_others));
         let near = near.map(|near| format!("; did you mean {near}?"));
         let missing = match elsewhere {
-            Some(_) => nowhere(&shown, None),
+            Some(_) => explain_unavailable(&shown, None),
             None => format!("no runner is named {shown:?}"),
         };
         format!("{missing}{}", near.unwrap_or_default())
@@ -141,8 +141,8 @@ impl Executors {
     }
 
     /// Records the executors of the nodes.
-    pub fn see(&self, now: Time, nodes: &[NodeRecord]) {
-        self.elsewhere.see(now, nodes);
+    pub fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
+        self.elsewhere.record_nodes(now, nodes);
     }
 
     /// Forgets executors of nodes that were last seen long ago.

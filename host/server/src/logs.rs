@@ -83,7 +83,7 @@ pub fn spawn(
             let messages = batch.len() as u64;
             let mut written = write(&mut *store, batch.drain(..));
             if waiting.is_empty() {
-                written = written.and_then(|()| tell(&mut *store, &gaps));
+                written = written.and_then(|()| write_gaps(&mut *store, &gaps));
             }
             if let Err(error) = written {
                 tracing::error!(%error, "log lines of jobs are lost");
@@ -141,7 +141,7 @@ fn write(
 }
 
 /// Notes in each log how much of it was dropped.
-fn tell(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
+fn write_gaps(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
     let told = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,
         attempt: gap.attempt,

@@ -60,7 +60,7 @@ struct Refused {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Met {
+struct FateLabel {
     fate: &'static str,
 }
 
@@ -106,7 +106,7 @@ pub struct Metrics {
     oldest: Family<InQueue, Gauge<f64, AtomicU64>>,
     connections: Gauge,
     handshakes: Counter,
-    firings: Family<Met, Counter>,
+    firings: Family<FateLabel, Counter>,
     waiting: Family<OfLimit, Gauge>,
     batches: Gauge,
     refused: Family<Refused, Counter>,
@@ -262,7 +262,9 @@ impl Metrics {
             Fate::Fired(_) if is_late => ("late", 1),
             _ => (firing.fate.as_str(), 1),
         };
-        self.firings.get_or_create(&Met { fate }).inc_by(times);
+        self.firings
+            .get_or_create(&FateLabel { fate })
+            .inc_by(times);
     }
 
     /// Sets the number of jobs of each queue in each state.

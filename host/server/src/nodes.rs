@@ -51,7 +51,7 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
         return;
     };
     let info = dispatch.shared().presence.info();
-    let others = that_differ(&info.retentions, own, &nodes);
+    let others = nodes_with_other_retention(&info.retentions, own, &nodes);
     if !others.is_empty() {
         let nodes = others.join(", ");
         tracing::warn!(
@@ -63,7 +63,7 @@ pub(crate) async fn compare(dispatch: Dispatch, own: NodeId) {
 }
 
 /// Returns the live nodes with a different retention of queues.
-fn that_differ(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<String> {
+fn nodes_with_other_retention(retentions: &str, own: NodeId, nodes: &[NodeRecord]) -> Vec<String> {
     let differs = |node: &&NodeRecord| {
         let theirs = node.info.as_ref().map_or("", |info| &info.retentions);
         node.id != own && !node.is_lost() && !theirs.is_empty() && theirs != retentions
@@ -199,8 +199,8 @@ mod tests {
             node(5, Some("")),
             gone,
         ];
-        assert_eq!(that_differ("a", nodes[0].id, &nodes), ["n3"]);
-        assert_eq!(that_differ("b", nodes[0].id, &nodes), ["n2"]);
+        assert_eq!(nodes_with_other_retention("a", nodes[0].id, &nodes), ["n3"]);
+        assert_eq!(nodes_with_other_retention("b", nodes[0].id, &nodes), ["n2"]);
     }
 
     #[test]

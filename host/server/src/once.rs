@@ -32,7 +32,7 @@ const CELL_SPARE_MIB: u64 = 64;
 
 /// What to run.
 #[derive(Debug)]
-pub struct Asked {
+pub struct OnceRequest {
     /// The bytes of the component.
     pub component: Vec<u8>,
     /// The limits and grants of the component.
@@ -79,7 +79,7 @@ pub enum OnceError {
 pub fn run(
     program: CellProgram,
     cache: PathBuf,
-    asked: Asked,
+    asked: OnceRequest,
     on_event: impl FnMut(RunEvent),
 ) -> Result<(Outcome, Meter), OnceError> {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -92,7 +92,7 @@ pub fn run(
 async fn execute(
     program: CellProgram,
     cache: PathBuf,
-    mut asked: Asked,
+    mut asked: OnceRequest,
     on_event: impl FnMut(RunEvent),
 ) -> Result<(Outcome, Meter), OnceError> {
     let limits = asked.manifest.limits(&asked.handler);
@@ -144,7 +144,7 @@ fn check_offered(handler: &Name, offered: &[HandlerInfo]) -> Result<(), OnceErro
     })
 }
 
-fn request(now: Time, asked: Asked) -> RunRequest {
+fn request(now: Time, asked: OnceRequest) -> RunRequest {
     let job = ids::job(now);
     RunRequest {
         origin: None,

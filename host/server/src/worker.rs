@@ -302,7 +302,7 @@ impl Workers {
             cells: CellExecutor::new(Pool::new(port, shape), runs),
             events,
             logs: None,
-            homeless_logs: job_lines.map(JobLines::sink),
+            fallback_logs: job_lines.map(JobLines::sink),
             history: None,
             numbers: watched.numbers.clone(),
             spans: watched.spans.clone(),

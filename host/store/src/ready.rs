@@ -8,7 +8,7 @@ use host_core::job::{Lane, Lifecycle, State};
 use host_core::name::Name;
 
 /// The place of a job in the order of claims: its priority and its rank.
-pub(crate) type Place = (u8, i64);
+pub(crate) type QueuePosition = (u8, i64);
 
 /// The queues with available jobs. `Q` identifies a queue.
 #[derive(Debug)]
@@ -22,9 +22,9 @@ pub(crate) struct Ready<Q> {
 #[derive(Debug)]
 struct Line<Q> {
     /// The place of the first job of each queue, or one before it.
-    firsts: BTreeMap<Q, Place>,
+    firsts: BTreeMap<Q, QueuePosition>,
     /// The same in the order of places, without paused queues.
-    order: BTreeSet<(Place, Q)>,
+    order: BTreeSet<(QueuePosition, Q)>,
 }
 
 impl<Q> Default for Ready<Q> {
@@ -46,7 +46,7 @@ impl<Q> Default for Line<Q> {
 }
 
 impl<Q: Ord + Clone> Line<Q> {
-    fn set(&mut self, queue: &Q, first: Option<Place>, is_paused: bool) {
+    fn set(&mut self, queue: &Q, first: Option<QueuePosition>, is_paused: bool) {
         if let Some(before) = self.firsts.remove(queue) {
             self.order.remove(&(before, queue.clone()));
         }
@@ -68,7 +68,7 @@ impl<Q: Ord + Clone> Ready<Q> {
         is_paused: bool,
         rank: i64,
         [before, after]: [Option<&Lifecycle>; 2],
-    ) -> Option<Place> {
+    ) -> Option<QueuePosition> {
         let [from, to] = [before, after].map(|job| place(rank, job?));
         let runner = &after.or(before)?.runner;
         if from == to {
@@ -85,7 +85,13 @@ impl<Q: Ord + Clone> Ready<Q> {
     }
 
     /// Adds an available job.
-    pub(crate) fn add(&mut self, runner: Option<&Name>, queue: &Q, is_paused: bool, place: Place) {
+    pub(crate) fn add(
+        &mut self,
+        runner: Option<&Name>,
+        queue: &Q,
+        is_paused: bool,
+        place: QueuePosition,
+    ) {
         let line = self.lines.entry(runner.cloned()).or_default();
         if line.firsts.get(queue).is_none_or(|first| place < *first) {
             line.set(queue, Some(place), is_paused);
@@ -98,7 +104,7 @@ impl<Q: Ord + Clone> Ready<Q> {
         runner: Option<&Name>,
         queue: &Q,
         is_paused: bool,
-        first: Option<Place>,
+        first: Option<QueuePosition>,
     ) {
         let runner = runner.cloned();
         let line = self.lines.entry(runner.clone()).or_default();
@@ -140,8 +146,8 @@ impl<Q: Ord + Clone> Ready<Q> {
     pub(crate) fn queues(
         &self,
         runner: Option<&Name>,
-        last: Option<&(Place, Q)>,
-    ) -> impl Iterator<Item = &(Place, Q)> {
+        last: Option<&(QueuePosition, Q)>,
+    ) -> impl Iterator<Item = &(QueuePosition, Q)> {
         let line = self.lines.get(&runner.cloned());
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         line.into_iter()
@@ -158,7 +164,7 @@ pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
 }
 
 /// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
-fn place(rank: i64, job: &Lifecycle) -> Option<Place> {
+fn place(rank: i64, job: &Lifecycle) -> Option<QueuePosition> {
     let is_ready =
         job.state == State::Available && (job.runner.is_some() || !job.suspicion.is_apart());
     is_ready.then_some((job.priority, rank))

@@ -51,7 +51,7 @@ use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
 pub use self::reserve::reserved;
-use self::reserve::{Reserve, Room};
+use self::reserve::{FreeSpace, Reserve};
 use crate::engine::{self, Bounds};
 use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
@@ -231,10 +231,10 @@ fn file_at(path: &Path) -> Option<(u64, u64)> {
 }
 
 /// Returns the space that an open store has already. What cannot be measured counts as zero.
-fn room_of(connection: &Connection, path: &Path) -> Room {
+fn room_of(connection: &Connection, path: &Path) -> FreeSpace {
     let count = |name| connection.pragma_query_value(None, name, |row| row.get::<_, u64>(0));
     let pages = count("freelist_count").unwrap_or_default();
-    Room {
+    FreeSpace {
         inside: pages.saturating_mul(count("page_size").unwrap_or_default()),
         log: fs::metadata(log_of(path)).map_or(0, |log| log.len()),
     }

@@ -312,7 +312,7 @@ impl Inner {
     }
 
     /// Applies the message of a worker that has reached `node`.
-    fn hear(
+    fn handle(
         &mut self,
         now: Time,
         (node, id): (NodeId, JobId),

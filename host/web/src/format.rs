@@ -118,9 +118,9 @@ pub(crate) fn shorten(text: &mut String, bytes_max: usize) -> bool {
 }
 
 /// How many bytes a page still has for what others wrote.
-pub(crate) struct Room(pub(crate) usize);
+pub(crate) struct PageBudget(pub(crate) usize);
 
-impl Room {
+impl PageBudget {
     /// Takes the room for a text and cuts what is more than that, or than `bytes_max`. Returns whether it was cut.
     pub(crate) fn take(&mut self, text: &mut String, bytes_max: usize) -> bool {
         let is_cut = shorten(text, bytes_max.min(self.0));

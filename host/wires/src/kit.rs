@@ -1,7 +1,6 @@
 //! What the wires share: sessions and their driver, byte streams, HTTP clients, leases, child processes,
-//! waits and fields of JSON. Knows no wire.
+//! and fields of JSON. Knows no wire.
 
-pub(crate) mod backoff;
 pub mod driver;
 pub(crate) mod fields;
 pub mod http_client;

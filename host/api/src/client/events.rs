@@ -33,7 +33,7 @@ pub enum Event {
 
 /// What a stream says next.
 #[derive(Debug)]
-pub enum Said {
+pub enum StreamItem {
     /// Something happened.
     Event(Event),
     /// The stream lives, and has everything up to its last id.
@@ -82,22 +82,22 @@ impl Listening {
     }
 
     /// Waits for what the stream says next; `None` is its end.
-    pub fn next(&mut self, client: &Client) -> Result<Option<Said>, Error> {
+    pub fn next(&mut self, client: &Client) -> Result<Option<StreamItem>, Error> {
         let Some(block) = self.block(client)? else {
             return Ok(None);
         };
         let (kind, data) = (block.get("event"), block.get("data"));
         let (Some(kind), Some(data)) = (kind, data) else {
-            return Ok(Some(Said::Alive));
+            return Ok(Some(StreamItem::Alive));
         };
         let id = self.last_id.unwrap_or_default();
         let event = match kind.as_str() {
             "change" => from_str(data).map(|change| Event::Changed { id, change }),
             "progress" => from_str(data).map(Event::Progressed),
             "gap" => from_str(data).map(|gap| Event::Missed { id, gap }),
-            _ => return Ok(Some(Said::Alive)),
+            _ => return Ok(Some(StreamItem::Alive)),
         };
-        Ok(Some(Said::Event(event.map_err(Error::Unreadable)?)))
+        Ok(Some(StreamItem::Event(event.map_err(Error::Unreadable)?)))
     }
 
     /// Reads lines up to an empty one. Those of a host have one line of data.

@@ -1,6 +1,6 @@
 //! What the compile child accepts, and why it refuses the rest.
 
-use host_core::cell::{FromCell, Handover, Refusal, RunId, ToCell};
+use host_core::cell::{CompileFlaw, FromCell, Handover, RunId, ToCell};
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
@@ -13,38 +13,38 @@ fn what_is_no_handler_component_is_refused_with_the_reason() {
     let folder = TempDir::new().unwrap();
     let output = folder.path().join("out.cwasm");
     let refusal = |component: &[u8]| compile(component, &output).expect_err("it is refused");
-    assert_eq!(refusal(b""), Refusal::NotAComponent);
-    assert_eq!(refusal(b"#!/bin/sh"), Refusal::NotAComponent);
-    assert_eq!(refusal(&bytes("core-module")), Refusal::NotAComponent);
+    assert_eq!(refusal(b""), CompileFlaw::NotAComponent);
+    assert_eq!(refusal(b"#!/bin/sh"), CompileFlaw::NotAComponent);
+    assert_eq!(refusal(&bytes("core-module")), CompileFlaw::NotAComponent);
     let name = "evil:host/shell@1.0.0".to_owned();
     assert_eq!(
         refusal(&bytes("unknown-import")),
-        Refusal::ForbiddenImport { name }
+        CompileFlaw::ForbiddenImport { name }
     );
     for name in ["wrong-world", "wrong-signature"] {
         assert!(
-            matches!(refusal(&bytes(name)), Refusal::WrongWorld { .. }),
+            matches!(refusal(&bytes(name)), CompileFlaw::WrongWorld { .. }),
             "{name}"
         );
     }
     for name in ["memory64", "shared-memory"] {
         assert!(
-            matches!(refusal(&bytes(name)), Refusal::Invalid { .. }),
+            matches!(refusal(&bytes(name)), CompileFlaw::Invalid { .. }),
             "{name}"
         );
     }
     let truncated = &bytes("basics")[..10_000];
-    assert!(matches!(refusal(truncated), Refusal::Invalid { .. }));
+    assert!(matches!(refusal(truncated), CompileFlaw::Invalid { .. }));
     let limit = host_cell::COMPONENT_BYTES_MAX;
     let large = vec![0; usize::try_from(limit).unwrap() + 1];
-    assert_eq!(refusal(&large), Refusal::TooLarge { limit });
+    assert_eq!(refusal(&large), CompileFlaw::TooLarge { limit });
     let written = std::fs::metadata(&output).unwrap().len();
     assert_eq!(written, 0, "nothing is written for what is refused");
 
     let compiled = compile(&bytes("good"), &output).unwrap();
     let code = std::fs::read(&output).unwrap();
     assert_eq!(code.len() as u64, compiled.bytes);
-    assert_eq!(refusal(&code), Refusal::Precompiled);
+    assert_eq!(refusal(&code), CompileFlaw::Precompiled);
 }
 
 #[test]

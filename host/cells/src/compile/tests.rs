@@ -186,7 +186,7 @@ async fn notes_about_schemas_that_no_host_has_sealed_are_not_believed() {
     let digest = Digest(Sha256::digest(serde_json::to_vec(&schemas).unwrap()).into());
     let name = format!("{digest}-abc.schemas");
     let another = format!("{}-abc.schemas", Digest([1; 32]));
-    let no = Err(Refused::One(0, "no".to_owned()));
+    let no = Err(SchemaFlaw::One(0, "no".to_owned()));
     assert_eq!(cache.vet(&schemas).await, no, "no note");
     for (what, note) in [
         ("its text", PASSED.to_vec()),

@@ -35,7 +35,7 @@ const PASSED: &[u8] = b"passed";
 
 /// Why schemas are not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refused {
+pub(crate) enum SchemaFlaw {
     /// The schema that is refused, and why.
     One(usize, String),
     /// The schemas are refused together.
@@ -51,10 +51,10 @@ pub(crate) async fn vet(
     folder: &Path,
     sealer: &Sealer,
     schemas: &[&JsonText],
-) -> Result<(), Refused> {
+) -> Result<(), SchemaFlaw> {
     let bytes: usize = schemas.iter().map(|schema| schema.as_str().len()).sum();
     if bytes > SCHEMAS_BYTES_MAX {
-        return Err(Refused::All(format!(
+        return Err(SchemaFlaw::All(format!(
             "the schemas have {bytes} bytes, more than {SCHEMAS_BYTES_MAX}"
         )));
     }
@@ -64,10 +64,10 @@ pub(crate) async fn vet(
         .position(|schema| schema.as_str().len() > SCHEMA_BYTES_MAX);
     if let Some(index) = long {
         let refused = Schema::compile(schemas[index]).err().unwrap_or_default();
-        return Err(Refused::One(index, refused));
+        return Err(SchemaFlaw::One(index, refused));
     }
     let text = serde_json::to_vec(schemas)
-        .map_err(|error| Refused::All(format!("cannot write the schemas: {error}")))?;
+        .map_err(|error| SchemaFlaw::All(format!("cannot write the schemas: {error}")))?;
     let digest = host_core::handler::Digest(Sha256::digest(&text).into());
     let name = format!("{digest}-{}.schemas", program.engine_hash);
     let note = folder.join(&name);
@@ -87,8 +87,8 @@ pub(crate) async fn vet(
             let _noted = std::fs::write(&half, seal).and_then(|()| std::fs::rename(&half, &note));
             Ok(())
         }
-        Ok(Err((index, message))) => Err(Refused::One(index, message)),
-        Err(message) => Err(Refused::All(message)),
+        Ok(Err((index, message))) => Err(SchemaFlaw::One(index, message)),
+        Err(message) => Err(SchemaFlaw::All(message)),
     }
 }
 

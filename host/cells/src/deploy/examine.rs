@@ -15,7 +15,7 @@ use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
-use crate::compile::vet::Refused;
+use crate::compile::vet::SchemaFlaw;
 use crate::compile::{Cache, CompileError};
 use crate::deploy::grants::Available;
 use crate::deploy::manifest::{self, ManifestError};
@@ -232,11 +232,11 @@ impl Examiner {
         if let Err(error) = self.program(handlers, revision.digest, bytes).await {
             return Some(error.into());
         }
-        self.lacks(revision)
+        self.missing_grant(revision)
     }
 
     /// Returns which grant of a revision this host does not give, if there is one.
-    pub fn lacks(&self, revision: &Revision) -> Option<handlers::Flaw> {
+    pub fn missing_grant(&self, revision: &Revision) -> Option<handlers::Flaw> {
         let message = self.missing(&revision.manifest, &revision.handlers)?;
         // A directory may be created later.
         let may_pass = true;
@@ -309,8 +309,8 @@ impl Examiner {
         let texts: Vec<_> = schemas.iter().map(|(_, _, text)| *text).collect();
         let refused = match self.cache.vet(&texts).await {
             Ok(()) => return Ok(()),
-            Err(Refused::All(message)) => return Err(Flaw::Schemas(message)),
-            Err(Refused::One(index, message)) => (schemas.get(index), message),
+            Err(SchemaFlaw::All(message)) => return Err(Flaw::Schemas(message)),
+            Err(SchemaFlaw::One(index, message)) => (schemas.get(index), message),
         };
         Err(match refused {
             (Some((handler, what, _)), message) => Flaw::Schema {

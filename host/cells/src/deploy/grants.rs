@@ -26,11 +26,11 @@ impl Available<'_> {
     pub fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<String> {
         handlers.iter().find_map(|handler| {
             let grants = manifest.grants(&handler.name);
-            self.lacking(&handler.name, &grants)
+            self.first_missing(&handler.name, &grants)
         })
     }
 
-    fn lacking(&self, handler: &Name, grants: &Grants) -> Option<String> {
+    fn first_missing(&self, handler: &Name, grants: &Grants) -> Option<String> {
         let mut variables = grants.env.iter();
         if let Some(name) = variables.find(|name| !self.environment.contains_key(*name)) {
             return Some(format!(

@@ -70,7 +70,7 @@ impl FromIterator<Key> for Trust {
 
 impl Trust {
     /// Returns whether components must be signed.
-    pub fn asks(&self) -> bool {
+    pub fn requires_signatures(&self) -> bool {
         !self.0.is_empty()
     }
 
@@ -80,7 +80,7 @@ impl Trust {
         bytes: &[u8],
         signature: Option<&str>,
     ) -> Result<Option<Signature>, Untrusted> {
-        if !self.asks() {
+        if !self.requires_signatures() {
             return Ok(None);
         }
         let text = signature.ok_or(Untrusted::Unsigned)?;

@@ -432,14 +432,14 @@ impl Run {
 
 fn overran(overrun: Overrun, run: &Run) -> Failure {
     match overrun {
-        Overrun::Untimed => {
+        Overrun::ExceededTimeLimit => {
             let limit = run.limits.timeout_ms;
             let message = format!(
                 "the handler exceeded its limit of {limit} ms and was killed with its cell"
             );
             Failure::new(FailureKind::TimedOut, message)
         }
-        Overrun::Unstopped => {
+        Overrun::IgnoredStop => {
             let message = "the handler did not stop and was killed with its cell";
             Failure::new(FailureKind::Cancelled, message)
         }

@@ -11,13 +11,13 @@ use host_core::time::Time;
 
 use crate::pool::{CellSlot, Pool};
 use crate::port::CellPort;
-use crate::run::build::{Refused, RunBuilder, RunRequest};
+use crate::run::build::{RunBuilder, RunRequest, StartFailure};
 use crate::run::handlers::{Handler, Handlers};
 
 /// Why a run was not started.
 #[derive(Debug)]
 pub enum NotStarted {
-    Refused(Box<Refused>),
+    Refused(Box<StartFailure>),
     /// The chosen cell has died. Another cell may take the run.
     CellGone,
 }
@@ -59,8 +59,8 @@ impl<P: CellPort> CellExecutor<P> {
     }
 
     /// Records that a compiled component cannot be loaded, so that it is compiled again.
-    pub fn is_damaged(&self, component: ComponentKey) {
-        self.runs.handlers().is_damaged(component);
+    pub fn record_damaged(&self, component: ComponentKey) {
+        self.runs.handlers().record_damaged(component);
     }
 
     /// Does the pool's work that is due at `now`, and lets cells unmap components that are no

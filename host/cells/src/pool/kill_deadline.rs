@@ -14,17 +14,17 @@ pub const TIMEOUT_MARGIN_MS: u64 = 2_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overrun {
     /// The run ignored a stop.
-    Unstopped,
+    IgnoredStop,
     /// The run exceeded its time limit.
-    Untimed,
+    ExceededTimeLimit,
 }
 
 impl Overrun {
     /// Describes it, for the log.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Unstopped => "it ignored a stop",
-            Self::Untimed => "it exceeded its time limit",
+            Self::IgnoredStop => "it ignored a stop",
+            Self::ExceededTimeLimit => "it exceeded its time limit",
         }
     }
 }
@@ -66,9 +66,9 @@ impl KillDeadline {
     /// Returns why the cell must be killed at `now`, if it must.
     pub fn overrun(&self, now: Time) -> Option<Overrun> {
         if self.stop_at.is_some_and(|at| now >= at) {
-            Some(Overrun::Unstopped)
+            Some(Overrun::IgnoredStop)
         } else if now >= self.limit_at {
-            Some(Overrun::Untimed)
+            Some(Overrun::ExceededTimeLimit)
         } else {
             None
         }

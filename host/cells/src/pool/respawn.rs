@@ -2,14 +2,12 @@
 //! after the first death, later after each further death.
 
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use crate::port::CellId;
 
-/// The delay after the second death in a row, in milliseconds. It doubles with each further death.
-const BACKOFF_BASE_MS: u64 = 100;
-
-/// The longest delay, in milliseconds.
-const BACKOFF_MAX_MS: u64 = 10_000;
+/// The delays from the second death in a row on.
+const BACKOFF: Backoff = Backoff::new(100, 10_000);
 
 /// If a cell lived at least this long, in milliseconds, its death counts as the first in a row.
 const SOUND_MS: u64 = 60_000;
@@ -67,15 +65,8 @@ impl CellRespawn {
 }
 
 fn backoff_ms(deaths: u32) -> u64 {
-    match deaths.checked_sub(2) {
-        None => 0,
-        Some(doublings) => 1_u64
-            .checked_shl(doublings)
-            .map_or(BACKOFF_MAX_MS, |factor| {
-                factor.saturating_mul(BACKOFF_BASE_MS)
-            })
-            .min(BACKOFF_MAX_MS),
-    }
+    let doublings = deaths.checked_sub(2);
+    doublings.map_or(0, |doublings| BACKOFF.nth_ms(doublings))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use host_core::desk::DeskPass;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::sync::mpsc;
 
-use super::Visit;
+use super::DeskConnection;
 use crate::sandbox::broker::Broker;
 use crate::sandbox::roots::ReadRoots;
 
@@ -36,13 +36,13 @@ pub(super) struct Openable {
     pub(super) roots: ReadRoots,
     pub(super) broker: Broker,
     /// Receives the other ends of sockets to the desk, if there is one.
-    pub(super) desk: Option<mpsc::Sender<Visit>>,
+    pub(super) desk: Option<mpsc::Sender<DeskConnection>>,
 }
 
 impl Openable {
     fn visit(&self, pass: DeskPass) -> io::Result<OwnedFd> {
         let (socket, theirs) = UnixStream::pair()?;
-        let visit = Visit { pass, socket };
+        let visit = DeskConnection { pass, socket };
         match self.desk.as_ref().map(|desk| desk.try_send(visit)) {
             Some(Ok(())) => Ok(theirs.into()),
             Some(Err(error)) => Err(io::Error::other(format!("too many wait: {error}"))),

@@ -58,7 +58,7 @@ pub struct Caps {
 
 /// Why an attempt cannot be executed.
 #[derive(Clone, Debug)]
-pub struct Refused {
+pub struct StartFailure {
     pub failure: Failure,
     /// The component and revision that provide the handler, if it is deployed.
     pub revision: Option<(String, u32)>,
@@ -92,8 +92,8 @@ impl RunBuilder {
         &self,
         now: Time,
         request: RunRequest,
-    ) -> Result<(Order, Arc<Program>), Box<Refused>> {
-        let refused = |failure, revision| Box::new(Refused { failure, revision });
+    ) -> Result<(Order, Arc<Program>), Box<StartFailure>> {
+        let refused = |failure, revision| Box::new(StartFailure { failure, revision });
         let name: Name = request.context.handler.parse().map_err(|_| {
             let message = format!("{:?} is not a valid handler name", request.context.handler);
             refused(Failure::new(FailureKind::HandlerNotFound, message), None)

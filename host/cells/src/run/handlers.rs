@@ -165,7 +165,7 @@ impl Handlers {
     }
 
     /// Records that a cell could not load a compiled component.
-    pub fn is_damaged(&self, component: ComponentKey) {
+    pub fn record_damaged(&self, component: ComponentKey) {
         let programs = self.programs.read();
         let mut programs = programs.iter();
         if let Some((digest, _)) = programs.find(|(_, program)| program.component == component) {
@@ -175,7 +175,7 @@ impl Handlers {
     }
 
     /// Waits for compiled components that cells could not load, and returns them. Each is returned again
-    /// until [`Handlers::is_repaired`]. Cancel safe.
+    /// until [`Handlers::record_repair`]. Cancel safe.
     pub async fn next_damaged(&self) -> BTreeSet<Digest> {
         loop {
             let damaged = self.damaged().clone();
@@ -187,7 +187,7 @@ impl Handlers {
     }
 
     /// Records the result of compiling a component again. If that failed, its handlers cannot run.
-    pub fn is_repaired(&self, digest: Digest, failed: Option<String>) {
+    pub fn record_repair(&self, digest: Digest, failed: Option<String>) {
         if let Some(message) = failed {
             let mut programs = self.programs.write();
             programs.remove(&digest);
@@ -196,7 +196,7 @@ impl Handlers {
             let revisions = deployed.revisions.iter();
             for revision in revisions.filter(|revision| revision.digest == digest) {
                 let (message, may_pass) = (message.clone(), true);
-                self.took_in(revision, Some(Flaw { message, may_pass }));
+                self.record_loaded(revision, Some(Flaw { message, may_pass }));
             }
         }
         self.damaged().remove(&digest);
@@ -218,7 +218,7 @@ impl Handlers {
 
     /// Records that this host has compiled and checked a revision, and what is wrong with it here.
     /// [`Handlers::replace`] forgets revisions that are no longer current.
-    pub fn took_in(&self, revision: &Revision, flaw: Option<Flaw>) {
+    pub fn record_loaded(&self, revision: &Revision, flaw: Option<Flaw>) {
         let key = (revision.component.clone(), revision.revision);
         let mut taken = self.taken.write();
         taken.insert(key, flaw.map_or(Ok(()), Err));
@@ -252,7 +252,7 @@ impl Handlers {
     }
 
     /// Returns the handlers that this host cannot run, or cannot run yet.
-    pub fn lacking(&self) -> BTreeSet<Name> {
+    pub fn unrunnable(&self) -> BTreeSet<Name> {
         let deployed = self.deployed();
         let lacks = |(name, handler): &(&Name, &Arc<Handler>)| {
             let taken = self.taken(&handler.revision);

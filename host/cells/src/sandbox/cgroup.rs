@@ -13,7 +13,7 @@ use rustix::fs::{Access, access};
 use rustix::process::{geteuid, getpid};
 use thiserror::Error;
 
-use crate::sandbox::room::Room;
+use crate::sandbox::room::CellCapacity;
 
 /// The controllers that limit cells.
 const CONTROLLERS: [&str; 3] = ["memory", "pids", "cpu"];
@@ -170,7 +170,7 @@ impl Groups {
     }
 
     /// Makes the group of one cell.
-    pub(crate) fn open(&self, room: Room) -> io::Result<Group> {
+    pub(crate) fn open(&self, room: CellCapacity) -> io::Result<Group> {
         self.left().retain(|folder| fs::remove_dir(folder).is_err());
         let folder = self.folder.join(format!("{CELL}{}", ids::unique()));
         make(&folder)?;
@@ -183,14 +183,14 @@ impl Groups {
     }
 
     /// Writes the limits of a cell to the files of its group.
-    fn fill(&self, folder: &Path, room: Room) -> io::Result<()> {
+    fn fill(&self, folder: &Path, room: CellCapacity) -> io::Result<()> {
         self.limits(room)
             .into_iter()
             .try_for_each(|(file, value)| write(&folder.join(file), &value))
     }
 
     /// Returns the files and their contents.
-    fn limits(&self, room: Room) -> Vec<(&'static str, String)> {
+    fn limits(&self, room: CellCapacity) -> Vec<(&'static str, String)> {
         let limit = |name: &&str| match *name {
             "memory" => {
                 let bytes = (room.memory_mib + SPARE_MIB) << 20;

@@ -2,7 +2,7 @@
 
 /// The capacity of one cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
+pub struct CellCapacity {
     /// How many runs it executes at once.
     pub slots: u32,
     /// Memory for all its guests together, in MiB.

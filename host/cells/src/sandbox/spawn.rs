@@ -17,7 +17,7 @@ pub use crate::sandbox::child::{CellProgram, Child, Confinement};
 
 use crate::sandbox::cgroup::Groups;
 use crate::sandbox::child::Order;
-use crate::sandbox::room::Room;
+use crate::sandbox::room::CellCapacity;
 
 /// The file descriptor of a cell's end of the socket pair.
 const SOCKET_FD: i32 = 3;
@@ -72,7 +72,11 @@ impl Spawner {
     }
 
     /// Starts a cell, which ends when `lifeline` does.
-    pub async fn spawn(&self, room: Room, lifeline: Option<Arc<Lifeline>>) -> io::Result<Spawned> {
+    pub async fn spawn(
+        &self,
+        room: CellCapacity,
+        lifeline: Option<Arc<Lifeline>>,
+    ) -> io::Result<Spawned> {
         let answer = self.ask(move |kit| spawn(kit, room, lifeline.as_deref()))?;
         answer.await.unwrap_or_else(|_| Err(ended()))
     }
@@ -115,7 +119,7 @@ fn ended() -> io::Error {
     io::Error::other("the thread that starts children has ended")
 }
 
-fn spawn(kit: &Kit, room: Room, lifeline: Option<&Lifeline>) -> io::Result<Spawned> {
+fn spawn(kit: &Kit, room: CellCapacity, lifeline: Option<&Lifeline>) -> io::Result<Spawned> {
     let Kit {
         program,
         lock,

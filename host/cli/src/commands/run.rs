@@ -17,7 +17,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::config::{self, ForOneRun};
-use host_server::once::{self, Asked, OnceError};
+use host_server::once::{self, OnceError, OnceRequest};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -119,7 +119,7 @@ impl Run {
             reach,
         } = config::for_one_run(&self.granted(), &self.secrets, &environment)
             .map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
-        let asked = Asked {
+        let asked = OnceRequest {
             component: component(&self.file)?,
             manifest,
             handler: self.name.clone(),

@@ -18,7 +18,7 @@ use host_store::Finding;
 use serde_json::json;
 
 use self::copy::Copy;
-use self::database::{Asked, Place};
+use self::database::{Asked, StoreOptions};
 use super::{LOGS, STORE, store_of};
 
 /// Check or copy a store, or inspect and migrate a database.
@@ -78,7 +78,7 @@ struct Check {
     #[arg(long, value_name = "DIR", conflicts_with = "store")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    place: StoreOptions,
     #[command(flatten)]
     shown: Shown,
 }

@@ -43,7 +43,7 @@ pub struct Pool {
     pub runners: Vec<PoolRunner>,
     /// How many more there are.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub untold: u64,
+    pub omitted: u64,
 }
 
 /// One foreign runner.
@@ -82,9 +82,9 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 pub fn shorten(pools: &mut [Pool]) {
     let mut room = RUNNERS_MAX;
     for pool in pools {
-        let untold = pool.runners.len().saturating_sub(room);
+        let omitted = pool.runners.len().saturating_sub(room);
         pool.runners.truncate(room);
-        pool.untold += untold as u64;
+        pool.omitted += omitted as u64;
         room -= pool.runners.len();
         pool.queues.truncate(QUEUES_MAX);
         for runner in &mut pool.runners {
@@ -118,7 +118,7 @@ mod tests {
             up: runners as u64,
             in_flight: 0,
             runners: (1..=runners).map(runner).collect(),
-            untold: 0,
+            omitted: 0,
         }
     }
 
@@ -130,7 +130,7 @@ mod tests {
         shorten(&mut pools);
         let sent = pools
             .each_ref()
-            .map(|pool| (pool.runners.len(), pool.untold, pool.up));
+            .map(|pool| (pool.runners.len(), pool.omitted, pool.up));
         assert_eq!(sent, [(100, 0, 100), (28, 72, 100), (0, 1, 1)]);
         let reason = pools[0].runners[0].reason.as_ref().unwrap();
         assert_eq!(reason.chars().count(), TEXT_CHARS_MAX);

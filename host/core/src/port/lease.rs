@@ -173,7 +173,7 @@ pub struct Kept {
 
 /// A job that a worker identifies by something other than its id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct JobQuery {
     /// The executor that has had its attempt.
     pub executor: Name,
     /// Its handler there.
@@ -309,7 +309,7 @@ pub trait Leases: Send + Sync {
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
 
     /// Finds the newest job that `wanted` describes, among so many of the newest of the handler. By default, none.
-    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+    fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         let _ = wanted;
         let _gone = respond.respond(Ok(None)).is_err();
     }

@@ -17,7 +17,7 @@ use host_runtime::ids;
 use tokio::sync::oneshot;
 
 use super::intake::{weight_of, weight_of_state};
-use crate::numbers::Ran;
+use crate::numbers::RunStats;
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
@@ -38,7 +38,7 @@ pub(super) struct Finished {
 pub(super) enum End {
     Reported(Box<Report>),
     /// A report of an attempt that completed, what it writes, and what is counted of it.
-    Wrote(Box<Report>, Box<(Writes, Ran)>),
+    Wrote(Box<Report>, Box<(Writes, RunStats)>),
     Lost {
         loss: Loss,
         executor: String,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_cells::port::CellPort;
-use host_cells::run::build::Refused;
+use host_cells::run::build::StartFailure;
 use host_core::command::Change;
 use host_core::failure::FailureKind;
 use host_core::job::State;
@@ -42,7 +42,7 @@ impl<P: CellPort> DispatchLoop<P> {
     }
 
     /// Returns whether a job must not fail because this node cannot run its handler.
-    pub(super) fn may_run_elsewhere(&self, refused: &Refused, enqueued_at: Time) -> bool {
+    pub(super) fn may_run_elsewhere(&self, refused: &StartFailure, enqueued_at: Time) -> bool {
         let is_known = refused.revision.is_some();
         let is_shared = self.signals.is_shared();
         is_shared

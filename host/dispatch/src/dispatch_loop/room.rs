@@ -9,14 +9,14 @@ const FULL_PAUSE_MS: u64 = 250;
 const LOOK_PAUSE_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Room {
+pub(super) struct StoreSpace {
     /// When to try a full disk again.
     full_until: Option<Time>,
     /// When to look whether new jobs have room.
     look_at: Option<Time>,
 }
 
-impl Room {
+impl StoreSpace {
     /// Returns whether the disk was full when it was last tried.
     pub(super) const fn is_full(&self) -> bool {
         self.full_until.is_some()

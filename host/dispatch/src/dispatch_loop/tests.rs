@@ -20,7 +20,7 @@ use host_core::suspicion::Suspicion;
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
 use self::failing::{Disk, POISON};
 use crate::SubmitError;
-use crate::events::Happened;
+use crate::events::EventKind;
 use crate::logged::Logged;
 use host_testing::Log;
 use host_testing::cells::{Began, Sent};
@@ -45,7 +45,7 @@ async fn a_job_runs_and_its_end_is_published() {
     let mut states = Vec::new();
     while states.last() != Some(&Some(State::Completed)) {
         for event in events.recv().await.unwrap().iter() {
-            if let Happened::Changed(change) = &event.happened {
+            if let EventKind::Changed(change) = &event.happened {
                 states.push(change.to);
             }
         }
@@ -212,7 +212,7 @@ async fn progress_and_logs_are_passed_on() {
         let batch = events.recv().await.unwrap();
         progressed = batch
             .iter()
-            .any(|event| matches!(event.happened, Happened::Progressed { .. }));
+            .any(|event| matches!(event.happened, EventKind::Progressed { .. }));
     }
     let cancel = Command::Cancel {
         job: id,

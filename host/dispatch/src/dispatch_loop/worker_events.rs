@@ -11,7 +11,7 @@ use host_core::transition::Loss;
 use super::batch::{End, Finished};
 use super::{DispatchLoop, Phase};
 use crate::logged::Logged;
-use crate::numbers::Ran;
+use crate::numbers::RunStats;
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Handles the end of an attempt whose lease a connection holds.
@@ -76,7 +76,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 meter,
             } => {
                 self.share.record_end();
-                let ran = Ran::of(&run, now);
+                let ran = RunStats::of(&run, now);
                 let writes = run.take_writes(&outcome);
                 if writes.is_none() {
                     self.signals.numbers.ended_in_cell(&ran, &outcome, meter);
@@ -97,7 +97,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 let (job, lease) = (run.job, run.lease);
                 self.attempts.finish(Finished { job, lease, end });
             }
-            PoolEvent::Damaged { component } => self.cells.is_damaged(component),
+            PoolEvent::Damaged { component } => self.cells.record_damaged(component),
             PoolEvent::Lost { run, loss } => {
                 self.share.record_end();
                 self.signals.numbers.lost();

@@ -71,7 +71,7 @@ impl Bench {
         let numbers = Numbers::default();
         let homeless = Arc::<Mutex<Vec<_>>>::default();
         let printed = Arc::clone(&homeless);
-        let homeless_logs: HomelessLogs = Box::new(move |job, attempt, _, lines| {
+        let fallback_logs: FallbackLogs = Box::new(move |job, attempt, _, lines| {
             let lines = lines.into_iter();
             let lines = lines.map(|line| (job.to_owned(), attempt, line.message));
             printed.lock().extend(lines);
@@ -90,7 +90,7 @@ impl Bench {
             ),
             events: received,
             logs: None,
-            homeless_logs: Some(homeless_logs),
+            fallback_logs: Some(fallback_logs),
             history: None,
             numbers: numbers.clone(),
             spans: Some(Arc::<Collected>::clone(&spans)),

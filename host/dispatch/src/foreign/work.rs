@@ -293,7 +293,7 @@ impl<P: CellPort> Work<P> {
         }
         self.by_key.insert(key, ids.lease);
         self.by_job.insert(ids.job, ids.lease);
-        let is_homeless = self.wiring.homeless_logs.is_some() && !job.wants_log;
+        let is_homeless = self.wiring.fallback_logs.is_some() && !job.wants_log;
         let running = Running {
             homeless: is_homeless.then(|| (job.external_id.clone(), job.attempt)),
             span: span::open(ids, &job),

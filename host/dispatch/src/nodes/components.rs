@@ -2,18 +2,17 @@
 //! take minutes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::Dispatch;
 
-/// The pause before what could not be taken in is tried again. It doubles up to the longest.
-const PAUSE: Duration = Duration::from_mins(1);
-const PAUSE_MAX: Duration = Duration::from_hours(1);
+/// The pauses before what could not be loaded is tried again: from a minute to an hour.
+const BACKOFF: Backoff = Backoff::new(60_000, 3_600_000);
 
 /// What became of the components that are deployed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +45,7 @@ pub(super) async fn sync(
     dispatch: Dispatch,
 ) {
     let mut known: Option<String> = None;
-    let (mut pause, mut again): (Duration, Option<Instant>) = (PAUSE, None);
+    let (mut backoff, mut again): (Backoff, Option<Instant>) = (BACKOFF, None);
     while views.changed().await.is_ok() {
         let Some(view) = views.borrow_and_update().clone() else {
             continue;
@@ -54,17 +53,14 @@ pub(super) async fn sync(
         // At first, something may have changed since the host read it.
         let is_new = known.as_ref() != Some(&view.components);
         if is_new {
-            pause = PAUSE;
+            backoff.reset();
         }
         let is_due = again.is_some_and(|again| Instant::now() >= again);
         if is_new || is_due {
             match on_components().await {
                 SyncOutcome::Nothing => continue,
                 SyncOutcome::All => again = None,
-                SyncOutcome::Some => {
-                    again = Some(Instant::now() + pause);
-                    pause = PAUSE_MAX.min(pause * 2);
-                }
+                SyncOutcome::Some => again = Some(Instant::now() + backoff.next_wait()),
             }
             known = Some(view.components);
         }

@@ -159,7 +159,7 @@ impl Gate for Recorded {
         self.everybody.admit(peer, headers)
     }
 
-    fn hears_of_denials(&self) -> bool {
+    fn records_denials(&self) -> bool {
         true
     }
 

@@ -3,7 +3,7 @@
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::audit::Note;
-use host_core::cell::Refusal;
+use host_core::cell::CompileFlaw;
 use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_http::problem::Kind;
@@ -80,15 +80,15 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
     }
 }
 
-fn refused(refusal: &Refusal) -> &'static Kind {
+fn refused(refusal: &CompileFlaw) -> &'static Kind {
     match refusal {
-        Refusal::NotAComponent | Refusal::Precompiled | Refusal::Invalid { .. } => {
+        CompileFlaw::NotAComponent | CompileFlaw::Precompiled | CompileFlaw::Invalid { .. } => {
             &kinds::COMPONENT_INVALID
         }
-        Refusal::ForbiddenImport { .. } => &kinds::COMPONENT_FORBIDDEN_IMPORT,
-        Refusal::WrongWorld { .. } => &kinds::COMPONENT_WRONG_WORLD,
-        Refusal::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
-        Refusal::OutOfLimits { .. } => &kinds::COMPILE_FAILED,
+        CompileFlaw::ForbiddenImport { .. } => &kinds::COMPONENT_FORBIDDEN_IMPORT,
+        CompileFlaw::WrongWorld { .. } => &kinds::COMPONENT_WRONG_WORLD,
+        CompileFlaw::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
+        CompileFlaw::OutOfLimits { .. } => &kinds::COMPILE_FAILED,
     }
 }
 

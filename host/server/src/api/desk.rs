@@ -9,7 +9,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
-use host_cells::process::Visit;
+use host_cells::process::DeskConnection;
 use host_core::command::{Command, NewJob, Reply};
 use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
@@ -40,8 +40,12 @@ static NOT_GRANTED: Kind = Kind {
 };
 
 /// Answers runs until the cells have ended.
-pub(super) async fn serve(shared: Shared, mut visits: mpsc::Receiver<Visit>, tasks: Tasks) {
-    while let Some(Visit { pass, socket }) = visits.recv().await {
+pub(super) async fn serve(
+    shared: Shared,
+    mut visits: mpsc::Receiver<DeskConnection>,
+    tasks: Tasks,
+) {
+    while let Some(DeskConnection { pass, socket }) = visits.recv().await {
         tasks.spawn(attend(Shared::clone(&shared), pass, socket));
     }
 }

@@ -9,11 +9,10 @@ mod params;
 mod prerequisites;
 mod route;
 
-use axum::body::Body;
+use axum::Json;
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody};
 use host_api::path;
@@ -147,12 +146,10 @@ fn continue_trace(of_job: &mut Vec<(String, String)>, of_request: &[(String, Str
 }
 
 fn respond<T: Serialize + ?Sized>(is_new: bool, body: &T) -> Response {
-    let text = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Body::from(text));
-    if is_new {
-        *response.status_mut() = StatusCode::CREATED;
-    }
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
+    let status = if is_new {
+        StatusCode::CREATED
+    } else {
+        StatusCode::OK
+    };
+    (status, Json(body)).into_response()
 }

@@ -18,7 +18,7 @@ use host_api::event::{ChangeView, EventsQuery, ProgressEventView};
 use host_api::path;
 use host_core::access::{Object, Scope};
 use host_core::name::{Name, address};
-use host_dispatch::events::{Event, Happened};
+use host_dispatch::events::{Event, EventKind};
 use host_http::extract::InQuery;
 use host_http::gate::Caller;
 use host_http::share::STREAMS_MAX;
@@ -82,22 +82,22 @@ fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
 
 /// Returns whether a listener may hear of something. The progress of jobs does not show their queues and handlers:
 /// who may not see all of them hears of it only from the job that it listens to.
-fn is_visible(scope: &Scope, query: &EventsQuery, happened: &Happened) -> bool {
+fn is_visible(scope: &Scope, query: &EventsQuery, happened: &EventKind) -> bool {
     match happened {
         _ if scope.is_all() => true,
-        Happened::Changed(change) => {
+        EventKind::Changed(change) => {
             let runner = change.runner.as_ref().map(Name::as_str);
             let (queue, handler) = (change.queue.as_str(), change.handler.as_str());
             scope.has(Object::Job(queue, runner, handler))
         }
-        Happened::Progressed { job, .. } => query.job == Some(*job),
+        EventKind::Progressed { job, .. } => query.job == Some(*job),
     }
 }
 
-fn is_wanted(query: &EventsQuery, happened: &Happened) -> bool {
+fn is_wanted(query: &EventsQuery, happened: &EventKind) -> bool {
     let (job, queue) = match happened {
-        Happened::Changed(change) => (change.job, Some(&change.queue)),
-        Happened::Progressed { job, .. } => (*job, None),
+        EventKind::Changed(change) => (change.job, Some(&change.queue)),
+        EventKind::Progressed { job, .. } => (*job, None),
     };
     query.job.is_none_or(|wanted| wanted == job)
         && query
@@ -108,7 +108,7 @@ fn is_wanted(query: &EventsQuery, happened: &Happened) -> bool {
 
 fn write(out: &mut String, event: &Event, at: &str) {
     match &event.happened {
-        Happened::Changed(change) => {
+        EventKind::Changed(change) => {
             let data = ChangeView {
                 job: change.job,
                 handler: address(change.runner.as_ref(), &change.handler),
@@ -120,7 +120,7 @@ fn write(out: &mut String, event: &Event, at: &str) {
             };
             put(out, event.number, "change", &data);
         }
-        Happened::Progressed {
+        EventKind::Progressed {
             job,
             attempt,
             progress,

@@ -106,7 +106,7 @@ fn health(shared: &Shared) -> Health {
         isolation: shared.api.isolation.as_str().to_owned(),
         certificate_days_left: shared.api.metrics.certificate_days_left(),
         // On a host with tokens that is for those who may read its log.
-        weak: if shared.api.auth.asks() {
+        weak: if shared.api.auth.requires_tokens() {
             Vec::new()
         } else {
             shared.api.protection.missing.clone()

@@ -48,7 +48,7 @@ pub(super) async fn create(
     let auth = &shared.api.auth;
     let own = caller.principal.token().and_then(|id| auth.kept(&id));
     // The first token lasts a day, and makes those that last.
-    let own = own.filter(|kept| !first::is_it(&kept.token));
+    let own = own.filter(|kept| !first::is_first(&kept.token));
     let ends_at = own.and_then(|kept| kept.token.rights.expires_at);
     let usual = now.plus_ms(LASTS_MS);
     let expires_at = match body.expires_seconds {
@@ -110,7 +110,7 @@ pub(super) async fn list(
     caller: Caller,
 ) -> Result<Json<PageView<TokenView>>, ApiError> {
     let auth = &shared.api.auth;
-    if !auth.asks() {
+    if !auth.requires_tokens() {
         auth.reload().await?;
     }
     let own = auth.rights_of(&caller.principal);
@@ -231,7 +231,7 @@ fn put(token: Token, is_new: bool) -> Command {
 /// Finds a token that allows no more than the caller may do.
 async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, ApiError> {
     let auth = &shared.api.auth;
-    if !auth.asks() {
+    if !auth.requires_tokens() {
         auth.reload().await?;
     }
     let own = auth.rights_of(&caller.principal);

@@ -7,7 +7,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::lease::Lease;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Readiness, Standing, had_last};
+use host_core::node::{NodeRecord, Readiness, Standing, last_node_with};
 use host_core::prerequisite::{Verdict, When};
 
 use host_http::gate::Caller;
@@ -16,7 +16,7 @@ use host_store::StoreError;
 use super::Shared;
 use super::error::ApiError;
 use super::scoped::sees_payloads;
-use crate::executors::nowhere;
+use crate::executors::explain_unavailable;
 
 /// How many nodes a reason names.
 const NODES_SHOWN: usize = 3;
@@ -75,8 +75,8 @@ pub(super) async fn reason(
         };
         return Ok(match Candidates::among(&nodes, has) {
             Candidates::None => {
-                let last = had_last(&gone, runner).map(NodeRecord::called);
-                Some(nowhere(runner.as_str(), last.as_deref()))
+                let last = last_node_with(&gone, runner).map(NodeRecord::called);
+                Some(explain_unavailable(runner.as_str(), last.as_deref()))
             }
             able => able.reason(),
         });

@@ -21,7 +21,7 @@ pub const ADMIN_TOKEN: &str = "admin.token";
 const LASTS_MS: u64 = 24 * 3_600_000;
 
 /// Returns whether a token is the first one of a host.
-pub(crate) fn is_it(token: &Token) -> bool {
+pub(crate) fn is_first(token: &Token) -> bool {
     token.created_by == HOST
 }
 
@@ -39,7 +39,7 @@ pub enum FirstTokenError {
 impl Auth {
     /// Reads the tokens. If none of them could make others, makes one for a day and writes it to `path`.
     pub async fn start(&self, path: &Path) -> Result<(), FirstTokenError> {
-        if !self.asks() {
+        if !self.requires_tokens() {
             return Ok(());
         }
         self.reload().await.map_err(FirstTokenError::Store)?;

@@ -104,7 +104,7 @@ fn check_access(config: &Config) {
         retention_ms: 2 * 24 * 3_600_000,
     };
     assert_eq!(config.audit, audit);
-    assert!(config.trust.asks());
+    assert!(config.trust.requires_signatures());
 }
 
 /// Checks the section `http` of the file in the test below.

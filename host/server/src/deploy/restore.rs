@@ -48,7 +48,7 @@ pub async fn restore(
             Ok(_) => examiner.take_in(handlers, &revision, &bytes).await,
             Err(error) => Some(error.into()),
         };
-        took_in(handlers, &revision, flaw);
+        record_loaded(handlers, &revision, flaw);
         revisions.push(revision);
     }
     handlers.replace(revisions);
@@ -56,7 +56,7 @@ pub async fn restore(
 }
 
 /// Keeps whether a revision can run here.
-pub(super) fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
+pub(super) fn record_loaded(handlers: &Handlers, revision: &Revision, flaw: Option<Flaw>) {
     if let Some(flaw) = &flaw {
         let component = revision.component.as_str();
         let (number, reason) = (revision.revision, &flaw.message);
@@ -67,5 +67,5 @@ pub(super) fn took_in(handlers: &Handlers, revision: &Revision, flaw: Option<Fla
             "a deployed component cannot run here"
         );
     }
-    handlers.took_in(revision, flaw);
+    handlers.record_loaded(revision, flaw);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{LEASE_MS, NodeRecord, Offer, had_last};
+use host_core::node::{LEASE_MS, NodeRecord, Offer, last_node_with};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use parking_lot::RwLock;
@@ -21,7 +21,7 @@ struct Seen {
 
 impl Elsewhere {
     /// Records the executors of these live nodes.
-    pub(super) fn see(&self, now: Time, nodes: &[NodeRecord]) {
+    pub(super) fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
         let living = nodes.iter().filter(|node| !node.is_lost());
         let infos = living.filter_map(|node| node.info.as_ref());
         let offers = infos.flat_map(|info| info.offers.iter().cloned()).collect();
@@ -56,9 +56,9 @@ impl Elsewhere {
     }
 
     /// Returns which node had an executor last, if no other has it.
-    pub(super) fn had(&self, name: &str) -> Option<String> {
+    pub(super) fn last_node_of(&self, name: &str) -> Option<String> {
         let seen = self.0.read();
-        let last = had_last(&seen.as_ref()?.gone, &name.parse().ok()?)?;
+        let last = last_node_with(&seen.as_ref()?.gone, &name.parse().ok()?)?;
         Some(last.called().into_owned())
     }
 
@@ -146,7 +146,7 @@ mod tests {
             offer("python", false, &["needs"]),
             offer("far-", true, &[]),
         ]);
-        elsewhere.see(Time(1_000), &[gone, living]);
+        elsewhere.record_nodes(Time(1_000), &[gone, living]);
         elsewhere.forget_old(Time(10_999));
         for (executor, is_there) in [
             ("python", true),
@@ -168,12 +168,18 @@ mod tests {
         assert!(elsewhere.place(&name("far-1"), &with("needs")).is_ok());
         let gone = node(vec![]).id.to_string();
         assert_eq!(
-            (elsewhere.had("ruby"), elsewhere.had("perl")),
+            (
+                elsewhere.last_node_of("ruby"),
+                elsewhere.last_node_of("perl")
+            ),
             (Some(gone), None)
         );
         assert_eq!(elsewhere.names(), Some(vec!["python".to_owned()]));
         elsewhere.forget_old(Time(11_000));
         assert!(!elsewhere.has(&python) && elsewhere.policy(&python).is_none());
-        assert_eq!((elsewhere.had("ruby"), elsewhere.names()), (None, None));
+        assert_eq!(
+            (elsewhere.last_node_of("ruby"), elsewhere.names()),
+            (None, None)
+        );
     }
 }

@@ -26,7 +26,7 @@ impl Executors {
             up: up as u64,
             in_flight: in_flight as u64,
             runners: executor.workers.into_iter().map(runner).collect(),
-            untold: 0,
+            omitted: 0,
             name: executor.name,
         }
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use host_cells::pool::executor::CellExecutor;
 use host_cells::pool::{Pool, Shape};
-use host_cells::process::{Cells, ProcessPort, Visit};
+use host_cells::process::{Cells, DeskConnection, ProcessPort};
 use host_cells::run::build::RunBuilder;
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Secrets;
@@ -93,7 +93,7 @@ pub(super) struct Host {
     node: Option<Node>,
     auth: Auth,
     /// Receives runs that ask the desk, until the API does.
-    visits: Mutex<Option<mpsc::Receiver<Visit>>>,
+    visits: Mutex<Option<mpsc::Receiver<DeskConnection>>>,
     secrets: Secrets,
     /// Whether the dispatch loop ended with an error.
     has_failed: bool,
@@ -463,7 +463,7 @@ fn count(base: &Base, dispatch: &Dispatch, tasks: &Tasks) {
 type Dispatching = (
     Dispatch,
     oneshot::Receiver<Result<(), StoreError>>,
-    mpsc::Receiver<Visit>,
+    mpsc::Receiver<DeskConnection>,
 );
 
 /// The connections of the dispatch loop to the rest of the host.
@@ -548,7 +548,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
         ),
         events,
         logs: Some(base.logs.clone()),
-        homeless_logs: None,
+        fallback_logs: None,
         history: None,
         numbers: base.numbers.clone(),
         spans: None,

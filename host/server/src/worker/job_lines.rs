@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use host_core::cell::LogLine;
 use host_core::time::Time;
-use host_dispatch::foreign::HomelessLogs;
+use host_dispatch::foreign::FallbackLogs;
 use host_runtime::clock::Clock;
 use serde::Serialize;
 
@@ -134,7 +134,7 @@ impl JobLines {
     }
 
     /// Returns what takes the lines. After [`JobLines::end`] it drops them.
-    pub(super) fn sink(&self) -> HomelessLogs {
+    pub(super) fn sink(&self) -> FallbackLogs {
         let (clock, texts) = (self.clock, Arc::downgrade(&self.texts));
         let counts = Arc::clone(&self.counts);
         Box::new(move |job, attempt, started_at, lines| {

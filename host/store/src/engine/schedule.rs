@@ -54,7 +54,7 @@ impl<R: Rows> Batch<'_, R> {
         }
         self.check_schedules(set.iter().filter(|(_, before)| before.is_none()).count())?;
         for (new, before) in set {
-            let new = new.as_paused_as(before.as_ref().map(|before| &before.schedule));
+            let new = new.with_paused_of(before.as_ref().map(|before| &before.schedule));
             if before.as_ref().is_none_or(|before| before.schedule != new) {
                 let kept = KeptSchedule::set(new, before, wall);
                 self.rows.put_schedule(&kept)?;

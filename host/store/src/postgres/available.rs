@@ -10,7 +10,7 @@ use host_core::name::Name;
 use super::claim;
 use super::rows::Transaction;
 use crate::error::StoreError;
-use crate::ready::{Place, runner_of};
+use crate::ready::{QueuePosition, runner_of};
 
 /// The fewest queues that a claim searches at once, in the order of their first jobs.
 const QUEUES_AT_ONCE: usize = 8;
@@ -113,14 +113,15 @@ impl Transaction<'_> {
     /// seen, and whether a queue has more.
     fn look_in(
         &mut self,
-        queues: &[(Place, Name)],
+        queues: &[(QueuePosition, Name)],
         except: &BTreeSet<Name>,
         each: usize,
         limit: usize,
         found: &mut Vec<Found>,
     ) -> Result<(usize, bool), StoreError> {
-        let from = |(_, name): &(Place, Name)| (name.clone(), self.counts.passed.from(name));
-        let from: Vec<(Name, Place)> = queues.iter().map(from).collect();
+        let from =
+            |(_, name): &(QueuePosition, Name)| (name.clone(), self.counts.passed.from(name));
+        let from: Vec<(Name, QueuePosition)> = queues.iter().map(from).collect();
         let looks = self.wait(async |client, _| claim::look(client, &from, except, each).await)?;
         let (mut seen, mut has_more, mut ids) = (0, false, Vec::new());
         for (name, _) in from {
@@ -145,7 +146,7 @@ impl Transaction<'_> {
     /// not where it was expected is looked up when the batch ends.
     fn claimable_in(
         &mut self,
-        queues: &[(Place, Name)],
+        queues: &[(QueuePosition, Name)],
         lane: &Lane,
         except: &BTreeSet<Name>,
         limit: usize,
@@ -155,7 +156,7 @@ impl Transaction<'_> {
         let stored = self.wait(async |client, overlay| {
             claim::claimable(client, overlay, (lane, names), except, limit).await
         })?;
-        let mut seen: BTreeSet<(Place, &Name)> = BTreeSet::new();
+        let mut seen: BTreeSet<(QueuePosition, &Name)> = BTreeSet::new();
         for id in &stored {
             let Some(entry) = self.overlay.get(*id) else {
                 continue;
@@ -183,7 +184,7 @@ impl Transaction<'_> {
 }
 
 /// Returns whether one of these queues, which are in order, may have a job before the last of those that were found.
-fn is_wanting(queues: &[(Place, Name)], limit: usize, found: &[Found]) -> bool {
+fn is_wanting(queues: &[(QueuePosition, Name)], limit: usize, found: &[Found]) -> bool {
     let Some((next, _)) = queues.first() else {
         return false;
     };

@@ -17,7 +17,7 @@ use super::fetch::{know_dependents, load};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged};
-use crate::ready::Place;
+use crate::ready::QueuePosition;
 use crate::record::Extra;
 
 /// Jobs of the queues `$1` for cells that run several jobs at once. Params come along if they are small.
@@ -112,13 +112,13 @@ pub(super) async fn claimable(
 }
 
 /// What a look at the next jobs of a queue shows.
-pub(super) struct Look {
+pub(super) struct QueueScan {
     /// How many jobs were looked at.
     pub(super) jobs: usize,
     /// The place behind the last of them.
-    pub(super) next: Place,
+    pub(super) next: QueuePosition,
     /// The place of the first that this host can run.
-    pub(super) first: Option<Place>,
+    pub(super) first: Option<QueuePosition>,
     /// All of these, in their order.
     pub(super) ids: Vec<JobId>,
 }
@@ -126,10 +126,10 @@ pub(super) struct Look {
 /// Looks at the next jobs of queues for cells, each from a place on, at most `each`. A queue without any is left out.
 pub(super) async fn look(
     client: &Client,
-    from: &[(Name, Place)],
+    from: &[(Name, QueuePosition)],
     except: &BTreeSet<Name>,
     each: usize,
-) -> Result<HashMap<Name, Look>, Trouble> {
+) -> Result<HashMap<Name, QueueScan>, Trouble> {
     let names: Vec<String> = from.iter().map(|(name, _)| name.to_string()).collect();
     let priorities: Vec<i16> = from.iter().map(|(_, place)| i16::from(place.0)).collect();
     let ranks: Vec<i64> = from.iter().map(|(_, place)| place.1).collect();
@@ -141,7 +141,7 @@ pub(super) async fn look(
         let last = place(&row.get::<_, Vec<i64>>(2)).ok_or_else(|| damaged_place(&name))?;
         let first: Option<Vec<i64>> = row.get(3);
         let ids: Option<Vec<Uuid>> = row.get(4);
-        let look = Look {
+        let look = QueueScan {
             jobs: usize::try_from(row.get::<_, i64>(1)).unwrap_or(usize::MAX),
             next: (last.0, last.1.saturating_add(1)),
             first: first.as_deref().and_then(place),
@@ -179,7 +179,7 @@ fn texts(names: &BTreeSet<Name>) -> Vec<String> {
 }
 
 /// Reads a priority and a rank.
-fn place(place: &[i64]) -> Option<Place> {
+fn place(place: &[i64]) -> Option<QueuePosition> {
     let [priority, rank] = place else {
         return None;
     };

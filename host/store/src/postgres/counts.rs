@@ -18,7 +18,7 @@ use super::passed::Passed;
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
 use crate::engine::Counts as Limited;
-use crate::ready::{Place, Ready, runner_of};
+use crate::ready::{QueuePosition, Ready, runner_of};
 use crate::record::{CountsOfBatch, decode};
 
 /// How many rows of changes are read to bring the numbers up to date. Beyond that, all numbers are read again.
@@ -47,7 +47,7 @@ pub(super) struct Counts {
     /// How far claims for cells have passed jobs that this host cannot run.
     pub(super) passed: Passed,
     /// The first of the jobs that the open batch has made available, by runner and queue.
-    firsts: BTreeMap<(Option<Name>, Name), Place>,
+    firsts: BTreeMap<(Option<Name>, Name), QueuePosition>,
     /// How many jobs cells may claim in queues that are not paused.
     claimable: i64,
     /// The jobs that have not ended.
@@ -363,10 +363,10 @@ impl Counts {
     pub(super) fn queues(
         &self,
         lane: &Lane,
-        last: Option<&(Place, Name)>,
+        last: Option<&(QueuePosition, Name)>,
         in_hand: &HashMap<Name, i64>,
         limit: usize,
-    ) -> Vec<(Place, Name)> {
+    ) -> Vec<(QueuePosition, Name)> {
         let queues = self.with_others(lane, last, in_hand);
         queues.take(limit).cloned().collect()
     }
@@ -374,10 +374,10 @@ impl Counts {
     fn with_others<'a>(
         &'a self,
         lane: &'a Lane,
-        last: Option<&(Place, Name)>,
+        last: Option<&(QueuePosition, Name)>,
         in_hand: &'a HashMap<Name, i64>,
-    ) -> impl Iterator<Item = &'a (Place, Name)> {
-        let has_others = move |(_, name): &&(Place, Name)| {
+    ) -> impl Iterator<Item = &'a (QueuePosition, Name)> {
+        let has_others = move |(_, name): &&(QueuePosition, Name)| {
             let jobs = self.queues.get(name).map_or(0, |queue| match lane {
                 Lane::Shared | Lane::Apart => queue.available - queue.for_runners,
                 Lane::Runner(_) => queue.for_runners,
@@ -391,10 +391,10 @@ impl Counts {
     /// Returns those queues for cells that may have a job which a claim does not pass, see [`Counts::queues`].
     pub(super) fn queues_to_look_in(
         &self,
-        last: Option<&(Place, Name)>,
+        last: Option<&(QueuePosition, Name)>,
         in_hand: &HashMap<Name, i64>,
         limit: usize,
-    ) -> Vec<(Place, Name)> {
+    ) -> Vec<(QueuePosition, Name)> {
         let queues = self.with_others(&Lane::Shared, last, in_hand);
         let queues = queues.filter(|(_, name)| !self.passed.is_through(name));
         queues.take(limit).cloned().collect()
@@ -402,7 +402,7 @@ impl Counts {
 
     /// Records that a queue has no job before a place which this host can run; `None` if it has none at all. Those that
     /// the open batch has made available are not stored yet.
-    pub(super) fn pass(&mut self, queue: &Name, until: Option<Place>) {
+    pub(super) fn pass(&mut self, queue: &Name, until: Option<QueuePosition>) {
         self.passed.pass(queue, until);
         if let Some(first) = self.firsts.get(&(None, queue.clone())) {
             self.passed.lower(queue, *first);

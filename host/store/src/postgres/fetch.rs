@@ -146,7 +146,7 @@ pub(super) struct Begun {
 
 /// The node that writes, and the number of its batch.
 #[derive(Clone, Copy)]
-pub(super) struct Writer {
+pub(super) struct BatchOwner {
     pub(super) node: i32,
     pub(super) epoch: i64,
     pub(super) batch: i64,
@@ -178,7 +178,7 @@ const LOCK_PRINCIPALS: &str = "SELECT \
 /// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
     client: &Client,
-    writer: Writer,
+    writer: BatchOwner,
     named: &Named,
     counts: &Counts,
 ) -> Result<Begun, Trouble> {

@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::changes::NEXT;
 use super::client::{Client, Connector, rows};
-use super::fetch::Writer;
+use super::fetch::BatchOwner;
 use super::others::{self, PULSE};
 use super::reports;
 use super::trouble::{Trouble, damaged, doing};
@@ -27,7 +27,7 @@ use crate::store::Heartbeat;
 const BEAT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Takes over the row of this host, so that its earlier processes can no longer write.
-pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, StoreError> {
+pub(super) async fn enter(client: &Client, node: NodeId) -> Result<BatchOwner, StoreError> {
     let sql = "WITH entered AS (\
                  INSERT INTO host_nodes (number, id, epoch, batch, version, seen_at) \
                  VALUES (nextval('host_node_numbers'), $1, 1, 0, $2, now()) \
@@ -48,7 +48,7 @@ pub(super) async fn enter(client: &Client, node: NodeId) -> Result<Writer, Store
     let number: i32 = row.get(0);
     others::forget_mail(client, number).await?;
     reports::forget(client, number).await?;
-    Ok(Writer {
+    Ok(BatchOwner {
         node: number,
         epoch: row.get(1),
         batch: row.get(2),
@@ -124,7 +124,7 @@ pub struct Beats {
     pub(super) driver: Arc<Driver>,
     pub(super) connector: Connector,
     pub(super) client: Option<Client>,
-    pub(super) writer: Writer,
+    pub(super) writer: BatchOwner,
     /// What this host last reported about itself.
     pub(super) reported: Option<(NodeInfo, Arc<Components>)>,
 }
@@ -277,7 +277,7 @@ impl Heartbeat for Beats {
         info: &NodeInfo,
         components: &Arc<Components>,
     ) -> Result<ClusterView, StoreError> {
-        let Writer { node, epoch, .. } = self.writer;
+        let BatchOwner { node, epoch, .. } = self.writer;
         let reported = self.reported.as_ref();
         let text = (reported.map(|(info, _)| info) != Some(info)).then(|| json(info));
         let loaded =
@@ -323,7 +323,7 @@ impl Heartbeat for Beats {
     }
 
     fn leave(&mut self) -> Result<(), StoreError> {
-        let Writer { node, epoch, .. } = self.writer;
+        let BatchOwner { node, epoch, .. } = self.writer;
         self.ask("announce the end of this host", LEAVE, &[&node, &epoch])
             .map(drop)
     }

@@ -5,15 +5,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use host_core::name::Name;
 
-use crate::ready::Place;
+use crate::ready::QueuePosition;
 
 /// How many jobs a claim looks at if it passes some: at first, and after claims that did not find enough.
 const LOOKS_MIN: usize = 256;
 pub(super) const LOOKS_MAX: usize = 4_096;
 
 /// Before the place of every job, and behind it.
-const START: Place = (0, i64::MIN);
-const END: Place = (u8::MAX, i64::MAX);
+const START: QueuePosition = (0, i64::MIN);
+const END: QueuePosition = (u8::MAX, i64::MAX);
 
 /// Where to look for jobs of other handlers.
 #[derive(Default)]
@@ -21,7 +21,7 @@ pub(super) struct Passed {
     /// The handlers whose jobs are passed.
     except: BTreeSet<Name>,
     /// The place from which on a queue may have other jobs. Those before it have none that a claim may take.
-    from: HashMap<Name, Place>,
+    from: HashMap<Name, QueuePosition>,
     looks: usize,
 }
 
@@ -46,7 +46,7 @@ impl Passed {
     }
 
     /// Returns the place in a queue from which on to look.
-    pub(super) fn from(&self, queue: &Name) -> Place {
+    pub(super) fn from(&self, queue: &Name) -> QueuePosition {
         self.from.get(queue).copied().unwrap_or(START)
     }
 
@@ -56,12 +56,12 @@ impl Passed {
     }
 
     /// Records that a queue has no other job before a place; `None` if it has none at all.
-    pub(super) fn pass(&mut self, queue: &Name, until: Option<Place>) {
+    pub(super) fn pass(&mut self, queue: &Name, until: Option<QueuePosition>) {
         self.from.insert(queue.clone(), until.unwrap_or(END));
     }
 
     /// Records that a job has become available at a place.
-    pub(super) fn lower(&mut self, queue: &Name, place: Place) {
+    pub(super) fn lower(&mut self, queue: &Name, place: QueuePosition) {
         if let Some(from) = self.from.get_mut(queue) {
             *from = place.min(*from);
         }

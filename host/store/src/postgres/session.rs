@@ -8,7 +8,7 @@ use host_core::time::Time;
 
 use super::Options;
 use super::client::{Client, Connector, Readers};
-use super::fetch::{BEGIN, Writer};
+use super::fetch::{BEGIN, BatchOwner};
 use super::flush::NEXT_WAKEUP;
 use super::gate::Gate;
 use super::nodes;
@@ -31,7 +31,7 @@ pub(super) struct Session {
     client: Client,
     /// Whether the connection broke.
     is_lost: bool,
-    writer: Writer,
+    writer: BatchOwner,
     node: NodeId,
 }
 
@@ -71,7 +71,7 @@ impl Session {
         &self.connector
     }
 
-    pub(super) fn writer(&self) -> Writer {
+    pub(super) fn writer(&self) -> BatchOwner {
         self.writer
     }
 
@@ -122,7 +122,7 @@ impl Session {
         let reading = |error| Trouble::of("read the number of the last batch", &error);
         client.batch_execute(BEGIN).await.map_err(reading)?;
         // The lock waits for an earlier connection that may be about to commit.
-        let Writer { node, epoch, batch } = self.writer;
+        let BatchOwner { node, epoch, batch } = self.writer;
         let sql = "SELECT epoch, batch FROM host_nodes WHERE number = $1 FOR UPDATE";
         let rows = client.ask(sql, &[&node]).await.map_err(reading)?;
         let there: Option<(i64, i64)> = rows.first().map(|row| (row.get(0), row.get(1)));

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{decode, encode};
 use crate::error::StoreError;
-use crate::ready::Place;
+use crate::ready::QueuePosition;
 
 /// The most changes in a row. A listener that catches up decodes whole rows.
 const CHANGES_MAX: usize = 1_000;
@@ -62,7 +62,7 @@ pub(crate) struct CountsOfBatch {
     /// By how much a number of jobs has changed: the queue, the state, the difference.
     pub(crate) steps: Vec<(Name, i16, i64)>,
     /// The first of the jobs that it has made available in a queue, for cells or for a foreign runner.
-    pub(crate) firsts: Vec<(Option<Name>, Name, Place)>,
+    pub(crate) firsts: Vec<(Option<Name>, Name, QueuePosition)>,
 }
 
 /// The parts of a payload that are rarely used.

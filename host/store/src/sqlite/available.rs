@@ -3,14 +3,14 @@
 use host_core::name::Name;
 use rusqlite::{CachedStatement, Connection};
 
-use crate::ready::Place;
+use crate::ready::QueuePosition;
 
 /// Returns a query for the available jobs of a lane in a queue, from a place on.
 pub(super) fn from<'a>(
     connection: &'a Connection,
     runner: Option<&Name>,
     queue: i64,
-    (priority, rank): Place,
+    (priority, rank): QueuePosition,
 ) -> rusqlite::Result<CachedStatement<'a>> {
     // The unary plus keeps SQLite from replanning the query for each value, as it does for partial indexes.
     let mut statement = connection.prepare_cached(match runner {
@@ -39,7 +39,7 @@ pub(super) fn first_place(
     connection: &Connection,
     runner: Option<&Name>,
     queue: i64,
-) -> rusqlite::Result<Option<Place>> {
+) -> rusqlite::Result<Option<QueuePosition>> {
     let mut statement = from(connection, runner, queue, (0, 0))?;
     let mut rows = statement.raw_query();
     let first = rows.next()?;

@@ -19,7 +19,7 @@ use super::{available, changes, dependencies, doing, execute, job_id, limits, pa
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
-use crate::ready::{Place, runner_of};
+use crate::ready::{QueuePosition, runner_of};
 use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
@@ -519,7 +519,7 @@ impl Transaction<'_> {
         let runner = runner_of(lane);
         let mut found = Vec::new();
         let mut queues = self.counters.ready().queues(runner, None).peekable();
-        let mut begun: BTreeSet<(Place, i64)> = BTreeSet::new();
+        let mut begun: BTreeSet<(QueuePosition, i64)> = BTreeSet::new();
         while found.len() < limit {
             let next = [queues.peek().copied(), begun.first()];
             let next = next.into_iter().flatten().min();
@@ -536,7 +536,7 @@ impl Transaction<'_> {
             while found.len() < limit
                 && let Some(row) = rows.next()?
             {
-                let place: Place = (row.get(1)?, row.get(2)?);
+                let place: QueuePosition = (row.get(1)?, row.get(2)?);
                 if until.is_some_and(|until| place > until) {
                     begun.insert((place, queue));
                     break;

@@ -18,14 +18,14 @@ const LOG_BYTES: u64 = 16 << 20;
 
 /// The space that a store has already, in bytes.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Room {
+pub(super) struct FreeSpace {
     /// The free space inside it, from removed jobs.
     pub(super) inside: u64,
     /// The length of its log, which is reused from its start.
     pub(super) log: u64,
 }
 
-impl Room {
+impl FreeSpace {
     /// Returns how much to reserve beside it.
     fn lacks(self) -> u64 {
         let log = LOG_BYTES.saturating_sub(self.log);
@@ -53,7 +53,7 @@ pub(super) struct Reserve {
 impl Reserve {
     /// Reserves space next to the store at `store`, if the disk has enough. `room` is the space that the
     /// store has already.
-    pub(super) fn beside(store: &Path, room: Room) -> Self {
+    pub(super) fn beside(store: &Path, room: FreeSpace) -> Self {
         let mut reserve = Self {
             path: path(store),
             held: false,
@@ -67,7 +67,7 @@ impl Reserve {
     ///
     /// If the file system cannot reserve space, this returns true. A full disk then also stops
     /// accepted jobs.
-    pub(super) fn take(&mut self, room: impl FnOnce() -> Room) -> bool {
+    pub(super) fn take(&mut self, room: impl FnOnce() -> FreeSpace) -> bool {
         if !self.held {
             let bytes = room().lacks();
             self.held =

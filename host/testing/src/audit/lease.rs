@@ -11,8 +11,8 @@ use host_core::id::{JobId, LeaseId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{
-    Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Respond,
-    Resumed, Standing, Wanted,
+    Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
+    Respond, Resumed, Standing,
 };
 use host_core::rejection::Rejection;
 
@@ -129,7 +129,7 @@ impl Leases for LeaseAudit {
         self.leases.read(job, respond);
     }
 
-    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+    fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         self.leases.find(wanted, respond);
     }
 }

@@ -10,8 +10,8 @@ use host_core::name::Name;
 use host_core::outcome::Meter;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
-    Respond, Resumed, Secret, Standing, Wanted,
+    End, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
+    Leases, Respond, Resumed, Secret, Standing,
 };
 use host_core::transition::{Input, Loss};
 
@@ -151,7 +151,7 @@ impl LeaseHost {
                 let meter = Meter::default();
                 let message = LeaseMessage::Complete { outcome, meter };
                 return drop(
-                    self.change(|inner, now| inner.hear(now, (node, job), &fence, message)),
+                    self.change(|inner, now| inner.handle(now, (node, job), &fence, message)),
                 );
             }
             End::Lost(_) => Loss::WorkerGone,
@@ -173,14 +173,14 @@ impl LeaseHost {
             return drop(respond.respond(Err(error)));
         }
         self.change(|inner, now| {
-            let (answer, mut calls) = inner.hear(now, at, fence, message);
+            let (answer, mut calls) = inner.handle(now, at, fence, message);
             let answer = answer.map_err(LeaseError::Rejected);
             calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
             ((), calls)
         });
     }
 
-    fn find(&self, wanted: &Wanted) -> Option<JobId> {
+    fn find(&self, wanted: &JobQuery) -> Option<JobId> {
         let inner = self.inner.lock();
         let found = inner.jobs.iter().rev().find(|(_, job)| {
             job.lifecycle.runner.as_ref() == Some(&wanted.executor)
@@ -254,7 +254,7 @@ impl Leases for LeaseNode {
         let _gone = respond.respond(Ok(self.host.kept(job))).is_err();
     }
 
-    fn find(&self, wanted: Wanted, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
+    fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         let _gone = respond.respond(Ok(self.host.find(&wanted))).is_err();
     }
 

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::fields::{self, FIELD, Field, Kind, begin};
-use crate::format::{NAMES_SHOWN, Room, SHOWN_BYTES_MAX, shorten};
+use crate::format::{NAMES_SHOWN, PageBudget, SHOWN_BYTES_MAX, shorten};
 use crate::page::{Frame, show as show_page, show_part};
 use crate::same::Command;
 
@@ -82,7 +82,7 @@ pub(crate) async fn show(
     Query(again): Query<Again>,
 ) -> Result<Response, Problem> {
     let mut handler: HandlerView = ask.get(&path::of(path::HANDLER, &name), &ALL).await?;
-    let mut room = Room(ROOM_BYTES);
+    let mut room = PageBudget(ROOM_BYTES);
     let (mut params, mut queue) = ("{}".to_owned(), String::new());
     let mut are_long = false;
     if let Some(job) = again.job {

@@ -19,12 +19,12 @@ use host_core::time::Time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::log::{Lines, Look};
+use self::log::{Lines, LogQuery};
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::fields;
 use crate::form::Form;
-use crate::format::{Room, SHOWN_BYTES_MAX};
+use crate::format::{PageBudget, SHOWN_BYTES_MAX};
 use crate::page::{Confirm, Frame, show as show_page, show_part};
 use crate::same::Command;
 use crate::timeline::{Timeline, draw};
@@ -64,7 +64,7 @@ struct Page<'a> {
     graph: &'a Graph,
     lines: Vec<&'a LineView>,
     /// Which lines.
-    look: &'a Look,
+    look: &'a LogQuery,
     attempt_numbers: Vec<u32>,
     /// How many lines were searched.
     searched: usize,
@@ -86,7 +86,7 @@ struct Row {
 }
 
 /// Returns the attempts with how long the job waited before each. `from` is when the first of them began to wait.
-fn rows(from: Option<&str>, attempts: Vec<AttemptView>, room: &mut Room) -> Vec<Row> {
+fn rows(from: Option<&str>, attempts: Vec<AttemptView>, room: &mut PageBudget) -> Vec<Row> {
     let at = |text: &str| Time::parse_rfc3339(text);
     let mut begun = from.and_then(at);
     let rows = attempts.into_iter().map(|mut attempt| {
@@ -105,7 +105,7 @@ fn rows(from: Option<&str>, attempts: Vec<AttemptView>, room: &mut Room) -> Vec<
 }
 
 /// Cuts what a failure says to what the page has room for.
-fn fit(failure: &mut FailureView, room: &mut Room, message_bytes_max: usize) {
+fn fit(failure: &mut FailureView, room: &mut PageBudget, message_bytes_max: usize) {
     room.take(&mut failure.message, message_bytes_max);
     for text in [&mut failure.user_kind, &mut failure.code]
         .into_iter()
@@ -119,7 +119,7 @@ fn fit(failure: &mut FailureView, room: &mut Room, message_bytes_max: usize) {
 }
 
 /// The same for all that others wrote of a job. Returns its attributes.
-fn fit_job(job: &mut JobView, room: &mut Room) -> Vec<(String, String)> {
+fn fit_job(job: &mut JobView, room: &mut PageBudget) -> Vec<(String, String)> {
     if let Some(failure) = &mut job.failure {
         fit(failure, room, TEXT_BYTES_MAX);
     }
@@ -156,7 +156,7 @@ struct Document {
 }
 
 impl Document {
-    fn of(json: Option<&RawValue>, room: &mut Room) -> Self {
+    fn of(json: Option<&RawValue>, room: &mut PageBudget) -> Self {
         let mut text = pretty::json(json.map(RawValue::get).unwrap_or_default());
         let is_cut = room.take(&mut text, SHOWN_BYTES_MAX);
         Self { text, is_cut }
@@ -230,7 +230,7 @@ async fn nodes(ask: &Ask, jobs: &[(&str, When)]) -> (Vec<Node>, usize) {
 pub(crate) async fn show(
     ask: Ask,
     Path(id): Path<String>,
-    Query(look): Query<Look>,
+    Query(look): Query<LogQuery>,
 ) -> Result<Response, Problem> {
     let mut job: JobView = ask.get(&path::of(path::JOB, &id), &ALL).await?;
     // The rest of the page can be shown all the same.
@@ -238,7 +238,7 @@ pub(crate) async fn show(
         Ok(lines) => (lines, None),
         Err(problem) => (Lines::default(), Some(problem.detail)),
     };
-    let mut room = Room(ROOM_BYTES);
+    let mut room = PageBudget(ROOM_BYTES);
     let attributes = fit_job(&mut job, &mut room);
     let details = job.failure.as_ref().and_then(|it| it.details.as_deref());
     let details = Document::of(details, &mut room);
@@ -258,16 +258,16 @@ pub(crate) async fn show(
             path::of(path::JOB, &job.id),
         );
     if !is_terminal {
-        let here = Look {
+        let here = LogQuery {
             live: None,
             ..look.clone()
         };
         let what = format!("job={}", job.id);
         frame = frame.live(&here.address(&job.id), look.live.is_some(), &what);
     }
-    let at = |look: Look, part: &str| format!("{}#{part}", look.address(&job.id));
+    let at = |look: LogQuery, part: &str| format!("{}#{part}", look.address(&job.id));
     let attempts_at = |after| {
-        let look = Look {
+        let look = LogQuery {
             attempts_after: Some(after),
             ..look.clone()
         };
@@ -284,7 +284,7 @@ pub(crate) async fn show(
             Some(_) if !look.is_tail() => last,
             _ => lines.next,
         };
-        let lines_at = |after: Option<u64>| Look {
+        let lines_at = |after: Option<u64>| LogQuery {
             after: after.map(|seq| seq.to_string()),
             tail: after.is_none().then(|| "on".to_owned()),
             ..look.clone()
@@ -321,7 +321,7 @@ async fn attempts(
     ask: &Ask,
     job: &JobView,
     after: u32,
-    room: &mut Room,
+    room: &mut PageBudget,
 ) -> Result<Vec<Row>, Problem> {
     let query = PageQuery {
         limit: Some(ATTEMPTS_SHOWN),

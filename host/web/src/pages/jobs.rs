@@ -201,7 +201,7 @@ const ACTIONS: &[(&str, &str)] = &[
 ];
 
 /// Returns whether a change takes something away.
-pub(crate) fn is_grave(action: &str) -> bool {
+pub(crate) fn is_destructive(action: &str) -> bool {
     matches!(action, "cancel" | "purge")
 }
 

@@ -1,12 +1,11 @@
 //! Why we refuse what a peer sends: one code for metrics, and for callbacks the status and body of the
 //! document.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use host_http::refusal::Refusal;
-use serde::Serialize;
 
 use super::messages::CallbackError;
 
@@ -144,7 +143,9 @@ impl Refused {
     }
 
     pub(super) fn into_response(self) -> Response {
-        let mut response = json(self.status, &self.body);
+        let status = StatusCode::from_u16(self.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let mut response = (status, Json(self.body)).into_response();
         let headers = response.headers_mut();
         match self.code {
             Code::Auth => {
@@ -161,17 +162,6 @@ impl Refused {
 
 /// How many characters of a peer's id are shown.
 const ID_CHARS_SHOWN: usize = 64;
-
-/// Makes an answer with a JSON body.
-pub(super) fn json(status: u16, body: &impl Serialize) -> Response {
-    let text = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let kind = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
 
 /// Renders a refusal of the HTTP server.
 pub(super) fn render(refusal: &Refusal) -> Response {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use host_core::port::{Answer, Answers, Execute, Reply, Tag};
+use host_runtime::backoff::Backoff;
 use host_runtime::tasks::TaskGroup;
 use rustix::process::geteuid;
 use tokio::net::UnixStream;
@@ -25,7 +26,6 @@ use self::ending::Endings;
 use super::program::{CALL_TIME, Calls, Program};
 use super::settings::WorkerConfig;
 use super::worker::{Effect, Event, GRACE_MS, Worker};
-use crate::kit::backoff::Backoff;
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::process::Launcher;
 use crate::kit::session::{Link, Moment, Session as _};

@@ -223,7 +223,13 @@ impl Orchestrator {
         self.end(task, LeaseMessage::Complete { outcome, meter }, actions);
     }
 
-    fn hear(&mut self, now: Time, link: Link, message: Message, actions: &mut OrchestratorActions) {
+    fn handle_message(
+        &mut self,
+        now: Time,
+        link: Link,
+        message: Message,
+        actions: &mut OrchestratorActions,
+    ) {
         let Some(worker) = self.workers.get_mut(&link) else {
             return;
         };
@@ -510,7 +516,7 @@ impl Session for Orchestrator {
             worker.speaks(dialect);
         }
         match said.message {
-            Ok(message) => self.hear(now, link, message, actions),
+            Ok(message) => self.handle_message(now, link, message, actions),
             Err(refusal) => self.refuse(now, link, refusal, actions),
         }
     }

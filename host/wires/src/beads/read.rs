@@ -9,10 +9,10 @@ use std::ops::RangeInclusive;
 use bytes::Bytes;
 
 use super::frame::{Defect, Dialect, dialect_of, text_of};
-use super::refusals::{Code, Refusal, other_protocol};
+use super::refusals::{Code, Refusal};
 use crate::kit::fields::{Fields, Wrong};
 use crate::kit::json;
-use crate::kit::text::cut_marked;
+use crate::kit::text::{cut_marked, looks_like};
 
 /// The longest `duration_ms`: the largest integer that every JSON reader keeps exactly.
 const DURATION_MS_MAX: f64 = 9_007_199_254_740_991.0;
@@ -68,7 +68,7 @@ pub(super) struct Report {
 
 /// A checked message of an orchestrator.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Said {
+pub(super) struct OrchestratorMessage {
     /// The orchestrator's name for this worker, if valid.
     pub(super) worker_id: Option<String>,
     pub(super) order: Order,
@@ -97,7 +97,7 @@ pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In<Message> {
 }
 
 /// Reads a message of an orchestrator.
-pub(super) fn read_orchestrator(frame: Result<Bytes, Defect>) -> In<Said> {
+pub(super) fn read_orchestrator(frame: Result<Bytes, Defect>) -> In<OrchestratorMessage> {
     read(frame, said)
 }
 
@@ -123,7 +123,14 @@ fn parse<M>(dialect: Dialect, text: &[u8], message: Reader<M>) -> Result<M, Refu
         Err(fault) => {
             plain = without_nan(text).filter(|plain| json::check(plain).is_ok());
             plain.as_deref().ok_or_else(|| {
-                let message = format!("{fault}{}", other_protocol(text));
+                let message = looks_like(text).map_or_else(
+                    || fault.to_string(),
+                    |other| {
+                        format!(
+                            "{fault}; this looks like {other}, this socket speaks beads-workers"
+                        )
+                    },
+                );
                 Refusal::new(Code::Json, message).of(text)
             })?
         }
@@ -172,7 +179,7 @@ fn message(fields: &Fields<'_>) -> Result<Message, Refusal> {
     })
 }
 
-fn said(fields: &Fields<'_>) -> Result<Said, Refusal> {
+fn said(fields: &Fields<'_>) -> Result<OrchestratorMessage, Refusal> {
     let order = match kind(fields)?.as_str() {
         "TASK" => Order::Task(Task {
             issue_id: issue_id(fields)?,
@@ -195,7 +202,7 @@ fn said(fields: &Fields<'_>) -> Result<Said, Refusal> {
         }
     };
     let worker_id: Option<String> = fields.lenient("worker_id");
-    Ok(Said {
+    Ok(OrchestratorMessage {
         worker_id: worker_id.filter(|name| is_worker_id(name)),
         order,
     })

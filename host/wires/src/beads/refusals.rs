@@ -114,27 +114,3 @@ impl From<Defect> for Refusal {
         }
     }
 }
-
-/// Names the other protocol that a non-JSON text looks like.
-pub(super) fn other_protocol(text: &[u8]) -> &'static str {
-    let http: [&[u8]; 7] = [
-        b"GET ",
-        b"POST ",
-        b"PUT ",
-        b"HEAD ",
-        b"OPTIONS ",
-        b"DELETE ",
-        b"PRI ",
-    ];
-    match text {
-        _ if http.iter().any(|verb| text.starts_with(verb)) => {
-            "; this looks like HTTP, this socket speaks beads-workers"
-        }
-        [0x16, 3, ..] => "; this looks like TLS, this socket speaks beads-workers",
-        [b'S', b'S', b'H', b'-', ..] => "; this looks like SSH, this socket speaks beads-workers",
-        [b'*' | b'$', b'0'..=b'9', ..] => {
-            "; this looks like Redis, this socket speaks beads-workers"
-        }
-        _ => "",
-    }
-}

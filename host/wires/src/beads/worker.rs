@@ -24,7 +24,7 @@ use super::WIRE;
 use super::convert::error_text;
 use super::frame::{Defect, Dialect, Messages};
 use super::messages::{Out, OutMessage};
-use super::read::{In, Order, Said, Task, read_orchestrator};
+use super::read::{In, OrchestratorMessage, Order, Task, read_orchestrator};
 use super::refusals::Code;
 use crate::kit::session::{Actions, ActionsOf, Link, Moment, Session};
 use crate::kit::stream::StreamSession;
@@ -454,7 +454,7 @@ fn unusable(issue_id: &str) -> Option<&'static str> {
 impl StreamSession for Worker {
     type Framing = Messages;
 
-    fn read(frame: Result<Bytes, Defect>) -> In<Said> {
+    fn read(frame: Result<Bytes, Defect>) -> In<OrchestratorMessage> {
         read_orchestrator(frame)
     }
 
@@ -465,7 +465,7 @@ impl StreamSession for Worker {
 
 impl Session for Worker {
     const WIRE: &'static str = WIRE;
-    type In = In<Said>;
+    type In = In<OrchestratorMessage>;
     type Out = Out;
     type Effect = Effect;
     type Event = Event;
@@ -486,7 +486,7 @@ impl Session for Worker {
         &mut self,
         at: Moment,
         _link: Link,
-        said: In<Said>,
+        said: In<OrchestratorMessage>,
         actions: &mut ActionsOf<Self>,
     ) {
         let now = self.at(at);

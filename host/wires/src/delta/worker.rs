@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use futures_util::future::join_all;
+use host_runtime::backoff::Backoff;
 use serde::Serialize;
 use tokio::time::{Instant, sleep};
 
@@ -31,7 +32,6 @@ use self::host::Orchestrator;
 use self::lease::Lease;
 use self::log_file::LogFile;
 use self::session::Done;
-use crate::kit::backoff::Backoff;
 use crate::kit::http_client::BaseUrl;
 use crate::kit::secret::Secret;
 use crate::kit::trouble::Trouble;

@@ -327,10 +327,10 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
                 core.links.insert(link, outlet);
                 session.on_open(at.now, link, actions);
             }
-            Input::Message(link, message) => hear(at, session, link, message, actions),
+            Input::Message(link, message) => handle_message(at, session, link, message, actions),
             Input::Request(link, message, reply) => {
                 core.links.insert(link, Box::new(reply));
-                hear(at, session, link, message, actions);
+                handle_message(at, session, link, message, actions);
             }
             Input::Broken(link) => {
                 if let Some(outlet) = core.links.get_mut(&link) {
@@ -370,7 +370,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
 }
 
 /// Timers that are due come before messages of peers.
-fn hear<S: Session>(
+fn handle_message<S: Session>(
     at: Moment,
     session: &mut S,
     link: Link,

@@ -18,6 +18,21 @@ pub(crate) fn found(json: &str) -> String {
     }
 }
 
+/// Names the protocol of a peer whose stream begins like this, if it is one that often reaches a wrong port.
+pub(crate) fn looks_like(start: &[u8]) -> Option<&'static str> {
+    match start {
+        [b'*' | b'$', b'0'..=b'9', ..] => Some("Redis"),
+        [0x16, 3, ..] => Some("TLS"),
+        _ => match start.get(..4)? {
+            b"GET " | b"POST" | b"PUT " | b"HEAD" | b"OPTI" | b"DELE" | b"PATC" | b"PRI " => {
+                Some("HTTP")
+            }
+            b"SSH-" => Some("SSH"),
+            _ => None,
+        },
+    }
+}
+
 /// Truncates a text to `bytes_max` bytes, at a character boundary. Returns whether it was longer.
 pub(crate) fn cut(text: &mut String, bytes_max: usize) -> bool {
     let is_longer = text.len() > bytes_max;

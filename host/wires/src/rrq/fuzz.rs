@@ -27,7 +27,7 @@ pub fn to_worker(bytes: &[u8]) {
     let mut worker = Worker::default();
     let mut actions = Actions::default();
     worker.on_open(AT.now, Link(0), &mut actions);
-    hear(
+    handle_message(
         &mut worker,
         Link(0),
         bytes,
@@ -75,14 +75,14 @@ pub fn to_orchestrator(bytes: &[u8]) {
         return;
     };
     pool.on_open(AT.now, link, &mut actions);
-    hear(&mut pool, link, bytes, &mut actions, |_, actions| {
+    handle_message(&mut pool, link, bytes, &mut actions, |_, actions| {
         check::<Orchestrator>(actions);
     });
     pool.on_closed(AT.now, link, &mut actions);
     check::<Orchestrator>(&mut actions);
 }
 
-fn hear<S: StreamSession>(
+fn handle_message<S: StreamSession>(
     session: &mut S,
     link: Link,
     bytes: &[u8],

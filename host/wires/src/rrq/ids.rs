@@ -52,7 +52,7 @@ enum Name {
 
 /// Where the next byte stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Place {
+enum Position {
     #[default]
     Outside,
     InText,
@@ -73,7 +73,7 @@ pub(super) struct Scan {
     /// Whether the next text is a name.
     name_follows: bool,
     name: Name,
-    place: Place,
+    place: Position,
     /// The current text with its quotation marks.
     text: Vec<u8>,
     kind: Found,
@@ -94,7 +94,7 @@ impl Scan {
     /// Scans the next bytes.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
         for byte in bytes {
-            if self.place == Place::Outside {
+            if self.place == Position::Outside {
                 self.other_byte(*byte);
             } else {
                 self.text_byte(*byte);
@@ -142,12 +142,12 @@ impl Scan {
             self.text.push(byte);
         }
         self.place = match (self.place, byte) {
-            (Place::InText, b'\\') => Place::Escaped,
-            (Place::InText, b'"') => {
+            (Position::InText, b'\\') => Position::Escaped,
+            (Position::InText, b'"') => {
                 self.text_ended();
-                Place::Outside
+                Position::Outside
             }
-            _ => Place::InText,
+            _ => Position::InText,
         };
     }
 
@@ -180,7 +180,7 @@ impl Scan {
     fn other_byte(&mut self, byte: u8) {
         match byte {
             b'"' => {
-                self.place = Place::InText;
+                self.place = Position::InText;
                 self.text.clear();
                 self.text.push(byte);
             }

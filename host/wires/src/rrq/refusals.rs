@@ -1,8 +1,6 @@
 //! The reasons for refusing a peer's message: one stable code for each cause, its message, and
 //! whether the peer can be answered. Knows no state.
 
-use std::fmt::Write as _;
-
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -11,6 +9,7 @@ pub(super) use super::ids::Ids;
 use super::messages::{ErrorOut, Out, ResponseOut, Status};
 use crate::kit::fields::{Fault, Wrong};
 use crate::kit::stream::{Cut, Pending};
+use crate::kit::text;
 
 crate::wire::codes! {
     Busy = "E_BUSY",
@@ -168,17 +167,11 @@ fn length_refused(bytes: u32) -> String {
 }
 
 fn too_large(header: [u8; 4]) -> String {
-    let mut message = length_refused(u32::from_be_bytes(header));
-    let other = match &header {
-        b"GET " | b"POST" | b"PUT " | b"HEAD" | b"OPTI" | b"DELE" | b"PATC" | b"PRI " => "HTTP",
-        [0x16, 3, ..] => "TLS",
-        b"SSH-" => "SSH",
-        [b'*' | b'$', b'0'..=b'9', ..] => "Redis",
-        _ => return message,
-    };
-    let _infallible = write!(
-        message,
-        "; this looks like {other}, this port speaks the RRQ runner protocol"
-    );
-    message
+    let message = length_refused(u32::from_be_bytes(header));
+    match text::looks_like(&header) {
+        Some(other) => {
+            format!("{message}; this looks like {other}, this port speaks the RRQ runner protocol")
+        }
+        None => message,
+    }
 }

@@ -4,8 +4,8 @@ use super::*;
 
 #[test]
 fn only_who_may_be_to_blame_is_blamed() {
-    use Overrun::{Unstopped, Untimed};
-    let killed = [(RunId(1), Unstopped), (RunId(2), Untimed)];
+    use Overrun::{ExceededTimeLimit, IgnoredStop};
+    let killed = [(RunId(1), IgnoredStop), (RunId(2), ExceededTimeLimit)];
     let lost = Verdict::Lost;
     #[rustfmt::skip]
     let table = [
@@ -14,8 +14,8 @@ fn only_who_may_be_to_blame_is_blamed() {
         (Death::Crashed,         RunId(1), 64, lost(Loss::CellDied { jobs: 64 })),
         (Death::Unborn,          RunId(1), 1,  lost(Loss::Innocent)),
         (Death::HostStops,       RunId(1), 3,  lost(Loss::HostRestarted)),
-        (Death::Killed(&killed), RunId(1), 3,  Verdict::Overran(Unstopped)),
-        (Death::Killed(&killed), RunId(2), 3,  Verdict::Overran(Untimed)),
+        (Death::Killed(&killed), RunId(1), 3,  Verdict::Overran(IgnoredStop)),
+        (Death::Killed(&killed), RunId(2), 3,  Verdict::Overran(ExceededTimeLimit)),
         (Death::Killed(&killed), RunId(3), 3,  lost(Loss::Innocent)),
     ];
     for (death, run, runs, expected) in table {

@@ -73,7 +73,7 @@ fn request(handler: &str, caps: Caps) -> RunRequest {
     }
 }
 
-fn build(runs: &RunBuilder, request: RunRequest) -> Result<Order, Box<Refused>> {
+fn build(runs: &RunBuilder, request: RunRequest) -> Result<Order, Box<StartFailure>> {
     runs.build(Time(1_000), request).map(|(order, _)| order)
 }
 

@@ -29,7 +29,7 @@ fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
 /// Compiles a revision.
 fn take_in(handlers: &Handlers, revision: &Revision) {
     handlers.add_program(revision.digest, PathBuf::from("/basics.cwasm"), compiled(1));
-    handlers.took_in(revision, None);
+    handlers.record_loaded(revision, None);
 }
 
 fn broken(may_pass: bool) -> Flaw {
@@ -46,7 +46,7 @@ fn runs(handlers: &Handlers, name: &str) -> Option<u32> {
 }
 
 fn lacking(handlers: &Handlers) -> Vec<String> {
-    handlers.lacking().iter().map(Name::to_string).collect()
+    handlers.unrunnable().iter().map(Name::to_string).collect()
 }
 
 fn reported(handlers: &Handlers) -> Vec<(u32, bool)> {
@@ -101,7 +101,7 @@ fn a_revision_that_cannot_run_here_does_not_leave_the_one_before_running() {
         let (first, second) = (revision(1, 1, &["a"]), revision(2, 2, &["a"]));
         take_in(&handlers, &first);
         handlers.replace(vec![first]);
-        handlers.took_in(&second, Some(broken(may_pass)));
+        handlers.record_loaded(&second, Some(broken(may_pass)));
         handlers.replace(vec![second.clone()]);
         assert_eq!(
             handlers.has_taken_in(&second),
@@ -129,7 +129,7 @@ fn a_grant_that_a_host_lacks_is_a_flaw_of_the_revision() {
     let (first, second) = (revision(1, 1, &["a"]), revision(2, 1, &["a"]));
     take_in(&handlers, &first);
     handlers.replace(vec![first]);
-    handlers.took_in(&second, Some(broken(true)));
+    handlers.record_loaded(&second, Some(broken(true)));
     handlers.replace(vec![second]);
     assert_eq!(lacking(&handlers), ["a"]);
     assert_eq!(reported(&handlers), [(2, true)]);
@@ -147,8 +147,8 @@ fn what_cannot_be_compiled_again_is_a_flaw() {
     take_in(&handlers, &only);
     handlers.replace(vec![only.clone()]);
     let component = handlers.program(only.digest).unwrap().component;
-    handlers.is_damaged(component);
-    handlers.is_repaired(only.digest, Some("the disk is full".to_owned()));
+    handlers.record_damaged(component);
+    handlers.record_repair(only.digest, Some("the disk is full".to_owned()));
     assert_eq!(
         (reported(&handlers), lacking(&handlers).len()),
         (vec![(1, true)], 1)

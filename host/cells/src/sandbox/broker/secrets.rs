@@ -18,12 +18,12 @@ pub struct Secrets(Arc<Shared>);
 
 struct Shared {
     sources: BTreeMap<String, SecretSource>,
-    known: Mutex<BTreeMap<String, Known>>,
+    known: Mutex<BTreeMap<String, SecretFile>>,
 }
 
 /// The value of a file.
 #[derive(Default)]
-struct Known {
+struct SecretFile {
     /// The last one that could be read.
     value: Option<String>,
     /// Why the file cannot be read now, so that it is said once.
@@ -70,7 +70,7 @@ impl Secrets {
     }
 
     /// Reads a file. Returns whether the value has changed.
-    fn look(&self, known: &mut BTreeMap<String, Known>, name: &str, asks: bool) -> bool {
+    fn look(&self, known: &mut BTreeMap<String, SecretFile>, name: &str, asks: bool) -> bool {
         let Some(SecretSource::File(path)) = self.0.sources.get(name) else {
             return false;
         };

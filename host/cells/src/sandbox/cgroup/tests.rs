@@ -12,7 +12,7 @@ use super::*;
 const MOUNTS: &str = "25 30 0:23 / /sys rw - sysfs sysfs rw\n\
                       29 25 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw\n";
 
-const ROOM: Room = Room {
+const ROOM: CellCapacity = CellCapacity {
     slots: 8,
     memory_mib: 512,
 };

@@ -69,7 +69,7 @@ impl Verify {
         let values = Flags::default().values;
         let config = Config::load(&Flags { config, values });
         let config = config.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
-        if config.trust.asks() {
+        if config.trust.requires_signatures() {
             return Ok(config.trust);
         }
         let cause = "no key is given or configured";

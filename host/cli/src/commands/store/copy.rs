@@ -18,7 +18,7 @@ use host_store::copy::{self, Moved, Progress, Step};
 use host_store::postgres::target::Target;
 use serde_json::json;
 
-use super::database::{self, Place};
+use super::database::{self, StoreOptions};
 use crate::commands::{STORE, keep_private, leave_note, store_of};
 
 #[derive(Debug, Args)]
@@ -48,7 +48,7 @@ impl End {
         match stated {
             Some(path) if !Target::is_url(&path) => Ok(Self::Data(path.into())),
             store => {
-                let place = Place { config, store };
+                let place = StoreOptions { config, store };
                 Ok(Self::Database(Box::new(place.need("--to", doing)?)))
             }
         }

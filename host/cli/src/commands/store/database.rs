@@ -24,7 +24,7 @@ const STORE: &str = "store.url";
 
 /// Where the database is.
 #[derive(Debug, Args)]
-pub(super) struct Place {
+pub(super) struct StoreOptions {
     /// The configuration file (TOML); `HOST_CONFIG` names it too
     #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(super) struct Place {
     pub(super) store: Option<String>,
 }
 
-impl Place {
+impl StoreOptions {
     /// Returns the database; `None` if the configuration names none.
     pub(super) fn find(self, doing: &str) -> Result<Option<Database>, CliError> {
         let store = self.store.map(|url| (STORE.to_owned(), url));
@@ -81,7 +81,7 @@ pub(super) fn check(
 #[derive(Debug, Args)]
 pub(super) struct Asked {
     #[command(flatten)]
-    place: Place,
+    place: StoreOptions,
     #[command(flatten)]
     shown: Shown,
 }

@@ -14,8 +14,8 @@ use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed, Standing,
-    Wanted,
+    Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed,
+    Standing,
 };
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -213,7 +213,7 @@ impl Worker {
     /// Finds the job of a run that has had this attempt.
     async fn find(&self, run: &str, attempt: u32) -> Result<Option<JobId>, LeaseError> {
         let (respond, answer) = respond();
-        let wanted = Wanted {
+        let wanted = JobQuery {
             executor: "pulled".parse().unwrap(),
             handler: pulled().handler,
             attribute: ("run".to_owned(), run.to_owned()),

@@ -80,7 +80,7 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
     let sent = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
-                if let Happened::Progressed { job, attempt, .. } = &event.happened {
+                if let EventKind::Progressed { job, attempt, .. } = &event.happened {
                     return (*job, *attempt);
                 }
             }

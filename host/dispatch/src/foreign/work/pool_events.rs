@@ -9,7 +9,7 @@ use host_core::time::Time;
 use super::{Running, Work};
 use crate::foreign::span;
 use crate::logged::Logged;
-use crate::numbers::Ran;
+use crate::numbers::RunStats;
 use crate::span::Ended;
 
 impl<P: CellPort> Work<P> {
@@ -22,10 +22,10 @@ impl<P: CellPort> Work<P> {
                 meter,
             } => {
                 let numbers = &self.wiring.numbers;
-                numbers.ended_in_cell(&Ran::of(&run, now), &outcome, meter);
+                numbers.ended_in_cell(&RunStats::of(&run, now), &outcome, meter);
                 self.ended(now, run, outcome, meter);
             }
-            PoolEvent::Damaged { component } => self.wiring.cells.is_damaged(component),
+            PoolEvent::Damaged { component } => self.wiring.cells.record_damaged(component),
             PoolEvent::Lost { run, loss } => {
                 self.wiring.numbers.lost();
                 let outcome = Outcome::Failed(loss.failure());
@@ -49,7 +49,7 @@ impl<P: CellPort> Work<P> {
                 let homeless = self
                     .of_job(job)
                     .and_then(|running| running.homeless.as_ref());
-                if let (Some(logs), Some((name, number))) = (&self.wiring.homeless_logs, homeless) {
+                if let (Some(logs), Some((name, number))) = (&self.wiring.fallback_logs, homeless) {
                     logs(name, *number, started_at, lines.clone());
                 }
                 if let Some(logs) = &self.wiring.logs {

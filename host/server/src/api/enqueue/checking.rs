@@ -106,7 +106,10 @@ async fn look(shared: &Shared) -> Result<bool, ApiError> {
         return Ok(false);
     }
     let nodes = shared.api.nodes.list().await?;
-    shared.api.executors.see(shared.api.clock.now(), &nodes);
+    shared
+        .api
+        .executors
+        .record_nodes(shared.api.clock.now(), &nodes);
     Ok(true)
 }
 

@@ -105,7 +105,7 @@ fn named(api: &Api, scope: &Scope, prefix: &str) -> Result<Name, ApiError> {
             let shown: String = prefix.chars().take(64).collect();
             format!("no runner is named {shown:?}")
         }
-        Found::Nobody => api.executors.nobody(prefix),
+        Found::Nobody => api.executors.explain_unknown(prefix),
     };
     Err(ApiError::new(&kinds::HANDLER_NOT_FOUND, detail))
 }

@@ -8,7 +8,7 @@ use host_core::id::JobId;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
-use host_dispatch::events::{Event, Happened};
+use host_dispatch::events::{Event, EventKind};
 use host_http::gate::Caller;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
@@ -133,7 +133,7 @@ impl Listener {
                 () = self.stopping.cancelled() => return None,
             };
             match event {
-                Ok(batch) => self.tell(batch.iter()),
+                Ok(batch) => self.publish(batch.iter()),
                 Err(RecvError::Lagged(_)) if self.query.hints => self.hint(),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
@@ -161,7 +161,7 @@ impl Listener {
         }
         self.behind = missed.items.len() == CHANGES_READ as usize;
         let events: Vec<Event> = missed.items.into_iter().map(event).collect();
-        self.tell(events.iter());
+        self.publish(events.iter());
         if !self.behind
             && !self.ended
             && let Some(job) = self.query.job
@@ -183,7 +183,7 @@ impl Listener {
     fn drain(&mut self) {
         loop {
             match self.receiver.try_recv() {
-                Ok(batch) => self.tell(batch.iter()),
+                Ok(batch) => self.publish(batch.iter()),
                 Err(TryRecvError::Lagged(_)) => self.hint(),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
@@ -191,7 +191,7 @@ impl Listener {
     }
 
     /// Writes the wanted events, except changes that were sent before.
-    fn tell<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
+    fn publish<'a>(&mut self, events: impl Iterator<Item = &'a Event>) {
         let mut out = String::new();
         let mut at = (Time::default(), String::new());
         for event in events {
@@ -224,10 +224,10 @@ impl Listener {
 }
 
 /// Returns whether a job has ended with this.
-fn is_end(happened: &Happened) -> bool {
+fn is_end(happened: &EventKind) -> bool {
     match happened {
-        Happened::Changed(change) => change.to.is_none_or(host_core::job::State::is_terminal),
-        Happened::Progressed { .. } => false,
+        EventKind::Changed(change) => change.to.is_none_or(host_core::job::State::is_terminal),
+        EventKind::Progressed { .. } => false,
     }
 }
 
@@ -235,7 +235,7 @@ fn event(numbered: NumberedChange) -> Event {
     Event {
         number: Some(numbered.number),
         at: numbered.at,
-        happened: Happened::Changed(numbered.change),
+        happened: EventKind::Changed(numbered.change),
     }
 }
 

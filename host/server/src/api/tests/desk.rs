@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_cells::process::Visit;
+use host_cells::process::DeskConnection;
 use host_cells::sandbox::broker::{SecretSource, Secrets};
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
@@ -28,7 +28,7 @@ struct Run {
 
 impl Run {
     async fn begin(
-        visits: &mpsc::Sender<Visit>,
+        visits: &mpsc::Sender<DeskConnection>,
         jobs: Vec<JobsGrant>,
         state: Option<StateGrant>,
     ) -> Self {
@@ -36,7 +36,7 @@ impl Run {
     }
 
     async fn begin_for(
-        visits: &mpsc::Sender<Visit>,
+        visits: &mpsc::Sender<DeskConnection>,
         job: JobId,
         jobs: Vec<JobsGrant>,
         state: Option<StateGrant>,
@@ -52,7 +52,7 @@ impl Run {
             trace: Vec::new(),
             writes: writes.clone(),
         };
-        visits.send(Visit { pass, socket }).await.unwrap();
+        visits.send(DeskConnection { pass, socket }).await.unwrap();
         theirs.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(theirs).unwrap();
         let mut codec = LengthDelimitedCodec::new();

@@ -129,7 +129,7 @@ fn pooling(mut node: NodeRecord, name: &str) -> NodeRecord {
             reason: Some("it has ended".to_owned()),
             ..PoolRunner::default()
         }],
-        untold: 2,
+        omitted: 2,
     };
     node.info.as_mut().unwrap().pools.push(pool);
     node
@@ -503,7 +503,7 @@ async fn runners_of_all_nodes_that_live_are_listed() {
             "executor": "perl/1", "state": "down", "in_flight": 3, "failures": 0,
             "reason": "it has ended",
         }],
-        "runners_untold": 2,
+        "runners_omitted": 2,
     });
     assert_eq!(list["items"][0], perl);
 

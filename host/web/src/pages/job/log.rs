@@ -28,7 +28,7 @@ const FIELDS_MAX: usize = 20;
 /// What the page of a job shows, as its address has it.
 #[derive(Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Look {
+pub(crate) struct LogQuery {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) live: Option<String>,
     /// Lines of the log behind this one.
@@ -48,7 +48,7 @@ pub(crate) struct Look {
     pub(super) attempts_after: Option<u32>,
 }
 
-impl Look {
+impl LogQuery {
     fn has(&self, line: &LineView) -> bool {
         let fields = line.fields.iter().flat_map(|(name, value)| [name, value]);
         let mut texts = fields.chain([&line.message]);
@@ -78,7 +78,7 @@ pub(super) struct Lines {
 }
 
 /// Reads the lines that are looked for: of a bounded number of lines.
-pub(super) async fn read(ask: &Ask, job: &JobView, look: &Look) -> Result<Lines, Problem> {
+pub(super) async fn read(ask: &Ask, job: &JobView, look: &LogQuery) -> Result<Lines, Problem> {
     let (mut found, mut searched) = (VecDeque::new(), 0);
     let mut cursor = look.after.clone();
     let mut next = None;

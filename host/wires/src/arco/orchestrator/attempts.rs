@@ -7,11 +7,11 @@ use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
 use host_core::port::{Assignment, Tag};
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::read::{Claims, Report};
 use crate::arco::task_id::TaskId;
 use crate::arco::token::Scope;
-use crate::kit::backoff::Backoff;
 use crate::kit::session::Link;
 
 /// One leased attempt.

@@ -8,7 +8,7 @@ use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
-use host_core::port::lease::{Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER, Wanted};
+use host_core::port::lease::{JobQuery, Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock, Counters, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -105,7 +105,7 @@ impl Host {
             return Ok(None);
         };
         for executor in executors {
-            let wanted = Wanted {
+            let wanted = JobQuery {
                 executor,
                 handler: handler.clone(),
                 attribute: (envelope::RUN_ID.to_owned(), run.to_owned()),

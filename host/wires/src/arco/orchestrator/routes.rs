@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use axum::Json;
 use axum::extract::{Path, Request, State};
 use axum::http::HeaderMap;
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use host_core::access::Access;
 use host_http::budget::ByteBudget;
 use host_http::door::Door;
@@ -14,7 +15,7 @@ use super::host::OrchestratorHub;
 use super::read::{self, Callback, Message, Report};
 use super::{Role, logs};
 use crate::arco::messages::{RunLogsAnswer, Secret};
-use crate::arco::refusals::{Code, Refused, json, of_server, render};
+use crate::arco::refusals::{Code, Refused, of_server, render};
 use crate::arco::settings::RemoteWorker;
 use crate::arco::task_id::{self, TaskId};
 
@@ -123,7 +124,7 @@ impl Shared {
                 tracing::warn!(task = id, attempt, why, "a late result does not count");
             }
         })?;
-        Ok(json(200, &answer))
+        Ok(Json(answer).into_response())
     }
 
     fn hub(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
@@ -184,7 +185,7 @@ impl Shared {
             path: format!("/api/v1/jobs/{job}/logs"),
             size_bytes: (log.stdout.len() + log.stderr.len()) as u64,
         };
-        Ok(json(200, &answer))
+        Ok(Json(answer).into_response())
     }
 }
 

@@ -1,8 +1,7 @@
 //! The workers of our jobs: how each answers, and how many attempts it has. Pure.
 
 use host_core::port::Tag;
-
-use crate::kit::backoff::Backoff;
+use host_runtime::backoff::Backoff;
 
 /// How many failed dispatches in a row make a worker count as down.
 const FAILURES_UNTIL_DOWN: u32 = 3;

@@ -3,11 +3,12 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::header::{AUTHORIZATION, RETRY_AFTER};
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse as _, Response};
 use host_core::access::Access;
 use host_core::port::Counters;
 use host_http::budget::ByteBudget;
@@ -89,29 +90,29 @@ fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
 }
 
 fn render(refusal: &Refusal) -> Response {
-    text(refusal.status().as_u16(), refusal.to_string())
+    text(refusal.status(), refusal.to_string())
 }
 
-fn text(status: u16, words: impl Into<Body>) -> Response {
-    let mut response = Response::new(words.into());
-    *response.status_mut() =
-        StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    response
+fn text(status: StatusCode, words: impl Into<Body>) -> Response {
+    (status, words.into()).into_response()
 }
 
 /// Asks the control plane to send the dispatch again.
 fn again(words: &'static str) -> Response {
-    let mut response = text(503, words);
-    let second = HeaderValue::from_static("1");
-    response.headers_mut().insert(RETRY_AFTER, second);
-    response
+    let second = [(RETRY_AFTER, "1")];
+    (second, text(StatusCode::SERVICE_UNAVAILABLE, words)).into_response()
 }
 
 async fn health(State(shared): State<Shared>) -> Response {
     let (running, most, is_stopping) = shared.hub.inspect(Worker::load);
     let status = if is_stopping { "stopping" } else { "ok" };
     let body = json!({"status": status, "running": running, "concurrency": most});
-    crate::arco::refusals::json(if is_stopping { 503 } else { 200 }, &body)
+    let code = if is_stopping {
+        StatusCode::SERVICE_UNAVAILABLE
+    } else {
+        StatusCode::OK
+    };
+    (code, Json(body)).into_response()
 }
 
 async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
@@ -126,19 +127,22 @@ async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
     };
     if !is_authorized(&parts.headers, &shared.config.secret) {
         shared.count(Code::DispatchAuth);
-        return text(401, "missing or invalid dispatch authorization");
+        return text(
+            StatusCode::UNAUTHORIZED,
+            "missing or invalid dispatch authorization",
+        );
     }
     let order = match Order::read(&body.bytes, &shared.config.origins) {
         Ok(order) => order,
         Err(refused) => {
             shared.count(refused.code);
-            return text(400, refused.message);
+            return text(StatusCode::BAD_REQUEST, refused.message);
         }
     };
     match shared.hub.request(order).await {
-        Some(DispatchEnd::Over) => text(200, "ok"),
+        Some(DispatchEnd::Over) => text(StatusCode::OK, "ok"),
         Some(DispatchEnd::Refused(status)) => text(
-            500,
+            StatusCode::INTERNAL_SERVER_ERROR,
             format!("the control plane refused a callback: {status}"),
         ),
         Some(DispatchEnd::Stopping) => again("the worker is stopping"),

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use self::files::Files;
-use self::place::Place;
+use self::place::LaunchedRunner;
 use super::{Answer, Named, Pools, Request};
 use crate::delta::settings::{Launch, PoolConfig};
 use crate::kit::process::Launcher;
@@ -94,7 +94,7 @@ pub(in crate::delta) async fn run(pools: &Arc<Pools>, deps: LauncherDeps) {
     });
     let places = shared.flat_map(|pool| {
         let numbers = 1..=pool.launch.pool_size;
-        numbers.map(move |number| Place::new(Arc::clone(&pool), number).work())
+        numbers.map(move |number| LaunchedRunner::new(Arc::clone(&pool), number).work())
     });
     let working = join_all(places);
     let sweeping = async {

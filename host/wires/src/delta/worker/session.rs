@@ -14,6 +14,7 @@ use std::convert::Infallible;
 use host_core::cell::LogLine;
 use host_core::port::{Answer, ForeignJob, Stop, Tag};
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::exchange::{Kind, Response};
 use super::lease::Lease;
@@ -22,7 +23,6 @@ use super::upload::Upload;
 use super::words::{Dialect, End, Speaker, Stage};
 use crate::delta::NAME;
 use crate::delta::messages::read::Status;
-use crate::kit::backoff::Backoff;
 use crate::kit::session::{ActionsOf, Link, Moment, Session};
 
 /// The wait before a message is sent again: it doubles up to the longest.

@@ -2,10 +2,10 @@
 //! of it is sent. Each part is known by its offset, so that it counts once. Pure.
 
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::exchange::Response;
 use crate::delta::messages::LOG_BYTES_MAX;
-use crate::kit::backoff::Backoff;
 
 /// The most text that is sent at once, in bytes.
 const CHUNK_BYTES_MAX: usize = 128 << 10;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use host_core::port::Clock;
+use host_runtime::backoff::Backoff;
 use tokio_util::sync::CancellationToken;
 
 use super::live::Client;
-use crate::kit::backoff::Backoff;
 
 /// How often they are checked, in milliseconds.
 const CHECK_MS: u64 = 250;

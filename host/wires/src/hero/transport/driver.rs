@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use host_core::port::Clock;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 use tokio_util::sync::CancellationToken;
 
 use super::url::RedisUrl;
 use super::{Link, Replied};
 use crate::hero::messages::{Call, CallTag, Value, Via};
-use crate::kit::backoff::Backoff;
 use crate::kit::session::Moment;
 
 /// The longest wait before another try to connect; half of it may pass by chance.

@@ -1,13 +1,14 @@
 //! Attempts and their ends: starts jobs, retries them, and records how they ended or returns them
 //! to the queue.
 
+use host_runtime::backoff::Backoff;
+
 use super::jobs::{Guest, Run};
 use super::{
     Answered, Code, Command, Due, Ending, Held, Phase, PopSide, Purpose, Refusal, Script, Stop,
     Tag, Todo, Value, Via, Worker, WorkerAct, messages,
 };
 use crate::hero::convert::{self, Verdict};
-use crate::kit::backoff::Backoff;
 use crate::kit::session::Moment;
 
 /// How long after its deadline a guest is stopped if it has not ended, in milliseconds.

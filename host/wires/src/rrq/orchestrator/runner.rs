@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use host_core::port::Tag;
 use host_core::suspicion::Group;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
-use crate::kit::backoff::Backoff;
 use crate::kit::session::Link;
 
 /// How long a started runner may take until it listens, in milliseconds.

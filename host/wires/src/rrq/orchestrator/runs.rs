@@ -5,6 +5,7 @@ use host_core::outcome::Outcome;
 use host_core::port::Tag;
 use host_core::suspicion::Group;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::super::convert;
 use super::super::messages::{CancelOut, Out, VERSION};
@@ -12,7 +13,6 @@ use super::super::read::{Response, Verdict};
 use super::super::refusals::{About, Code, Refusal};
 use super::runner::State;
 use super::{Assignment, End, Orchestrator, PoolActions, PoolEffect, Purpose, Timer};
-use crate::kit::backoff::Backoff;
 use crate::kit::session::{Link, Moment};
 
 /// How long a runner may take to answer after it was asked to stop a request, in milliseconds.

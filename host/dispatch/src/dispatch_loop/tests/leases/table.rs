@@ -9,7 +9,7 @@ use host_core::policy::OnGraceExpired;
 use host_core::rejection::Rejection;
 
 use super::*;
-use crate::events::Happened;
+use crate::events::EventKind;
 
 on_both_stores!(
     a_lease_with_an_ack_window_is_acknowledged_first,
@@ -144,7 +144,7 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
     let reported = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
-                if let Happened::Progressed { job, attempt, .. } = &event.happened {
+                if let EventKind::Progressed { job, attempt, .. } = &event.happened {
                     return (*job, *attempt);
                 }
             }

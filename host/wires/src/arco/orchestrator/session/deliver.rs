@@ -8,6 +8,7 @@ use host_core::id::{JobId, LeaseId};
 use host_core::port::Tag;
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::callbacks::Lookup;
 use super::reports::Cause;
@@ -15,7 +16,6 @@ use super::{Actions, Effect, Orchestrator, Timer};
 use crate::arco::orchestrator::attempts::Delivery;
 use crate::arco::orchestrator::envelope::Dispatch;
 use crate::arco::refusals::Code;
-use crate::kit::backoff::Backoff;
 use crate::kit::http_client::{Answer, RequestError};
 use crate::kit::text::cut_marked;
 

@@ -3,11 +3,11 @@
 use host_core::outcome::Progress;
 use host_core::port::Tag;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use crate::arco::worker::log::Log;
 use crate::arco::worker::order::{Order, Skew};
 use crate::arco::worker::outbox::Pending;
-use crate::kit::backoff::Backoff;
 use crate::kit::session::Link;
 
 /// The waits before a callback is sent again, unless its answer asks for a longer one.

@@ -1,9 +1,9 @@
 //! How answers look: the messages of the document, and refusals with their code.
 
-use axum::body::Body;
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use axum::Json;
+use axum::http::header::{RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::Response;
+use axum::response::{IntoResponse as _, Response};
 use host_http::refusal::Refusal;
 use serde::Serialize;
 
@@ -50,11 +50,7 @@ struct Cause<'a> {
 pub(super) fn answered(answer: Answer, times: Times) -> Response {
     match answer {
         Answer::Granted(Some(granted)) => ok(&convert::granted_to_network(&granted, times)),
-        Answer::Granted(None) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
-        }
+        Answer::Granted(None) => StatusCode::NO_CONTENT.into_response(),
         Answer::Completed(lease_id) => ok(&CompleteAck {
             r#type: "CompleteAck",
             lease_id,
@@ -70,7 +66,7 @@ pub(super) fn answered(answer: Answer, times: Times) -> Response {
 }
 
 fn ok(message: &impl Serialize) -> Response {
-    json(StatusCode::OK, message)
+    Json(message).into_response()
 }
 
 /// Answers with a refusal.
@@ -111,7 +107,7 @@ fn written(refusal: &Refused, lease_id: Option<&str>, status: StatusCode) -> Res
         }
         More::NextOffset(next) => out.next_offset = Some(next),
     }
-    let mut response = json(status, &out);
+    let mut response = (status, Json(&out)).into_response();
     let headers = response.headers_mut();
     if refusal.code == Code::Auth {
         headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
@@ -160,13 +156,4 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         more: More::Status(refusal.status().as_u16()),
         ..Refused::new(code, refusal.to_string())
     }
-}
-
-fn json(status: StatusCode, message: &impl Serialize) -> Response {
-    let text = serde_json::to_vec(message).unwrap_or_default();
-    let mut response = Response::new(Body::from(text));
-    *response.status_mut() = status;
-    let json = HeaderValue::from_static("application/json");
-    response.headers_mut().insert(CONTENT_TYPE, json);
-    response
 }

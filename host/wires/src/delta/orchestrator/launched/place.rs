@@ -12,6 +12,7 @@ use host_core::id::{JobId, LeaseId};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{Granted, LeaseMessage};
 use host_core::transition::Exit;
+use host_runtime::backoff::Backoff;
 use host_runtime::mailbox::respond;
 use tokio::time::{interval, sleep};
 
@@ -33,9 +34,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// How long a place waits for a job before it asks again, in seconds.
 const WAIT_SECONDS: u64 = 60;
 
-/// The wait after a process that could not be started: it doubles up to the longest.
-const BACKOFF: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+/// The waits after processes that could not be started.
+const BACKOFF: Backoff = Backoff::new(1_000, 30_000);
 
 /// How long a process may take to end by itself once its lease has ended by its own message.
 const EXIT_TIME: Duration = Duration::from_secs(10);
@@ -54,14 +54,14 @@ const NOT_BEGUN: LeaseMessage = LeaseMessage::GiveBack { begun: false };
 const FOLLOW_TIME: Duration = Duration::from_millis(250);
 
 /// One place, counted from 1.
-pub(super) struct Place {
+pub(super) struct LaunchedRunner {
     pool: Arc<Pool>,
     number: usize,
 }
 
 /// What a process does, for its place and for the log of its job.
 struct Life<'a> {
-    place: &'a Place,
+    place: &'a LaunchedRunner,
     log: &'a JobLog,
 }
 
@@ -81,7 +81,7 @@ impl ProcessEvents for Life<'_> {
     }
 }
 
-impl Place {
+impl LaunchedRunner {
     pub(super) const fn new(pool: Arc<Pool>, number: usize) -> Self {
         Self { pool, number }
     }
@@ -118,18 +118,18 @@ impl Place {
                 Err(refused) => Err(refused.message),
             };
             let Err(why) = was_useful else {
-                backoff = BACKOFF;
+                backoff.reset();
                 continue;
             };
             let runner = worker(&config.name, &ask.runner_id);
-            let seconds = backoff.as_secs();
+            let wait = backoff.next_wait();
+            let seconds = wait.as_secs();
             tracing::warn!(runner, "{why}; starting the next one in {seconds} s");
             self.change(|slot| slot.has_failed(&why));
             tokio::select! {
-                () = sleep(backoff) => {}
+                () = sleep(wait) => {}
                 () = stopping.cancelled() => {}
             }
-            backoff = (2 * backoff).min(BACKOFF_MAX);
         }
     }
 

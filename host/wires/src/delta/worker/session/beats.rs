@@ -2,6 +2,7 @@
 
 use host_core::port::Stop;
 use host_core::time::Time;
+use host_runtime::backoff::Backoff;
 
 use super::super::exchange::{Kind, Response};
 use super::super::words::Dialect;
@@ -10,7 +11,6 @@ use super::{
     Why,
 };
 use crate::delta::messages::read::Status;
-use crate::kit::backoff::Backoff;
 
 /// Returns the waits before a heartbeat that was not accepted is sent again: none is longer than the interval.
 pub(super) fn backoff(interval_ms: u64) -> Backoff {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Waits that double up to a limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Backoff {
+pub struct Backoff {
     first_ms: u64,
     max_ms: u64,
     /// How many waits there were since the last reset.
@@ -12,7 +12,8 @@ pub(crate) struct Backoff {
 }
 
 impl Backoff {
-    pub(crate) const fn new(first_ms: u64, max_ms: u64) -> Self {
+    /// Makes waits from the first to the longest, in milliseconds.
+    pub const fn new(first_ms: u64, max_ms: u64) -> Self {
         Self {
             first_ms,
             max_ms,
@@ -21,36 +22,36 @@ impl Backoff {
     }
 
     /// Starts over with the first wait, because a try succeeded.
-    pub(crate) const fn reset(&mut self) {
+    pub const fn reset(&mut self) {
         self.waits = 0;
     }
 
     /// Returns whether nothing failed since the last success.
-    pub(crate) const fn is_reset(&self) -> bool {
+    pub const fn is_reset(&self) -> bool {
         self.waits == 0
     }
 
     /// Returns the next wait, in milliseconds.
-    pub(crate) fn next_ms(&mut self) -> u64 {
+    pub fn next_ms(&mut self) -> u64 {
         let wait_ms = self.nth_ms(self.waits);
         self.waits = self.waits.saturating_add(1);
         wait_ms
     }
 
     /// Returns the next wait.
-    pub(crate) fn next_wait(&mut self) -> Duration {
+    pub fn next_wait(&mut self) -> Duration {
         Duration::from_millis(self.next_ms())
     }
 
     /// Returns the wait after `doublings` others, in milliseconds.
-    pub(crate) fn nth_ms(&self, doublings: u32) -> u64 {
+    pub fn nth_ms(&self, doublings: u32) -> u64 {
         let factor = 1_u64.checked_shl(doublings).unwrap_or(u64::MAX);
         self.first_ms.saturating_mul(factor).min(self.max_ms)
     }
 
     /// Returns the rest of the next wait after `spent`, in which the peer had nothing. A peer that holds our
     /// request that long needs no wait.
-    pub(crate) fn rest(&mut self, spent: Duration) -> Option<Duration> {
+    pub fn rest(&mut self, spent: Duration) -> Option<Duration> {
         let left = self.next_wait().checked_sub(spent);
         let left = left.filter(|left| !left.is_zero());
         if left.is_none() {
