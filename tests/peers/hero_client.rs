@@ -148,6 +148,14 @@ fn every_command_does_what_the_document_says() {
     client.until_status(1, "started");
     assert_eq!(client.field(1, "error"), "");
     hero(&["stop", &long, &id(99)]).exits(5, "has no job");
+    let audit = server.client().get("/api/v1/audit?limit=100").unwrap().body;
+    for (verb, object) in [("cancel", "stop"), ("retry", "requeue")] {
+        let object = format!("POST /api/v1/hero/jobs/{long}/{object}");
+        let entries = audit["items"].as_array().unwrap().iter();
+        let is_it =
+            |entry: &&Value| entry["record"]["verb"] == verb && entry["record"]["object"] == object;
+        assert!(entries.filter(is_it).count() > 1, "{object}: {audit}");
+    }
     hero(&["wait", &long]).exits(4, "");
 
     let worker: Value =

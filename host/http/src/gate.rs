@@ -44,9 +44,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 /// The method of what is denied before there is a request: a connection.
 pub const CONNECT: &str = "connect";
 
-/// What a gate needs to know of a request that it did not let in, or of a connection that was refused.
+/// What a gate records of a request, or of a connection that was refused.
 #[derive(Debug)]
-pub struct Denied<'a> {
+pub struct Asked<'a> {
     pub peer: &'a Peer,
     /// Who asked, if that is known.
     pub principal: Option<&'a Principal>,
@@ -58,8 +58,6 @@ pub struct Denied<'a> {
     pub route: &'static str,
     /// The id that the client gave it.
     pub request_id: Option<&'a HeaderValue>,
-    /// How it was answered: 401, 403 or 429.
-    pub status: u16,
 }
 
 /// Knows who may do what.
@@ -77,8 +75,13 @@ pub trait Gate: Send + Sync {
         false
     }
 
-    /// Records that a request or a connection was denied.
-    fn denied(&self, _denied: &Denied<'_>) {}
+    /// Records that a request or a connection was denied with this status: 401, 403, 404 or 429.
+    fn denied(&self, _: &Asked<'_>, _status: u16) {}
+
+    /// Records a request that will change something, before it does. Returns whether that is kept.
+    fn record(&self, _: &Asked<'_>) -> BoxFuture<'static, bool> {
+        Box::pin(async { true })
+    }
 }
 
 /// Lets everybody do everything.

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::ByteBudget;
-use crate::gate::{self, Caller, Denied, Gate, REQUEST_ID};
+use crate::gate::{self, Asked, Caller, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::refusal::{Refusal, Render};
@@ -116,6 +116,7 @@ pub(crate) struct Guard {
     pub(crate) tasks: Option<Tasks>,
     pub(crate) media_types: &'static [&'static str],
     pub(crate) is_body_optional: bool,
+    pub(crate) is_recorded: bool,
 }
 
 /// Passes a request to its handler or refuses it.
@@ -127,13 +128,18 @@ pub(crate) async fn guard(
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
-    let mut asked = Asked::of(&guard, &request);
+    let mut asked = Kept::of(&guard, &request);
     let mut checked = guard.check(&mut request, &mut asked);
     if let Err(Refusal::Unauthenticated) = checked
         && let Some(learning) = guard.learn(&request)
     {
         learning.await;
         checked = guard.check(&mut request, &mut asked);
+    }
+    if let (true, Ok(_), Some(asked)) = (guard.is_recorded, &checked, &asked)
+        && !guard.gate.record(&asked.shown(&guard)).await
+    {
+        checked = Err(Refusal::NotRecorded);
     }
     let caller = checked.as_ref().ok().cloned().flatten();
     let over = caller.as_ref().and_then(|caller| caller.over.clone());
@@ -163,7 +169,7 @@ pub(crate) async fn guard(
     let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
     let status = response.status().as_u16();
     if let Some(asked) = asked.filter(|asked| asked.is_denial(status)) {
-        asked.denied(&guard, status);
+        guard.gate.denied(&asked.shown(&guard), status);
     }
     let took = began.elapsed();
     let metrics = &guard.metrics;
@@ -211,8 +217,8 @@ async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Resp
     answer.await.map_err(|_| Refusal::AnswerBroken)
 }
 
-/// What the audit shows of a denied request.
-struct Asked {
+/// What the audit shows of a request.
+struct Kept {
     peer: Peer,
     principal: Option<Arc<Principal>>,
     method: Method,
@@ -220,10 +226,10 @@ struct Asked {
     request_id: Option<HeaderValue>,
 }
 
-impl Asked {
+impl Kept {
     /// Keeps what the audit shows of a request, if anybody wants to know.
     fn of(guard: &Guard, request: &Request) -> Option<Self> {
-        guard.gate.records_denials().then(|| Self {
+        (guard.is_recorded || guard.gate.records_denials()).then(|| Self {
             peer: request.extensions().get().cloned().unwrap_or_default(),
             principal: None,
             method: request.method().clone(),
@@ -239,8 +245,8 @@ impl Asked {
         is_hidden || [401, 403, 429].contains(&status)
     }
 
-    fn denied(&self, guard: &Guard, status: u16) {
-        guard.gate.denied(&Denied {
+    fn shown<'a>(&'a self, guard: &Guard) -> Asked<'a> {
+        Asked {
             peer: &self.peer,
             principal: self.principal.as_deref(),
             verb: guard.access.verb(),
@@ -248,8 +254,7 @@ impl Asked {
             path: self.uri.path(),
             route: guard.path,
             request_id: self.request_id.as_ref(),
-            status,
-        });
+        }
     }
 }
 
@@ -277,7 +282,7 @@ impl Guard {
     fn check(
         &self,
         request: &mut Request,
-        asked: &mut Option<Asked>,
+        asked: &mut Option<Kept>,
     ) -> Result<Option<Caller>, Refusal> {
         let host = check_host(&self.hosts, request.uri(), request.headers())?;
         let is_tls = request.extensions().get::<Peer>();

@@ -197,7 +197,7 @@ impl From<&Refusal> for Problem {
             Refusal::BodyTooLarge { .. } => &kinds::BODY_TOO_LARGE,
             Refusal::BodyTimeout { .. } => &kinds::BODY_TIMEOUT,
             Refusal::BodyBroken => &kinds::INVALID_REQUEST,
-            Refusal::Busy => &kinds::BUSY,
+            Refusal::Busy | Refusal::NotRecorded => &kinds::BUSY,
             Refusal::TimedOut { .. } => &kinds::TIMED_OUT,
             Refusal::AnswerBroken => &kinds::INTERNAL,
             Refusal::Unauthenticated => &kinds::UNAUTHENTICATED,

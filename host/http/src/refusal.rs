@@ -88,6 +88,8 @@ pub enum Refusal {
     },
     /// The bodies of the caller's requests and answers use all the memory that one caller may use.
     ShareUsed,
+    /// The audit could not record the request. It was not handled.
+    NotRecorded,
     /// No route has this path.
     NotFound,
     /// A route has this path, but not with this method.
@@ -126,7 +128,7 @@ impl Refusal {
             Self::BodyTimeout { .. } => StatusCode::REQUEST_TIMEOUT,
             Self::BodyBroken | Self::NotHttp | Self::LengthUnclear => StatusCode::BAD_REQUEST,
             Self::HeaderTooLarge { .. } => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
-            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::NotRecorded => StatusCode::SERVICE_UNAVAILABLE,
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
@@ -210,6 +212,9 @@ impl fmt::Display for Refusal {
             ),
             Self::ShareUsed => {
                 f.write_str("requests and answers of this token use all the memory that one token may use")
+            }
+            Self::NotRecorded => {
+                f.write_str("the audit cannot record the request, so nothing was done; try again later")
             }
             Self::NotFound => f.write_str("no such path"),
             Self::MethodNotAllowed { method } => {

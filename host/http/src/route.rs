@@ -38,6 +38,8 @@ pub struct Route<S = ()> {
     pub media_types: &'static [&'static str],
     /// Whether to accept a request without a body and media type, too.
     pub is_body_optional: bool,
+    /// Whether the gate records each request in the audit, before the handler runs.
+    pub is_recorded: bool,
     /// Behind which doors it is served. If none of them is open at a listener, it does not exist there.
     pub doors: &'static [Door],
     /// The handler.
@@ -101,6 +103,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             ends_with_client: false,
             media_types: JSON,
             is_body_optional: false,
+            is_recorded: false,
             doors: &[Door::Api],
             call,
         }
@@ -152,6 +155,16 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
+    /// Has each request recorded in the audit, before the handler runs: for handlers that change what the host's own
+    /// store does not have, so that no entry can be in the commit of the change.
+    #[must_use]
+    pub fn recorded(self) -> Self {
+        Self {
+            is_recorded: true,
+            ..self
+        }
+    }
+
     /// Serves it behind these doors instead of that of the API.
     #[must_use]
     pub fn behind(self, doors: &'static [Door]) -> Self {
@@ -168,6 +181,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             ends_with_client: self.ends_with_client,
             media_types: self.media_types,
             is_body_optional: self.is_body_optional,
+            is_recorded: self.is_recorded,
             doors: self.doors,
             call: self.call.with_state(state),
         }

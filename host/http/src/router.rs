@@ -82,6 +82,7 @@ fn guard_of(route: &Route, render: Render, serving: &Serving) -> Guard {
         tasks: (!route.ends_with_client).then(|| serving.tasks.clone()),
         media_types: route.media_types,
         is_body_optional: route.is_body_optional,
+        is_recorded: route.is_recorded,
     }
 }
 

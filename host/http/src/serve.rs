@@ -26,7 +26,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::{CONNECT, Denied, Gate};
+use crate::gate::{Asked, CONNECT, Gate};
 use crate::handshakes::{Handshake, Handshakes};
 use crate::heads::Unclear;
 use crate::local::{self, LocalListener};
@@ -181,7 +181,7 @@ impl Served {
             verbs: Verbs::NONE,
             ..Principal::anyone()
         });
-        self.gate.denied(&Denied {
+        let asked = Asked {
             peer,
             principal: user.as_ref(),
             verb: None,
@@ -189,8 +189,8 @@ impl Served {
             path: how,
             route: how,
             request_id: None,
-            status,
-        });
+        };
+        self.gate.denied(&asked, status);
     }
 }
 

@@ -22,12 +22,12 @@ use host_core::access::token::{
     KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText, hide_tokens,
 };
 use host_core::access::{Principal, Verb, Verbs};
-use host_core::audit::Note;
+use host_core::audit::{DONE, Note};
 use host_core::command::Command;
 use host_core::node::Standing;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
-use host_http::gate::{CONNECT, Caller, Denied, Gate, request_id};
+use host_http::gate::{Asked, CONNECT, Caller, Gate, request_id};
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
 use host_http::share::Share;
@@ -544,34 +544,45 @@ impl Gate for Auth {
         true
     }
 
-    fn denied(&self, denied: &Denied<'_>) {
-        let principal = denied.principal.map(|it| it.name.clone());
-        let principal = principal.unwrap_or_default();
-        let address = denied.peer.address.map(|it| it.to_string());
-        let verb = denied.verb.map_or("", Verb::as_str);
-        let outcome = match denied.status {
+    fn record(&self, asked: &Asked<'_>) -> BoxFuture<'static, bool> {
+        let note = Command::Note {
+            note: Box::new(note(asked)),
+            outcome: DONE.to_owned(),
+        };
+        let recorded = self.0.dispatch.submit(note);
+        Box::pin(async move { recorded.await.is_ok() })
+    }
+
+    fn denied(&self, asked: &Asked<'_>, status: u16) {
+        let outcome = match status {
             401 => "unauthenticated",
             404 => "not there, or out of scope",
             429 => "too many requests",
             _ => "forbidden",
         };
+        let note = note(asked);
         let kind = [
-            principal.clone(),
-            address.clone().unwrap_or_default(),
-            verb.to_owned(),
-            format!("{} {}", denied.method, denied.route),
+            note.principal.clone(),
+            note.address.clone().unwrap_or_default(),
+            note.verb.clone(),
+            format!("{} {}", asked.method, asked.route),
             outcome.to_owned(),
         ];
-        let note = || Note {
-            principal,
-            address,
-            request: (denied.method != CONNECT).then(|| request_id(denied.request_id)),
-            ..Note::new(
-                verb,
-                format!("{} {}", denied.method, hide_tokens(denied.path)),
-            )
-        };
         let now = self.0.clock.now();
-        self.0.denials.lock().record(kind, note, now);
+        self.0.denials.lock().record(kind, || note, now);
+    }
+}
+
+/// Returns the audit's entry of a request or a connection.
+fn note(asked: &Asked<'_>) -> Note {
+    let principal = asked.principal.map(|it| it.name.clone());
+    Note {
+        principal: principal.unwrap_or_default(),
+        address: asked.peer.address.map(|it| it.to_string()),
+        request: (asked.method != CONNECT).then(|| request_id(asked.request_id)),
+        ..Note::new(
+            asked.verb.map_or("", Verb::as_str),
+            format!("{} {}", asked.method, hide_tokens(asked.path)),
+        )
     }
 }

@@ -10,6 +10,7 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Request as HttpRequest};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Router};
+use futures_util::future::BoxFuture;
 use host_core::access::Access;
 use host_runtime::tasks::Tasks;
 use http_body_util::BodyExt as _;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use crate::budget::ByteBudget;
 use crate::door::DOORS;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
-use crate::gate::{Caller, Denied, Gate, NoGate};
+use crate::gate::{Asked, Caller, Gate, NoGate};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
@@ -147,11 +148,14 @@ pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
     }
 }
 
-/// Lets everybody in, and keeps what it hears of denials: who, what, and the status.
+/// Lets everybody in, and keeps what it is told of: of denials who, what, and the status; of requests to record what.
 #[derive(Default)]
 pub(super) struct Recorded {
     everybody: NoGate,
     pub(super) denials: Mutex<Vec<(String, String, u16)>>,
+    pub(super) requests: Mutex<Vec<String>>,
+    /// Whether requests cannot be kept.
+    pub(super) is_full: bool,
 }
 
 impl Gate for Recorded {
@@ -163,12 +167,19 @@ impl Gate for Recorded {
         true
     }
 
-    fn denied(&self, denied: &Denied<'_>) {
-        let address = denied.peer.address.map(|address| address.to_string());
-        let who = denied.principal.map(|it| it.name.clone()).or(address);
-        let what = format!("{} {}", denied.method, denied.path);
-        let denial = (who.unwrap_or_default(), what, denied.status);
+    fn denied(&self, asked: &Asked<'_>, status: u16) {
+        let address = asked.peer.address.map(|address| address.to_string());
+        let who = asked.principal.map(|it| it.name.clone()).or(address);
+        let what = format!("{} {}", asked.method, asked.path);
+        let denial = (who.unwrap_or_default(), what, status);
         self.denials.lock().unwrap().push(denial);
+    }
+
+    fn record(&self, asked: &Asked<'_>) -> BoxFuture<'static, bool> {
+        let what = format!("{} {}", asked.method, asked.path);
+        self.requests.lock().unwrap().push(what);
+        let is_kept = !self.is_full;
+        Box::pin(async move { is_kept })
     }
 }
 

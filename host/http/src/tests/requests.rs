@@ -1,8 +1,14 @@
 //! Requests that a web page or a faulty client may send, and checks that all routes share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::fixture::{Counted, ECHO_BYTES_MAX, LARGE_BYTES, app, send};
+use host_core::access::Access;
+
+use super::fixture::{Counted, ECHO_BYTES_MAX, LARGE_BYTES, Recorded, app, send, serving};
+use crate::problem;
+use crate::route::{Group, Route};
+use crate::router::{Serving, router};
 
 /// Headers, and the expected status and code. The status is 200 if the request is accepted.
 type Case<'a> = (&'a [(&'a str, &'a str)], u16, &'a str);
@@ -326,4 +332,38 @@ async fn every_answer_of_a_route_is_counted() {
         ("GET", "/api/large", 200),
     ];
     assert_eq!(answered, expected);
+}
+
+#[tokio::test]
+async fn a_recorded_request_is_handled_only_if_the_audit_has_it() {
+    for (is_full, status) in [(false, 200), (true, 503)] {
+        let handled = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&handled);
+        let stop = move || async move {
+            counted.fetch_add(1, Ordering::Relaxed);
+            "stopped"
+        };
+        let route = Route::post(Access::Open, "/api/jobs/{id}/stop", stop);
+        let group = Group {
+            prefix: "/api",
+            render: problem::render,
+            routes: vec![route.recorded()],
+        };
+        let gate = Arc::new(Recorded {
+            is_full,
+            ..Recorded::default()
+        });
+        let serving = Serving {
+            gate: Arc::clone(&gate) as _,
+            ..serving(&Arc::new(Counted::default()))
+        };
+        let app = router(vec![group], &serving, problem::render);
+        // What is refused anyway is not recorded.
+        let refused = send(&app, "POST", "/api/jobs/7/stop", &[HOST], "{}").await;
+        assert_eq!(refused.status, 415, "{refused:?}");
+        let answer = send(&app, "POST", "/api/jobs/7/stop", &[HOST, JSON], "{}").await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert_eq!(*gate.requests.lock().unwrap(), ["POST /api/jobs/7/stop"]);
+        assert_eq!(handled.load(Ordering::Relaxed), usize::from(!is_full));
+    }
 }

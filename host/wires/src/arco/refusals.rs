@@ -181,13 +181,14 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         Refusal::Busy => "busy",
         Refusal::TimedOut { .. } | Refusal::BodyTimeout { .. } => "timeout",
         Refusal::AnswerBroken => "internal_error",
-        // These routes ask for proofs of their own, so the first five do not occur.
+        // These routes ask for proofs of their own, so the first seven do not occur.
         Refusal::Unauthenticated
         | Refusal::Forbidden { .. }
         | Refusal::Unscoped
         | Refusal::TooManyWrong { .. }
         | Refusal::RateLimited { .. }
         | Refusal::ShareUsed
+        | Refusal::NotRecorded
         | Refusal::BodyBroken
         | Refusal::NotHttp
         | Refusal::LengthUnclear

@@ -56,10 +56,16 @@ pub(in crate::hero) fn routes(source: Option<Source>, ports: RoutePorts) -> Grou
         Route::get(Verb::ReadPayload, path::JOB, list::show),
         Route::get(Verb::ReadPayload, path::WAIT, list::wait).long_running(),
         Route::get(Verb::ReadPayload, path::LOGS, logs::logs),
-        Route::post(Verb::Cancel, path::STOP, steer::stop).body_optional(),
-        Route::post(Verb::Retry, path::REQUEUE, steer::requeue).body_optional(),
+        Route::post(Verb::Cancel, path::STOP, steer::stop)
+            .body_optional()
+            .recorded(),
+        Route::post(Verb::Retry, path::REQUEUE, steer::requeue)
+            .body_optional()
+            .recorded(),
         Route::get(Verb::Read, path::WORKER, list::worker),
-        Route::post(Verb::Operate, path::STALE, steer::requeue_stale).body_optional(),
+        Route::post(Verb::Operate, path::STALE, steer::requeue_stale)
+            .body_optional()
+            .recorded(),
     ];
     let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
     Group {
