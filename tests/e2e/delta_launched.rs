@@ -1,6 +1,10 @@
 //! Pools whose runners the host starts: one process for each job, with our own worker as the program.
 
+use std::io::Write as _;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use host_tests::processes::is_alive;
@@ -158,10 +162,7 @@ fn the_runners_of_a_killed_host_are_gone_and_their_jobs_run_again() {
 /// Starts a host with a runner that leaves its process group, and returns the process that it becomes there.
 fn stray(folder: &Path, timeout_seconds: u64) -> (Server, String, u32) {
     let witness = folder.join("witness");
-    let script = format!(
-        "setsid sh -c 'trap \"\" TERM; echo $$ >{0}.new && mv {0}.new {0}; while :; do sleep 1; done' & wait",
-        witness.display()
-    );
+    let script = leaving(&witness);
     let config = folder.join("delta.toml");
     let command = ["/bin/sh", "-c", &script];
     std::fs::write(
@@ -175,11 +176,24 @@ fn stray(folder: &Path, timeout_seconds: u64) -> (Server, String, u32) {
     let id = server.client().enqueue(&json!({
         "handler": "ci#unit-tests", "max_attempts": 1, "timeout_seconds": timeout_seconds,
     }));
+    (server, id, left(&witness))
+}
+
+/// Returns a script that starts a process outside its group, which writes its id to `witness`.
+fn leaving(witness: &Path) -> String {
+    format!(
+        "setsid sh -c 'trap \"\" TERM; echo $$ >{0}.new && mv {0}.new {0}; while :; do sleep 1; done' & wait",
+        witness.display()
+    )
+}
+
+/// Waits for that process.
+fn left(witness: &Path) -> u32 {
     let pid = eventually("the process", WAIT_MAX, || {
-        std::fs::read_to_string(&witness).ok()?.trim().parse().ok()
+        std::fs::read_to_string(witness).ok()?.trim().parse().ok()
     });
     assert!(is_alive(pid));
-    (server, id, pid)
+    pid
 }
 
 #[test]
@@ -190,6 +204,34 @@ fn all_that_a_runner_started_ends_with_a_killed_host() {
     eventually("its processes to end", WAIT_MAX, || {
         (!is_alive(pid)).then_some(())
     });
+}
+
+/// The host is killed before its supervisor could say that the runner has started.
+#[test]
+fn all_that_a_runner_started_ends_if_the_host_was_killed_meanwhile() {
+    let folder = TempDir::new().unwrap();
+    let witness = folder.path().join("witness");
+    let (host_end, mut supervisor_end) = UnixStream::pair().unwrap();
+    // Nobody reads, so the supervisor waits when it writes.
+    supervisor_end.set_nonblocking(true).unwrap();
+    while supervisor_end.write(&[0]).is_ok() {}
+    supervisor_end.set_nonblocking(false).unwrap();
+    let mut supervisor = Command::new(host())
+        .args([
+            "cell",
+            "supervise",
+            "--",
+            "/bin/sh",
+            "-c",
+            &leaving(&witness),
+        ])
+        .stdin(OwnedFd::from(supervisor_end))
+        .spawn()
+        .unwrap();
+    let pid = left(&witness);
+    drop(host_end);
+    supervisor.wait().unwrap();
+    assert!(!is_alive(pid));
 }
 
 #[test]
