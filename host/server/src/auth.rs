@@ -549,8 +549,8 @@ impl Gate for Auth {
             note: Box::new(note(asked)),
             outcome: DONE.to_owned(),
         };
-        let recorded = self.0.dispatch.submit(note);
-        Box::pin(async move { recorded.await.is_ok() })
+        let dispatch = self.0.dispatch.clone();
+        Box::pin(async move { dispatch.submit(note).await.is_ok() })
     }
 
     fn denied(&self, asked: &Asked<'_>, status: u16) {
