@@ -23,6 +23,10 @@ const JSON: &[&str] = &["application/json"];
 /// One method of one path. `S` is the state that the handler still needs; a served route has its
 /// state.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "properties of a route that do not depend on each other"
+)]
 pub struct Route<S = ()> {
     /// The method in capitals.
     pub method: &'static str,

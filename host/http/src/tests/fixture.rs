@@ -151,7 +151,7 @@ pub(super) fn serving(metrics: &Arc<Counted>) -> Serving {
 /// Lets everybody in, and keeps what it is told of: of denials who, what, and the status; of requests to record what.
 #[derive(Default)]
 pub(super) struct Recorded {
-    everybody: NoGate,
+    pub(super) everybody: NoGate,
     pub(super) denials: Mutex<Vec<(String, String, u16)>>,
     pub(super) requests: Mutex<Vec<String>>,
     /// Whether requests cannot be kept.
