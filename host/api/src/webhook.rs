@@ -14,7 +14,7 @@ pub struct NotifyBody {
     pub url: String,
     /// The name of the secret that signs it, one that this section allows.
     pub secret: String,
-    /// What it is told of: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
+    /// Which events it gets: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
     /// `batch.success` and `batch.end` of a batch; all of them if absent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(max_items = 3)]

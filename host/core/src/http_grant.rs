@@ -372,6 +372,14 @@ impl HttpGrant {
     }
 }
 
+/// Returns whether servers may take a part of a path for another after decoding: for `/`, `\`, `.` or NUL.
+pub fn is_ambiguous(path: &str) -> bool {
+    let path = path.to_ascii_lowercase();
+    ["%2f", "%5c", "%2e", "%00"]
+        .iter()
+        .any(|part| path.contains(part))
+}
+
 /// Returns whether a request may have a header with the name `name`, in lower case. The others belong to the
 /// connection.
 pub fn may_be_added(name: &str) -> bool {

@@ -11,7 +11,7 @@ use crate::access::Scope;
 use crate::id::{BatchId, JobId};
 use crate::job::{Lifecycle, NewJob, Origin, State};
 use crate::json::JsonText;
-use crate::notify::{Event, Notify, Told};
+use crate::notify::{Event, Notify, Sent};
 use crate::time::Time;
 
 /// The most jobs of a batch.
@@ -47,7 +47,7 @@ pub enum On {
     End,
 }
 
-/// All of them, in the order in which they are told.
+/// All of them, in the order in which they are sent.
 const ALL: [On; 3] = [On::FirstFailure, On::Success, On::End];
 
 impl On {
@@ -115,11 +115,11 @@ pub struct BatchProgress {
     pub due: Vec<On>,
     pub refused: Option<String>,
     pub again_at: Option<Time>,
-    /// What its receiver was told of, and what was told to it.
+    /// The events for which its receiver has a delivery.
     #[serde(default)]
-    pub told_of: Vec<On>,
+    pub notified: Vec<On>,
     #[serde(default)]
-    pub told: Told,
+    pub sent: Sent,
 }
 
 /// A batch of jobs, as it is kept.
@@ -231,9 +231,9 @@ impl JobBatch {
         };
         let mut deliveries = Vec::new();
         for on in happened {
-            if to.events.contains(&Event::from(*on)) && !progress.told_of.contains(on) {
-                progress.told_of.push(*on);
-                let (batch, to) = ((*id, progress.counts), (to, &mut progress.told));
+            if to.events.contains(&Event::from(*on)) && !progress.notified.contains(on) {
+                progress.notified.push(*on);
+                let (batch, to) = ((*id, progress.counts), (to, &mut progress.sent));
                 deliveries.push(notify::delivery_of(now, batch, *on, to));
             }
         }
@@ -329,20 +329,45 @@ impl JobBatch {
     }
 }
 
+/// The counts of a batch, as callbacks and messages have them.
+#[derive(Serialize)]
+struct CountsData {
+    jobs: u64,
+    not_ended: u64,
+    completed: u64,
+    discarded: u64,
+    cancelled: u64,
+}
+
+impl From<BatchCounts> for CountsData {
+    fn from(counts: BatchCounts) -> Self {
+        Self {
+            jobs: counts.jobs,
+            not_ended: counts.not_ended(),
+            completed: counts.completed,
+            discarded: counts.discarded,
+            cancelled: counts.cancelled,
+        }
+    }
+}
+
+/// The params of a callback.
+#[derive(Serialize)]
+struct CallbackParams {
+    batch: String,
+    callback: &'static str,
+    counts: CountsData,
+    failed: Vec<String>,
+}
+
 /// Returns the params of a callback.
 pub fn params(batch: BatchId, on: On, counts: BatchCounts, failed: &[JobId]) -> JsonText {
-    let BatchCounts {
-        jobs,
-        completed,
-        discarded,
-        cancelled,
-    } = counts;
-    let failed: Vec<String> = failed.iter().map(|id| format!("\"{id}\"")).collect();
-    JsonText(format!(
-        "{{\"batch\":\"{batch}\",\"callback\":\"{}\",\"counts\":{{\"jobs\":{jobs},\"not_ended\":{},\"completed\":{completed},\
-         \"discarded\":{discarded},\"cancelled\":{cancelled}}},\"failed\":[{}]}}",
-        on.as_str(),
-        counts.not_ended(),
-        failed.join(",")
-    ))
+    let params = CallbackParams {
+        batch: batch.to_string(),
+        callback: on.as_str(),
+        counts: counts.into(),
+        failed: failed.iter().map(JobId::to_string).collect(),
+    };
+    // Texts and numbers can always be written.
+    JsonText(serde_json::to_string(&params).unwrap_or_default())
 }

@@ -1,5 +1,5 @@
-//! Whom a job or a batch tells of its end, and what was told. Ids of deliveries are digests, so that an end needs none
-//! from outside.
+//! The receivers of a job or a batch, and the deliveries that they have. Ids of deliveries are digests, so that an end
+//! needs none from outside.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -8,7 +8,7 @@ use uuid::{Builder, Uuid};
 use crate::id::JobId;
 use crate::time::Time;
 
-/// Something that a receiver is told of.
+/// What a receiver can be notified of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Event {
     JobCompleted,
@@ -56,33 +56,33 @@ pub struct Notify {
     pub url: String,
     /// The name of the secret that signs what it gets.
     pub secret: String,
-    /// What it is told of.
+    /// Which events it gets.
     pub events: Vec<Event>,
 }
 
-/// What was told to one receiver.
+/// The deliveries to one receiver so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
+pub struct Sent {
     pub deliveries: u32,
     /// The latest delivery. The next one waits until it has ended.
     pub latest: Option<JobId>,
 }
 
-/// A receiver and what was told to it.
+/// A receiver and its deliveries so far.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receiver {
     pub notify: Notify,
-    pub told: Told,
+    pub sent: Sent,
 }
 
 impl From<Notify> for Receiver {
     fn from(notify: Notify) -> Self {
-        let told = Told::default();
-        Self { notify, told }
+        let sent = Sent::default();
+        Self { notify, sent }
     }
 }
 
-impl Told {
+impl Sent {
     /// Counts a delivery and returns its id: a UUID of version 7, whose random part is a digest of what it is about.
     pub(crate) fn next(&mut self, now: Time, of: Uuid, place: usize) -> JobId {
         self.deliveries += 1;

@@ -13,7 +13,7 @@ use crate::id::JobId;
 use crate::job::{Lifecycle, NewJob, Payload, State};
 use crate::json::JsonText;
 use crate::name::{Name, address};
-use crate::notify::{Event, Notify, Receiver, Told};
+use crate::notify::{Event, Notify, Receiver, Sent};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, Policy};
 use crate::prerequisite::{Conditions, When};
@@ -135,18 +135,10 @@ impl Lifecycle {
         let mut deliveries = Vec::new();
         for (place, receiver) in receivers.iter_mut().enumerate() {
             if let Some(message) = message.clone().filter(|_| wants(receiver)) {
-                let Receiver { notify, told } = receiver;
-                let id = told.next(now, self.id.0, place);
-                let mut delivery = delivery(id, notify, message);
-                follow(&mut delivery, told);
-                let about = [
-                    ("job", self.id.to_string()),
-                    ("event", event.as_str().to_owned()),
-                ];
-                delivery
-                    .payload
-                    .attributes
-                    .extend(about.map(|(key, value)| (key.to_owned(), value)));
+                let Receiver { notify, sent } = receiver;
+                let id = sent.next(now, self.id.0, place);
+                let about = ("job", self.id.to_string());
+                let mut delivery = next_delivery(id, (notify, sent), about, event, message);
                 delivery
                     .payload
                     .trace_context
@@ -220,7 +212,7 @@ fn job_data<'a>(job: &'a Lifecycle, payload: &'a Payload, ending: &'a Ending) ->
 }
 
 /// Makes the job that delivers a message. It belongs to nobody, so no limit of a principal holds it up.
-pub(crate) fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
+fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
     let params = Delivery {
         url: notify.url.clone(),
         secret: notify.secret.clone(),
@@ -258,9 +250,22 @@ pub fn executor() -> Name {
     Name::constant(WEBHOOKS)
 }
 
-/// Makes a delivery wait until the one before has ended, in whatever way.
-pub(crate) fn follow(delivery: &mut NewJob, told: &mut Told) {
-    if let Some(before) = told.latest.replace(delivery.id) {
+/// Makes the next delivery to a receiver. It waits until the one before has ended, in whatever way. `about` is the job
+/// or batch that has ended.
+pub(crate) fn next_delivery(
+    id: JobId,
+    (notify, sent): (&Notify, &mut Sent),
+    about: (&str, String),
+    event: Event,
+    message: Box<RawValue>,
+) -> NewJob {
+    let mut delivery = delivery(id, notify, message);
+    let about = [about, ("event", event.as_str().to_owned())];
+    delivery
+        .payload
+        .attributes
+        .extend(about.map(|(key, value)| (key.to_owned(), value)));
+    if let Some(before) = sent.latest.replace(delivery.id) {
         delivery.depends_on = vec![before];
         delivery.conditions = Conditions {
             when: vec![(before, When::Ended)],
@@ -268,6 +273,7 @@ pub(crate) fn follow(delivery: &mut NewJob, told: &mut Told) {
         }
         .some();
     }
+    delivery
 }
 
 /// Returns the policy of deliveries.

@@ -10,7 +10,7 @@ use host_core::egress::{
     URL_BYTES_MAX,
 };
 use host_core::http_grant::{
-    HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, may_be_added,
+    HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous, may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use host_core::secret::{Revealed, Secret};
@@ -18,9 +18,6 @@ use host_core::trace::{Parent, TRACEPARENT};
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Uri};
 use url::Url;
-
-/// Parts of a path that servers may take for others after decoding: `/`, `\`, `.` and NUL.
-const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
 
 /// The longest method that is recorded, in bytes.
 const METHOD_BYTES_MAX: usize = 32;
@@ -183,10 +180,7 @@ fn grant<'a>(
             named.join(", ")
         )));
     }
-    let is_ambiguous = {
-        let path = url.path().to_ascii_lowercase();
-        AMBIGUOUS.iter().any(|part| path.contains(part))
-    };
+    let is_ambiguous = is_ambiguous(url.path());
     let allows = |(place, grant): (usize, &'a HttpGrant)| {
         let is_method =
             grant.methods.is_empty() || grant.methods.iter().any(|it| it == method.as_str());

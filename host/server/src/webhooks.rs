@@ -1,4 +1,4 @@
-//! Webhooks: where deliveries may go, as the configuration says, and who is told of the jobs of a queue.
+//! Webhooks: where deliveries may go, as the configuration says, and the receivers of queues.
 
 pub(crate) mod executor;
 mod outcome;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_api::webhook::NotifyBody;
-use host_core::http_grant::{HttpGrant, OriginPattern};
+use host_core::http_grant::{HttpGrant, OriginPattern, is_ambiguous};
 use host_core::name::Name;
 use host_core::notify::{Event, JOB_EVENTS, Notify};
 use host_core::seconds::Seconds;
@@ -20,9 +20,6 @@ use serde::Deserialize;
 
 /// How much of an answer is kept, in KiB.
 const ANSWER_KIB_MAX: u32 = 1;
-
-/// Parts of a path that servers may take for others after decoding.
-const AMBIGUOUS: [&str; 4] = ["%2f", "%5c", "%2e", "%00"];
 
 /// Where deliveries may go, signed by which secrets: a section `[webhooks.NAME]`.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,6 +30,22 @@ pub struct Allowed {
     #[serde(default)]
     pub paths: Vec<String>,
     pub secrets: Vec<String>,
+}
+
+impl Allowed {
+    /// Returns what the broker is granted for a delivery.
+    pub(crate) fn grant(&self) -> HttpGrant {
+        HttpGrant {
+            to: self.to.clone(),
+            methods: vec!["POST".to_owned()],
+            paths: self.paths.clone(),
+            headers: BTreeMap::new(),
+            max_requests: Some(1),
+            max_response_kib: Some(ANSWER_KIB_MAX),
+            max_total_mib: Some(1),
+            timeout_seconds: Some(Seconds { ms: ANSWER_MS_MAX }),
+        }
+    }
 }
 
 /// The webhooks of the configuration. Clones share them.
@@ -52,7 +65,7 @@ impl Webhooks {
         Self(Arc::new(Settings { allowed, queues }))
     }
 
-    /// Adds who is told of the jobs of queues.
+    /// Adds the receivers of queues.
     pub fn with_queues(self, queues: BTreeMap<Name, NotifyBody>) -> Result<Self, (Name, String)> {
         let checked = queues
             .into_iter()
@@ -70,7 +83,7 @@ impl Webhooks {
         !self.0.allowed.is_empty()
     }
 
-    /// Returns who is told of the jobs of a queue.
+    /// Returns the receiver of a queue's jobs.
     pub fn of_queue(&self, queue: &Name) -> Option<&Notify> {
         self.0.queues.get(queue)
     }
@@ -100,16 +113,7 @@ impl Webhooks {
                  can allow it in a section [webhooks.NAME]"
             )
         })?;
-        Ok(HttpGrant {
-            to: allowed.to.clone(),
-            methods: vec!["POST".to_owned()],
-            paths: allowed.paths.clone(),
-            headers: BTreeMap::new(),
-            max_requests: Some(1),
-            max_response_kib: Some(ANSWER_KIB_MAX),
-            max_total_mib: Some(1),
-            timeout_seconds: Some(Seconds { ms: ANSWER_MS_MAX }),
-        })
+        Ok(allowed.grant())
     }
 }
 
@@ -131,11 +135,8 @@ fn split(url: &str) -> Result<(OriginPattern, &str), String> {
     let origin = origin.parse::<OriginPattern>();
     let origin = origin.map_err(|error| format!("{shown:?}: {error}"))?;
     let path = rest.split('?').next().unwrap_or_default();
-    let lower = path.to_ascii_lowercase();
-    let is_ambiguous = rest.contains(['#', '\\'])
-        || AMBIGUOUS.iter().any(|part| lower.contains(part))
-        || path.split('/').any(|part| part == "." || part == "..");
-    if is_ambiguous {
+    let has_dots = path.split('/').any(|part| part == "." || part == "..");
+    if rest.contains(['#', '\\']) || is_ambiguous(path) || has_dots {
         return Err("the path must have no `.`, `..`, `\\`, `#` or escapes of these".to_owned());
     }
     Ok((origin, if path.is_empty() { "/" } else { path }))

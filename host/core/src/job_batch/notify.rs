@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use super::{BatchCounts, On};
+use super::{BatchCounts, CountsData, On};
 use crate::id::BatchId;
 use crate::job::NewJob;
-use crate::notify::{Event, Notify, Told};
+use crate::notify::{Event, Notify, Sent};
 use crate::time::Time;
 use crate::webhook;
 
@@ -14,15 +14,6 @@ use crate::webhook;
 struct BatchData {
     id: String,
     counts: CountsData,
-}
-
-#[derive(Serialize)]
-struct CountsData {
-    jobs: u64,
-    not_ended: u64,
-    completed: u64,
-    discarded: u64,
-    cancelled: u64,
 }
 
 impl From<On> for Event {
@@ -40,35 +31,15 @@ pub(super) fn delivery_of(
     now: Time,
     (id, counts): (BatchId, BatchCounts),
     on: On,
-    (notify, told): (&Notify, &mut Told),
+    (notify, sent): (&Notify, &mut Sent),
 ) -> NewJob {
-    let BatchCounts {
-        jobs,
-        completed,
-        discarded,
-        cancelled,
-    } = counts;
     let data = BatchData {
         id: id.to_string(),
-        counts: CountsData {
-            jobs,
-            not_ended: counts.not_ended(),
-            completed,
-            discarded,
-            cancelled,
-        },
+        counts: counts.into(),
     };
     let event = Event::from(on);
-    let delivery_id = told.next(now, id.0, 0);
-    let mut delivery = webhook::delivery(delivery_id, notify, webhook::message(event, now, data));
-    webhook::follow(&mut delivery, told);
-    let about = [
-        ("batch", id.to_string()),
-        ("event", event.as_str().to_owned()),
-    ];
-    delivery
-        .payload
-        .attributes
-        .extend(about.map(|(key, value)| (key.to_owned(), value)));
-    delivery
+    let message = webhook::message(event, now, data);
+    let delivery_id = sent.next(now, id.0, 0);
+    let about = ("batch", id.to_string());
+    webhook::next_delivery(delivery_id, (notify, sent), about, event, message)
 }

@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_api::webhook::NotifyBody;
-use host_core::http_grant::HttpGrant;
 use host_core::name::Name;
 use host_http::json::read_object;
 use host_wires::wire::section::{ConfigError, NamedTable, Section};
@@ -44,17 +43,7 @@ pub(super) fn read(values: &Section<'_>) -> Result<Webhooks, ConfigError> {
 
 /// Returns what is wrong with a section: its key, and why.
 fn flaw(allowed: &Allowed, secrets: &BTreeSet<&str>) -> Option<(&'static str, String)> {
-    let grant = HttpGrant {
-        to: allowed.to.clone(),
-        methods: Vec::new(),
-        paths: allowed.paths.clone(),
-        headers: BTreeMap::new(),
-        max_requests: None,
-        max_response_kib: None,
-        max_total_mib: None,
-        timeout_seconds: None,
-    };
-    if let Some((_, value, expected)) = grant.flaw() {
+    if let Some((_, value, expected)) = allowed.grant().flaw() {
         return Some(("paths", format!("expected {expected}, got {value}")));
     }
     if allowed.secrets.is_empty() {

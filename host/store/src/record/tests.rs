@@ -5,7 +5,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::{BatchId, JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
-use host_core::notify::{Event, Notify, Receiver, Told};
+use host_core::notify::{Event, Notify, Receiver, Sent};
 use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::prerequisite::{Conditions, When};
@@ -71,7 +71,7 @@ fn lifecycle() -> Lifecycle {
                 secret: "s".to_owned(),
                 events: vec![Event::JobCompleted],
             },
-            told: Told {
+            sent: Sent {
                 deliveries: 1,
                 latest: Some(JobId(Uuid::from_u128(8))),
             },

@@ -1,4 +1,4 @@
-//! Requests of the host itself: one over a socket of its own. The answer is of nobody that is trusted, and bounded.
+//! Requests of the host itself: one over a socket of its own. The answer is untrusted, and bounded.
 
 use std::io;
 use std::os::unix::net::UnixStream as StdStream;
