@@ -1088,8 +1088,8 @@ class Notify(TypedDict):
     """Whom the host tells of the end of a job or a batch, by a signed request."""
 
     events: NotRequired[List[str]]
-    """What it is told of: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
-    `batch.success` and `batch.end` of a batch; all of them if absent.
+    """Which events it gets: `job.completed`, `job.discarded` and `job.cancelled` of a job,
+    `batch.first_failure`, `batch.success` and `batch.end` of a batch; all of them if absent.
     """
     secret: str
     """The name of the secret that signs it, one that this section allows."""

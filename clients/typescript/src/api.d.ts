@@ -988,7 +988,7 @@ export type NodeState = "live" | "draining" | "drained" | "silent" | "gone";
 /** Whom the host tells of the end of a job or a batch, by a signed request. */
 export interface Notify {
   /**
-   * What it is told of: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
+   * Which events it gets: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
    * `batch.success` and `batch.end` of a batch; all of them if absent.
    */
   events?: Array<string>;

@@ -116,9 +116,9 @@ pub struct BatchProgress {
     pub refused: Option<String>,
     pub again_at: Option<Time>,
     /// The events for which its receiver has a delivery.
-    #[serde(default)]
+    #[serde(default, rename = "told_of")]
     pub notified: Vec<On>,
-    #[serde(default)]
+    #[serde(default, rename = "told")]
     pub sent: Sent,
 }
 

@@ -211,6 +211,9 @@ fn a_batch_tells_each_of_its_events_once() {
         let told = messages(store);
         assert_eq!(told[1]["data"]["counts"]["discarded"], 1);
         let batch = store.reader().unwrap().job_batch(batch_id(1)).unwrap();
-        assert_eq!(batch.unwrap().progress.notified, [On::FirstFailure, On::End]);
+        assert_eq!(
+            batch.unwrap().progress.notified,
+            [On::FirstFailure, On::End]
+        );
     });
 }
