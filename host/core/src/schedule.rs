@@ -285,7 +285,8 @@ impl Schedule {
         (self.until.is_none_or(|until| next <= until)).then_some(next)
     }
 
-    /// Returns how long after its nominal times it fires, in milliseconds.
+    /// Returns how long after its nominal times it fires, in milliseconds: whole seconds, so that schedules which fire
+    /// at almost the same time share a commit.
     pub fn offset_ms(&self) -> u64 {
         // FNV-1a: the same on every node and in every version.
         let hash = self
@@ -295,7 +296,8 @@ impl Schedule {
             .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
                 (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
             });
-        hash.checked_rem(self.spread_ms).unwrap_or_default()
+        let seconds = hash.checked_rem(self.spread_ms / 1_000);
+        seconds.unwrap_or_default() * 1_000
     }
 
     /// Returns how long after its time it fired for a nominal time, in milliseconds.

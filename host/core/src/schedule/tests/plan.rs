@@ -139,6 +139,7 @@ fn a_spread_moves_firings_but_not_nominal_times() {
     };
     let offset = i64::try_from(spread.offset_ms()).unwrap();
     assert!(offset > 0 && offset < 30_000, "{offset}");
+    assert_eq!(offset % SECOND, 0);
     let kept = kept(spread, 0);
     assert_eq!(kept.fires_at(), Some(Time(MINUTE + offset)));
     let plan = |now| kept.plan(Time(now), &ids(1), None, |_| true);
