@@ -803,7 +803,9 @@ class LimitMatch(TypedDict):
 
 
 class LimitRate(TypedDict):
-    """How many jobs of a key may start per period: a token bucket, from which each start takes one."""
+    """How many jobs of a key may start per period: a token bucket, from which each start takes one, or as many
+    as the job's `units`.
+    """
 
     burst: NotRequired[int | None]
     """How many tokens the bucket holds: `count` if absent."""
@@ -1012,6 +1014,10 @@ class NewLimit(TypedDict):
     """Which jobs it concerns."""
     rate: NotRequired[LimitRate | None]
     """How many jobs of a key may start in a time."""
+    units: NotRequired[str | None]
+    """Where a job says how many tokens each start of it takes: a JSON pointer into params such as `/recipients`,
+    or `attributes:NAME`. It is a whole number from 0 to `burst`, 1 if it is not there.
+    """
     when_full: NotRequired[LimitWhenFull | None]
     """What happens to a new job whose key is full; `wait` if absent."""
 

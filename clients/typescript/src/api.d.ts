@@ -693,7 +693,10 @@ export interface LimitMatch {
   queue?: string | null;
 }
 
-/** How many jobs of a key may start per period: a token bucket, from which each start takes one. */
+/**
+ * How many jobs of a key may start per period: a token bucket, from which each start takes one, or as many as
+ * the job's `units`.
+ */
 export interface LimitRate {
   /** How many tokens the bucket holds: `count` if absent. */
   burst?: number | null;
@@ -871,6 +874,11 @@ export interface NewLimit {
   match?: LimitMatch | null;
   /** How many jobs of a key may start in a time. */
   rate?: LimitRate | null;
+  /**
+   * Where a job says how many tokens each start of it takes: a JSON pointer into params such as `/recipients`,
+   * or `attributes:NAME`. It is a whole number from 0 to `burst`, 1 if it is not there.
+   */
+  units?: string | null;
   /** What happens to a new job whose key is full; `wait` if absent. */
   when_full?: LimitWhenFull | null;
 }

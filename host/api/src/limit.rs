@@ -35,7 +35,7 @@ pub enum KeyBody {
     Several(Vec<String>),
 }
 
-/// How many jobs of a key may start per period: a token bucket, from which each start takes one.
+/// How many jobs of a key may start per period: a token bucket, from which each start takes one, or as many as the job's `units`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[schema(as = LimitRate)]
 #[serde(deny_unknown_fields)]
@@ -70,6 +70,10 @@ pub struct LimitBody {
     /// How many jobs of a key may start in a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateBody>,
+    /// Where a job says how many tokens each start of it takes: a JSON pointer into params such as `/recipients`, or
+    /// `attributes:NAME`. It is a whole number from 0 to `burst`, 1 if it is not there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub units: Option<String>,
     /// What happens to a new job whose key is full; `wait` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<LimitWhenFull>)]
@@ -150,6 +154,11 @@ impl LimitBody {
             let parsed = KeyPart::try_from(part);
             parsed.map_err(|error| format!("key: {error}"))
         });
+        let units = self.units.map(KeyPart::try_from).transpose();
+        let units = units.map_err(|error| format!("units: {error}"))?;
+        if units.is_some() && self.rate.is_none() {
+            return Err("units: needs a rate".to_owned());
+        }
         let limit = Limit {
             name,
             matches: Scope {
@@ -162,6 +171,7 @@ impl LimitBody {
                 count: rate.count,
                 per_seconds: rate.per_seconds,
                 burst: rate.burst.unwrap_or(rate.count),
+                units,
             }),
             when_full: self.when_full.unwrap_or_default(),
             source,
@@ -191,7 +201,7 @@ impl LimitBody {
         }
     }
 
-    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together`.
+    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together, of /recipients`.
     pub fn allowed_in_words(&self) -> String {
         let count = |jobs: u32| pretty::count(jobs.into());
         let at_once = self
@@ -208,7 +218,8 @@ impl LimitBody {
                 burst.unwrap_or_default()
             )
         });
-        let parts: Vec<String> = at_once.into_iter().chain(in_time).collect();
+        let units = self.units.as_ref().map(|units| format!("of {units}"));
+        let parts: Vec<String> = at_once.into_iter().chain(in_time).chain(units).collect();
         parts.join(", ")
     }
 }
@@ -223,6 +234,7 @@ impl From<Limit> for LimitBody {
         };
         let parts = limit.key.into_iter().map(String::from);
         let mut parts: Vec<String> = parts.collect();
+        let units = limit.rate.as_ref().and_then(|rate| rate.units.clone());
         Self {
             matches: Some(matches).filter(|it| *it != MatchBody::default()),
             key: match parts.len() {
@@ -236,6 +248,7 @@ impl From<Limit> for LimitBody {
                 per_seconds: rate.per_seconds,
                 burst: Some(rate.burst),
             }),
+            units: units.map(String::from),
             when_full: Some(limit.when_full),
         }
     }

@@ -184,11 +184,19 @@ impl fmt::Display for LimitKey {
     }
 }
 
+/// A key of a limit, as a job has it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyOfJob {
+    pub key: LimitKey,
+    /// How much each start takes of the limit's rate.
+    pub units: u32,
+}
+
 /// The limits of a job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LimitsOfJob {
     /// Computed when the job was enqueued, in the order of the limits' numbers.
-    pub keys: Vec<LimitKey>,
+    pub keys: Vec<KeyOfJob>,
     /// The one that the job waits for: its index in `keys`.
     pub waits_for: Option<u8>,
 }
@@ -201,6 +209,11 @@ impl Lifecycle {
 
     /// Returns the key that it waits for.
     pub fn waits_for_key(&self) -> Option<&LimitKey> {
+        self.waits_with().map(|it| &it.key)
+    }
+
+    /// Returns the key that it waits for, and what it takes of it.
+    pub fn waits_with(&self) -> Option<&KeyOfJob> {
         let place = self.limits.waits_for?;
         self.limits.keys.get(usize::from(place))
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::access::{Object, Scope};
-use crate::job::{LimitKey, NewJob};
+use crate::job::{KeyOfJob, LimitKey, NewJob};
 use crate::name::Name;
 use crate::rejection::Rejection;
 use crate::schedule::Source;
@@ -42,14 +42,16 @@ pub const PER_SECONDS_MAX: u32 = 31 * 24 * 3_600;
 /// How long a bucket may take to fill, in seconds: 100 years of 365 days.
 const FILL_SECONDS_MAX: u64 = 100 * 365 * 24 * 3_600;
 
-/// How many jobs may start per period: a token bucket, from which each start takes one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// How many jobs may start per period: a token bucket, from which each start takes one, or as many as the job has units.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rate {
     /// How many tokens are added every `per_seconds`.
     pub count: u32,
     pub per_seconds: u32,
     /// How many tokens the bucket holds.
     pub burst: u32,
+    /// Where a job says how many tokens a start of it takes: one if it does not say, or without this.
+    pub units: Option<KeyPart>,
 }
 
 /// What happens to a new job that could start if its key were not full.
@@ -106,7 +108,7 @@ pub enum LimitError {
 impl Limit {
     /// Returns why it cannot be set.
     pub fn check(&self) -> Result<(), LimitError> {
-        let rate = self.rate.map(|rate| {
+        let rate = self.rate.as_ref().map(|rate| {
             [
                 ("rate.count", COUNT_MAX, rate.count),
                 ("rate.per_seconds", PER_SECONDS_MAX, rate.per_seconds),
@@ -122,19 +124,13 @@ impl Limit {
                 return Err(LimitError::Number { field, most, got });
             }
         }
-        match self.rate {
+        match &self.rate {
             None if self.concurrency.is_none() => return Err(LimitError::Unlimited),
-            Some(Rate {
-                count,
-                per_seconds,
-                burst,
-            }) if u64::from(burst) * u64::from(per_seconds)
-                > FILL_SECONDS_MAX * u64::from(count) =>
-            {
+            Some(rate) if !rate.fills_in_time() => {
                 return Err(LimitError::TooSlow {
-                    count,
-                    per_seconds,
-                    burst,
+                    count: rate.count,
+                    per_seconds: rate.per_seconds,
+                    burst: rate.burst,
                 });
             }
             _ => {}
@@ -183,8 +179,8 @@ impl Limits {
         kept.map(|kept| &kept.limit)
     }
 
-    /// Returns the keys of a new job.
-    pub fn keys_of(&self, new: &NewJob) -> Result<Vec<LimitKey>, Rejection> {
+    /// Returns the keys of a new job, and what it takes of each.
+    pub fn keys_of(&self, new: &NewJob) -> Result<Vec<KeyOfJob>, Rejection> {
         let mut keys = Vec::new();
         for (number, KeptLimit { limit, .. }) in self.0.iter().filter(|(_, it)| !it.is_removed) {
             if !limit.concerns(new) {
@@ -203,9 +199,12 @@ impl Limits {
                     bytes_max: KEY_BYTES_MAX,
                 });
             }
-            keys.push(LimitKey {
-                limit: *number,
-                key: key.into(),
+            keys.push(KeyOfJob {
+                units: limit.units_of(&new.payload)?,
+                key: LimitKey {
+                    limit: *number,
+                    key: key.into(),
+                },
             });
         }
         Ok(keys)

@@ -137,6 +137,11 @@ pub enum Rejection {
         bytes: usize,
         bytes_max: usize,
     },
+    /// What a limit finds in a job as its units is no number, or more than could ever start.
+    #[error(
+        "the units of the limit {limit} must be a whole number, 0–{burst}: its bucket holds no more"
+    )]
+    LimitUnits { limit: Name, burst: u32 },
     #[error("no batch has the id {0}")]
     UnknownBatch(BatchId),
     /// It was closed, has ended or is cancelled.

@@ -128,6 +128,8 @@ host_wires::table_settings! {
         "How many jobs of a key may run at once";
     "limits.by.NAME.rate", "none",
         "How many jobs of a key start per period: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
+    "limits.by.NAME.units", "none: each start takes 1",
+        "Where a job says how much each start of it takes of the rate: `\"/recipients\"` or `\"attributes:recipients\"`";
     "limits.by.NAME.when_full", "`wait`",
         "What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting`";
     "schedules.NAME.when", "none",

@@ -27,7 +27,7 @@ use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId, NodeId};
 use host_core::invariants;
-use host_core::job::{Lane, Lifecycle, Payload};
+use host_core::job::{KeyOfJob, Lane, Lifecycle, Payload};
 use host_core::job_batch::BatchStep;
 use host_core::json::JsonText;
 use host_core::lease::Lease;
@@ -590,7 +590,7 @@ impl<R: Rows> Batch<'_, R> {
             self.count_in_batch(Some(before.state), &after);
             self.record_change(Some(before), Some(&after));
         }
-        for key in freed {
+        for KeyOfJob { key, .. } in freed {
             self.serve(&key)?;
         }
         Ok(after)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use host_core::audit::{Chain, Entry};
 use host_core::id::BatchId;
-use host_core::job::{Lifecycle, LimitKey, State};
+use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
 use host_core::limit::{KeyUse, Limits};
 
@@ -55,8 +55,8 @@ impl Findings {
 /// What was counted of jobs.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// How many places of each key of a limit they take, and how many wait for it.
-    keys: BTreeMap<LimitKey, [u64; 3]>,
+    /// How many places of each key of a limit they take, how many wait for it, and how many units the available ones have.
+    keys: BTreeMap<LimitKey, [u64; 4]>,
     batches: BTreeMap<BatchId, BatchCounts>,
 }
 
@@ -73,9 +73,11 @@ impl Tally {
             }
         }
         if job.has_places() {
-            let place = usize::from(job.state == State::Running);
-            for key in &job.limits.keys {
-                self.keys.entry(key.clone()).or_default()[place] += 1;
+            let is_running = job.state == State::Running;
+            for KeyOfJob { key, units } in &job.limits.keys {
+                let of_key = self.keys.entry(key.clone()).or_default();
+                of_key[usize::from(is_running)] += 1;
+                of_key[3] += if is_running { 0 } else { u64::from(*units) };
             }
         }
         if let Some(key) = job.waits_for_key() {
@@ -89,14 +91,24 @@ impl Findings {
     pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<(LimitKey, KeyUse)>) {
         let mut found = std::mem::take(&mut self.tally.keys);
         let kept = kept.into_iter().map(|(key, used)| {
-            let kept = [used.reserved.into(), used.running.into(), used.waiting];
+            let kept = [
+                used.reserved.into(),
+                used.running.into(),
+                used.waiting,
+                used.reserved_units,
+            ];
             let there = found.remove(&key).unwrap_or_default();
             (key, kept, there)
         });
         let kept: Vec<_> = kept.collect();
-        let rest = found.into_iter().map(|(key, there)| (key, [0; 3], there));
+        let rest = found.into_iter().map(|(key, there)| (key, [0; 4], there));
         for (key, kept, there) in kept.into_iter().chain(rest) {
-            let names = ["available jobs", "running jobs", "jobs that wait"];
+            let names = [
+                "available jobs",
+                "running jobs",
+                "jobs that wait",
+                "units of available jobs",
+            ];
             let counted = names.iter().zip(kept.iter().zip(there)).enumerate();
             let is_limited = limits.get(key.limit).is_some();
             for (n, (name, (kept, there))) in counted {

@@ -26,6 +26,7 @@ enum Verb {
 Examples:
   host limit set by-customer --key /customer --concurrency 3
   host limit set mail --queue 'mail*' --rate 100/1m --burst 10
+  host limit set recipients --rate 1000/1m --units /recipients
   host limit set uploads --handler upload --key attributes:region --concurrency 1 --when-full refuse")]
     Set(Box<Set>),
     /// List the limits
@@ -61,6 +62,9 @@ struct Set {
     /// Let up to this many start together after a pause [default: the count of the rate]
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), requires = "rate")]
     burst: Option<u32>,
+    /// Let each start take as much of the rate as the job says here: a JSON pointer into params, or attributes:NAME
+    #[arg(long, value_name = "PART", requires = "rate")]
+    units: Option<String>,
     /// What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting` [default: wait]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<WhenFull>)]
     when_full: Option<WhenFull>,
@@ -132,6 +136,7 @@ fn set(set: Set) -> Result<(), CliError> {
             burst: set.burst,
             ..rate
         }),
+        units: set.units,
         when_full: set.when_full,
     };
     let answer = client.set_limit(&set.name, &body);

@@ -25,6 +25,23 @@ impl JsonText {
     /// Returns the text at a JSON pointer, or the number or word there as it is written. Returns `None` if the pointer
     /// leads nowhere, or to `null`, an array or an object.
     pub fn scalar_at(&self, pointer: &str) -> Option<String> {
+        let at = self.from(pointer)?;
+        if let Some(inside) = at.strip_prefix('"') {
+            let written = within(inside, super::after_text(inside));
+            return Some(String::from_utf16_lossy(&units(written)));
+        }
+        let word = at.get(..at.len() - skip(at).len())?;
+        let is_scalar = !word.is_empty() && word != "null" && !at.starts_with(['{', '[']);
+        is_scalar.then(|| word.to_owned())
+    }
+
+    /// Returns whether something other than `null` is at a JSON pointer.
+    pub fn has_at(&self, pointer: &str) -> bool {
+        self.from(pointer).is_some_and(|at| !at.starts_with("null"))
+    }
+
+    /// Returns the text from where a JSON pointer leads on.
+    fn from(&self, pointer: &str) -> Option<&str> {
         let mut at = self.0.trim_start();
         for step in pointer.split('/').skip(1) {
             let step = step.replace("~1", "/").replace("~0", "~");
@@ -34,13 +51,7 @@ impl JsonText {
                 element(at.strip_prefix('[')?, step.parse().ok()?)?
             };
         }
-        if let Some(inside) = at.strip_prefix('"') {
-            let written = within(inside, super::after_text(inside));
-            return Some(String::from_utf16_lossy(&units(written)));
-        }
-        let word = at.get(..at.len() - skip(at).len())?;
-        let is_scalar = !word.is_empty() && word != "null" && !at.starts_with(['{', '[']);
-        is_scalar.then(|| word.to_owned())
+        Some(at)
     }
 }
 

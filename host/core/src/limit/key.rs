@@ -1,10 +1,11 @@
-//! What the key of a limit is made of, and the key of a job.
+//! What the key of a limit is made of, the key of a job, and the units that it takes.
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::Limit;
 use crate::job::Payload;
+use crate::rejection::Rejection;
 
 /// The longest part of a key as it is written, in bytes.
 const PART_BYTES_MAX: usize = 256;
@@ -12,7 +13,7 @@ const PART_BYTES_MAX: usize = 256;
 /// What begins the name of an attribute.
 const ATTRIBUTE: &str = "attributes:";
 
-/// A part of a key: a value in the params, by its JSON pointer, or an attribute.
+/// A value of a job, as part of a key or as its units: one in the params, by its JSON pointer, or an attribute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct KeyPart(String);
@@ -59,16 +60,26 @@ impl KeyPart {
     /// Returns what a job has there: a text, or a number or word as it is written. Returns an empty text if the job has
     /// nothing there, or an array or object.
     fn value(&self, payload: &Payload) -> String {
-        let found = match self.0.strip_prefix(ATTRIBUTE) {
+        // Databases refuse NUL in texts.
+        let found = self.find(payload).unwrap_or_default();
+        found.replace('\0', "\u{fffd}")
+    }
+
+    /// Returns whether a job has anything there but `null`.
+    fn is_in(&self, payload: &Payload) -> bool {
+        let is_in_params = self.0.starts_with('/') && payload.params.has_at(&self.0);
+        is_in_params || self.find(payload).is_some()
+    }
+
+    fn find(&self, payload: &Payload) -> Option<String> {
+        match self.0.strip_prefix(ATTRIBUTE) {
             Some(name) => {
                 let mut attributes = payload.attributes.iter();
                 let named = attributes.find(|(attribute, _)| attribute == name);
                 named.map(|(_, value)| value.clone())
             }
             None => payload.params.scalar_at(&self.0),
-        };
-        // Databases refuse NUL in texts.
-        found.unwrap_or_default().replace('\0', "\u{fffd}")
+        }
     }
 }
 
@@ -83,6 +94,23 @@ impl Limit {
                 format!("[{}]", values.collect::<Vec<_>>().join(","))
             }
         }
+    }
+}
+
+impl Limit {
+    /// Returns how many units a job has. Refuses more than the bucket holds: the job could never start.
+    pub(super) fn units_of(&self, payload: &Payload) -> Result<u32, Rejection> {
+        let counted = self.rate.as_ref();
+        let counted = counted.and_then(|rate| Some((rate.burst, rate.units.as_ref()?)));
+        let Some((burst, units)) = counted.filter(|(_, units)| units.is_in(payload)) else {
+            return Ok(1);
+        };
+        let number = units.find(payload).and_then(|it| it.parse().ok());
+        let number = number.filter(|it| *it <= burst);
+        number.ok_or_else(|| Rejection::LimitUnits {
+            limit: self.name.clone(),
+            burst,
+        })
     }
 }
 

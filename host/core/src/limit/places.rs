@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Limit, Rate};
+use super::{FILL_SECONDS_MAX, Limit, Rate};
 use crate::time::Time;
 
 /// Nanoseconds in a millisecond: the tokens of a bucket are counted in time, so that one number says all.
@@ -11,17 +11,27 @@ const NS: i128 = 1_000_000;
 /// How much of a key is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyUse {
-    /// Jobs that are available, each with a token of the bucket put aside.
+    /// Jobs that are available, each with its tokens of the bucket put aside.
     pub reserved: u32,
+    /// How many units these jobs have.
+    pub reserved_units: u64,
     pub running: u32,
-    /// Jobs that wait for a place or a token of this key.
+    /// Jobs that wait for a place or tokens of this key.
     pub waiting: u64,
+    /// How many units the first of them has at least.
+    pub next_units: u32,
     /// When the bucket is full again if no job starts, in nanoseconds since the Unix epoch. Each start moves it by the time
-    /// of a token.
+    /// of its tokens.
     pub refilled_at_ns: i64,
 }
 
 impl Rate {
+    /// Returns whether an empty bucket is full again within the longest time.
+    pub(super) fn fills_in_time(&self) -> bool {
+        u64::from(self.burst) * u64::from(self.per_seconds)
+            <= FILL_SECONDS_MAX * u64::from(self.count)
+    }
+
     /// Returns the interval at which tokens are added, in nanoseconds.
     fn token_ns(&self) -> i128 {
         let per_ns = i128::from(self.per_seconds) * 1_000 * NS;
@@ -33,6 +43,24 @@ impl Rate {
     fn tokens(&self, used: &KeyUse, now: Time) -> i128 {
         let taken_ns = (i128::from(used.refilled_at_ns) - i128::from(now.0) * NS).max(0);
         (i128::from(self.burst) * self.token_ns() - taken_ns).div_euclid(self.token_ns())
+    }
+
+    /// Returns how many tokens a start takes of a job that has so many units. One that has more than the bucket holds was
+    /// enqueued before the limit was changed: it takes all of it.
+    fn tokens_for(&self, units: u32) -> i128 {
+        match self.units {
+            Some(_) => units.min(self.burst).into(),
+            None => 1,
+        }
+    }
+
+    /// Returns how many tokens must be in the bucket before such a job may become available.
+    fn tokens_before(&self, used: &KeyUse, units: u32) -> i128 {
+        let reserved: i128 = match self.units {
+            Some(_) => used.reserved_units.into(),
+            None => used.reserved.into(),
+        };
+        self.tokens_for(units) + reserved
     }
 
     /// Returns when the bucket has this many tokens if no job starts; `None` if it never holds as many.
@@ -51,29 +79,43 @@ fn ms_of(ns: i128) -> Time {
 
 impl KeyUse {
     /// Takes a place for a job that becomes available.
-    pub fn reserve(&mut self) {
+    pub fn reserve(&mut self, units: u32) {
         self.reserved += 1;
+        self.reserved_units += u64::from(units);
     }
 
     /// Makes the place of an available job that of a running one.
-    pub fn start(&mut self, rate: Option<&Rate>, now: Time) {
-        self.reserved = self.reserved.saturating_sub(1);
+    pub fn start(&mut self, units: u32, limit: &Limit, now: Time) {
+        self.release(units, false);
         self.running += 1;
-        if let Some(rate) = rate {
+        if let Some(rate) = &limit.rate {
             let full_ns = i128::from(self.refilled_at_ns).max(i128::from(now.0) * NS);
-            let full_ns = full_ns + rate.token_ns();
+            let full_ns = full_ns + rate.tokens_for(units) * rate.token_ns();
             self.refilled_at_ns = i64::try_from(full_ns).unwrap_or(i64::MAX);
         }
     }
 
     /// Gives a place back.
-    pub fn release(&mut self, was_running: bool) {
-        let place = if was_running {
-            &mut self.running
+    pub fn release(&mut self, units: u32, was_running: bool) {
+        if was_running {
+            self.running = self.running.saturating_sub(1);
         } else {
-            &mut self.reserved
-        };
-        *place = place.saturating_sub(1);
+            self.reserved = self.reserved.saturating_sub(1);
+            self.reserved_units = self.reserved_units.saturating_sub(units.into());
+        }
+    }
+
+    /// Adds a job that waits. Any may be the first.
+    pub fn wait(&mut self, units: u32) {
+        let others = (self.waiting > 0).then_some(self.next_units);
+        self.next_units = others.map_or(units, |least| least.min(units));
+        self.waiting += 1;
+    }
+
+    /// Removes a job that has waited. What the next one takes is not known then.
+    pub fn stop_waiting(&mut self) {
+        self.waiting = self.waiting.saturating_sub(1);
+        self.next_units = 0;
     }
 
     /// Returns whether it equals the state of an unused key.
@@ -87,30 +129,15 @@ impl KeyUse {
 }
 
 impl Limit {
-    /// Returns whether one more job of a key may become available.
-    pub fn has_room(&self, used: &KeyUse, now: Time) -> bool {
-        let reserved = i128::from(used.reserved);
-        self.has_place(used)
-            && self
-                .rate
-                .is_none_or(|rate| rate.tokens(used, now) > reserved)
+    /// Returns whether a job of a key that has so many units may become available.
+    pub fn has_room(&self, used: &KeyUse, units: u32, now: Time) -> bool {
+        let has_tokens = |rate: &Rate| rate.tokens(used, now) >= rate.tokens_before(used, units);
+        self.has_place(used) && self.rate.as_ref().is_none_or(has_tokens)
     }
 
     fn has_place(&self, used: &KeyUse) -> bool {
         let places = u64::from(used.reserved) + u64::from(used.running);
         self.concurrency.is_none_or(|most| places < u64::from(most))
-    }
-
-    /// Returns how many more jobs of a key may become available.
-    pub fn room(&self, used: &KeyUse, now: Time) -> u64 {
-        let places = i128::from(used.reserved) + i128::from(used.running);
-        let by_places = self.concurrency.map(|most| i128::from(most) - places);
-        let reserved = i128::from(used.reserved);
-        let by_tokens = self.rate.map(|rate| rate.tokens(used, now) - reserved);
-        let least = by_places.into_iter().chain(by_tokens).min();
-        least.map_or(u64::MAX, |room| {
-            u64::try_from(room.max(0)).unwrap_or(u64::MAX)
-        })
     }
 
     /// Returns when time alone changes something about a key: when a waiting job may be admitted, or when the bucket of a
@@ -123,10 +150,9 @@ impl Limit {
         if !self.has_place(used) {
             return None;
         }
-        let reserved = i128::from(used.reserved);
-        match self.rate {
-            Some(rate) if rate.tokens(used, now) <= reserved => {
-                rate.has_tokens_at(used, reserved + 1)
+        match &self.rate {
+            Some(rate) if !self.has_room(used, used.next_units, now) => {
+                rate.has_tokens_at(used, rate.tokens_before(used, used.next_units))
             }
             _ => Some(now),
         }

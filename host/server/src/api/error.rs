@@ -113,6 +113,7 @@ impl From<Rejection> for ApiError {
             Rejection::LimitFull { .. } => &kinds::LIMIT_FULL,
             Rejection::TooManyLimitsOfJob { .. } => &kinds::TOO_MANY_LIMITS_OF_JOB,
             Rejection::LimitKeyTooLong { .. } => &kinds::LIMIT_KEY_TOO_LONG,
+            Rejection::LimitUnits { .. } => &kinds::INVALID_LIMIT_UNITS,
             Rejection::UnknownBatch(_) => &kinds::BATCH_NOT_FOUND,
             Rejection::BatchClosed(_) => &kinds::BATCH_CLOSED,
             Rejection::BatchFull { .. } => &kinds::BATCH_FULL,

@@ -102,6 +102,7 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
     let at_once = limit.concurrency.map(|jobs| format!("{jobs} at once"));
     let in_time = limit
         .rate
+        .as_ref()
         .map(|rate| format!("{} in {} s", rate.count, rate.per_seconds));
     let allowed: Vec<String> = at_once.into_iter().chain(in_time).collect();
     // Keys are parts of params.

@@ -7,7 +7,7 @@ use host_core::command::{Enqueued, NewJob, Reply};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::inputs;
-use host_core::job::{Lifecycle, LimitKey, OnConflict, Payload, State, UniqueKey};
+use host_core::job::{KeyOfJob, Lifecycle, OnConflict, Payload, State, UniqueKey};
 use host_core::name::{Name, address};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
@@ -67,7 +67,7 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn accept(
         &mut self,
         mut new: NewJob,
-        keys: Vec<LimitKey>,
+        keys: Vec<KeyOfJob>,
         ended: &BTreeMap<JobId, State>,
     ) -> Result<(), Stop> {
         let open = u32::try_from(new.depends_on.len()).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use host_core::command::{NewJob, Reply};
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, LimitKey, State};
+use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::limit::{KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
 use host_core::name::Name;
 use host_core::port::Clock;
@@ -120,26 +120,29 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn keys_of<'n>(
         &mut self,
         jobs: impl Iterator<Item = &'n NewJob>,
-    ) -> Result<BTreeMap<JobId, Vec<LimitKey>>, Stop> {
+    ) -> Result<BTreeMap<JobId, Vec<KeyOfJob>>, Stop> {
         let limits = self.rows.limits()?;
         let mut keys = BTreeMap::new();
         if limits.0.is_empty() {
             return Ok(keys);
         }
-        let mut starting: BTreeMap<LimitKey, u64> = BTreeMap::new();
+        let mut starting: BTreeMap<LimitKey, KeyUse> = BTreeMap::new();
         for new in jobs {
             let of_job = limits.keys_of(new)?;
             let starts = new.depends_on.is_empty() && new.run_at.is_none_or(|at| at <= self.now);
-            for key in of_job.iter().filter(|_| starts) {
+            for KeyOfJob { key, units } in of_job.iter().filter(|_| starts) {
                 let limit = limits.get(key.limit);
                 let Some(limit) = limit.filter(|it| it.when_full == WhenFull::Refuse) else {
                     continue;
                 };
                 self.rows.lock_limits()?;
-                let used = self.rows.key_use(key)?;
-                let starting = starting.entry(key.clone()).or_default();
-                *starting += 1;
-                if used.waiting > 0 || *starting > limit.room(&used, self.now) {
+                if !starting.contains_key(key) {
+                    starting.insert(key.clone(), self.rows.key_use(key)?);
+                }
+                let used = starting.entry(key.clone()).or_default();
+                let is_free = used.waiting == 0 && limit.has_room(used, *units, self.now);
+                used.reserve(*units);
+                if !is_free {
                     return Err(Rejection::LimitFull {
                         limit: limit.name.clone(),
                         key: key.key.to_string(),
@@ -160,7 +163,7 @@ impl<R: Rows> Batch<'_, R> {
         &mut self,
         before: Option<&Lifecycle>,
         after: &mut Lifecycle,
-    ) -> Result<Vec<LimitKey>, Stop> {
+    ) -> Result<Vec<KeyOfJob>, Stop> {
         if after.limits.keys.is_empty() {
             return Ok(Vec::new());
         }
@@ -171,12 +174,12 @@ impl<R: Rows> Batch<'_, R> {
         let is_back = was_running && after.state == State::Available;
         let mut freed = Vec::new();
         if starts {
-            for key in &after.limits.keys {
-                self.change_key(key, |used, limit, now| used.start(limit.rate.as_ref(), now))?;
+            for KeyOfJob { key, units } in &after.limits.keys {
+                self.change_key(key, |used, limit, now| used.start(*units, limit, now))?;
             }
         } else if had_places && (is_back || !after.has_places()) {
-            for key in &after.limits.keys {
-                self.change_key(key, |used, _, _| used.release(was_running))?;
+            for KeyOfJob { key, units } in &after.limits.keys {
+                self.change_key(key, |used, _, _| used.release(*units, was_running))?;
             }
             freed.clone_from(&after.limits.keys);
         }
@@ -186,21 +189,23 @@ impl<R: Rows> Batch<'_, R> {
             if let Some(place) = self.first_full(after, passes)? {
                 after.wait_for_limit(place);
             } else {
-                for key in &after.limits.keys {
-                    self.change_key(key, |used, _, _| used.reserve())?;
+                for KeyOfJob { key, units } in &after.limits.keys {
+                    self.change_key(key, |used, _, _| used.reserve(*units))?;
                 }
                 if waited.is_some() {
                     self.rows.take_new_rank(after.id)?;
                 }
             }
         }
-        let waits = after.waits_for_key();
-        if waited.as_ref() != waits {
+        let waits = after.waits_with();
+        // Another priority makes another job the first.
+        let moves = before.is_some_and(|before| before.priority != after.priority);
+        if moves || waited.as_ref() != waits.map(|it| &it.key) {
             if let Some(key) = &waited {
-                self.change_waiting(key, |used| used.waiting = used.waiting.saturating_sub(1))?;
+                self.change_waiting(key, KeyUse::stop_waiting)?;
             }
-            if let Some(key) = waits {
-                self.change_waiting(key, |used| used.waiting += 1)?;
+            if let Some(KeyOfJob { key, units }) = waits {
+                self.change_waiting(key, |used| used.wait(*units))?;
             }
         }
         Ok(freed)
@@ -239,12 +244,12 @@ impl<R: Rows> Batch<'_, R> {
         passes: impl Fn(&LimitKey) -> bool,
     ) -> Result<Option<u8>, Stop> {
         let limits = self.rows.limits()?;
-        for (place, key) in (0..).zip(&job.limits.keys) {
+        for (place, KeyOfJob { key, units }) in (0..).zip(&job.limits.keys) {
             let Some(limit) = limits.get(key.limit) else {
                 continue;
             };
             let used = self.rows.key_use(key)?;
-            if !limit.has_room(&used, self.now) || (used.waiting > 0 && !passes(key)) {
+            if !limit.has_room(&used, *units, self.now) || (used.waiting > 0 && !passes(key)) {
                 return Ok(Some(place));
             }
         }
@@ -296,8 +301,9 @@ impl<R: Rows> Batch<'_, R> {
         let limit = limits.get(key.limit);
         loop {
             let used = self.rows.key_use(key)?;
-            let has_room = limit.is_none_or(|limit| limit.has_room(&used, self.now));
-            if used.waiting == 0 || !has_room || self.moves_left == 0 {
+            let now = self.now;
+            let has_room = |units| limit.is_none_or(|limit| limit.has_room(&used, units, now));
+            if used.waiting == 0 || !has_room(used.next_units) || self.moves_left == 0 {
                 return Ok(());
             }
             let Some(first) = self.rows.first_waiting(key)? else {
@@ -306,11 +312,14 @@ impl<R: Rows> Batch<'_, R> {
             };
             self.moves_left -= 1;
             let job = self.get(first)?;
-            if job.waits_for_key() != Some(key) {
+            let Some(KeyOfJob { units, .. }) = job.waits_with().filter(|it| it.key == *key) else {
                 return Err(Stop::Failed(StoreError::Damaged {
                     what: format!("job {first}"),
                     message: format!("it does not wait for the key {key} of a limit"),
                 }));
+            };
+            if !has_room(*units) {
+                return self.change_waiting(key, |used| used.next_units = *units);
             }
             self.step(&job, &Input::Admit)?;
         }

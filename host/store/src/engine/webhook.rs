@@ -55,8 +55,8 @@ impl<R: Rows> Batch<'_, R> {
         for mut new in deliveries {
             let limits = self.rows.limits()?;
             let mut keys = limits.keys_of(&new).unwrap_or_default();
-            keys.retain(|key| {
-                let limit = limits.get(key.limit);
+            keys.retain(|it| {
+                let limit = limits.get(it.key.limit);
                 limit.is_some_and(|limit| limit.when_full == WhenFull::Wait)
             });
             // The delivery before may have ended, and may be forgotten.

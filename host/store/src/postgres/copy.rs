@@ -151,10 +151,11 @@ const SQL: [Part; PARTS.len()] = [
         columns: "number, body, removed, cursor",
     },
     Part {
-        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-               FROM host_limit_keys ORDER BY number, key",
+        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+               reserved_units, next_units FROM host_limit_keys ORDER BY number, key",
         table: "host_limit_keys",
-        columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at",
+        columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
+                  next_units",
     },
     Part {
         read: "SELECT id, body, progress, ended, wake_at FROM host_batches ORDER BY id",

@@ -129,8 +129,8 @@ impl LimitRows for Transaction<'_> {
     }
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-                   FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
+        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+                   reserved_units, next_units FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.keys("find keys that are due", sql, values![now.0, limit])
     }
@@ -141,8 +141,8 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-                   FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
+        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+                   reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![number.cast_signed(), from.to_owned(), limit];
         self.keys("read the keys of a limit", sql, values)
@@ -227,14 +227,15 @@ async fn read_keys(
     wanted: LimitKey,
 ) -> Result<(), Trouble> {
     let of_jobs = overlay.jobs().flat_map(|entry| &entry.job.limits.keys);
+    let of_jobs = of_jobs.map(|it| &it.key);
     let unknown = of_jobs.filter(|key| overlay.limits.keys.key_use(key).is_none());
     let mut unknown: BTreeSet<LimitKey> = unknown.cloned().collect();
     unknown.insert(wanted);
     let numbers: Vec<i64> = unknown.iter().map(|key| key.limit.cast_signed()).collect();
     let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
     let mut pipeline = Pipeline::new(client);
-    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-               FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
+    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+               reserved_units, next_units FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
                USING (number, key)";
     pipeline
         .add("read keys of limits", sql, values![numbers, keys])

@@ -29,6 +29,7 @@ impl HeldLimits {
         let (mut numbers, mut keys) = (Vec::new(), Vec::new());
         let (mut reserved, mut running, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
         let (mut refilled_at_ns, mut wake_at) = (Vec::new(), Vec::new());
+        let (mut reserved_units, mut next_units) = (Vec::new(), Vec::new());
         let (mut idle_numbers, mut idle_keys) = (Vec::new(), Vec::new());
         for KeyRow { key, after, .. } in self.keys.take_changed() {
             let (number, key) = (key.limit.cast_signed(), String::from(key.key));
@@ -40,6 +41,8 @@ impl HeldLimits {
                 waiting.push(used.waiting.cast_signed());
                 refilled_at_ns.push(used.refilled_at_ns);
                 wake_at.push(wakes.map(|at| at.0));
+                reserved_units.push(used.reserved_units.cast_signed());
+                next_units.push(i64::from(used.next_units));
             } else {
                 idle_numbers.push(number);
                 idle_keys.push(key);
@@ -47,12 +50,15 @@ impl HeldLimits {
         }
         if !numbers.is_empty() {
             let sql = "INSERT INTO host_limit_keys \
-                       (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
+                       (number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+                       reserved_units, next_units) \
                        SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], \
-                       $5::bigint[], $6::bigint[], $7::bigint[]) ON CONFLICT (number, key) \
+                       $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) \
+                       ON CONFLICT (number, key) \
                        DO UPDATE SET reserved = EXCLUDED.reserved, running = EXCLUDED.running, \
                        waiting = EXCLUDED.waiting, refilled_at_ns = EXCLUDED.refilled_at_ns, \
-                       wake_at = EXCLUDED.wake_at";
+                       wake_at = EXCLUDED.wake_at, reserved_units = EXCLUDED.reserved_units, \
+                       next_units = EXCLUDED.next_units";
             let values = values![
                 numbers,
                 keys,
@@ -61,6 +67,8 @@ impl HeldLimits {
                 waiting,
                 refilled_at_ns,
                 wake_at,
+                reserved_units,
+                next_units,
             ];
             pipeline.add("write keys of limits", sql, values).await?;
         }
@@ -84,12 +92,14 @@ pub(super) fn key_of(row: &Row) -> (LimitKey, KeyUse, Option<Time>) {
 }
 
 fn used_of(row: &Row) -> (KeyUse, Option<Time>) {
-    let places = |column| u32::try_from(row.get::<_, i64>(column)).unwrap_or(u32::MAX);
+    let small = |column| u32::try_from(row.get::<_, i64>(column)).unwrap_or(u32::MAX);
     let used = KeyUse {
-        reserved: places(2),
-        running: places(3),
+        reserved: small(2),
+        running: small(3),
         waiting: row.get::<_, i64>(4).unsigned_abs(),
         refilled_at_ns: row.get(5),
+        reserved_units: row.get::<_, i64>(7).unsigned_abs(),
+        next_units: small(8),
     };
     (used, row.get::<_, Option<i64>>(6).map(Time))
 }
@@ -138,11 +148,11 @@ pub(super) async fn fullest(
     number: u64,
     limit: u32,
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
-    let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-                FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
+    let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+                reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
                 ORDER BY waiting DESC LIMIT $2) UNION ALL \
-               (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-                FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
+               (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+                reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
                LIMIT $2";
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
@@ -152,8 +162,8 @@ pub(super) async fn fullest(
 
 /// Returns all keys.
 pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
-    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-               FROM host_limit_keys";
+    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+               reserved_units, next_units FROM host_limit_keys";
     let found = rows(client, "read the keys of limits", sql, &[]).await?;
     let keys = found.iter().map(key_of);
     Ok(keys.map(|(key, used, _)| (key, used)).collect())

@@ -3,7 +3,7 @@
 use host_core::egress::HttpErrorKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{BatchId, JobId, LeaseId, NodeId};
-use host_core::job::{Cancel, Lifecycle, LimitKey, LimitsOfJob, State};
+use host_core::job::{Cancel, KeyOfJob, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
 use host_core::notify::{Event, Notify, Receiver, Sent};
 use host_core::outcome::{Attempt, Meter};
@@ -59,9 +59,12 @@ fn lifecycle() -> Lifecycle {
         failure: Some(FailureKind::CellLost),
         owner: Some("token:a".into()),
         limits: LimitsOfJob {
-            keys: vec![LimitKey {
-                limit: 6,
-                key: "k".into(),
+            keys: vec![KeyOfJob {
+                key: LimitKey {
+                    limit: 6,
+                    key: "k".into(),
+                },
+                units: 5,
             }],
             waits_for: Some(0),
         },
@@ -143,7 +146,7 @@ fn version_1_stays_as_it_is() {
     let job = "011000000000000000000000000000000001030171016801017205050000e80780dddb018088b2a0\
                028088b2a00200000000020001040003010009030110000000000000000000000000000000021000\
                00000000000000000000000000000301770107060108000000010a010172000800010c0107746f6b\
-               656e3a610106016b0100010175017301000101100000000000000000000000000000000801100000\
+               656e3a610106016b050100010175017301000101100000000000000000000000000000000801100000\
                00000000000000000000000000070101100000000000000000000000\
                000000000802010169100000000000000000000000000000000901";
     let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\

@@ -132,11 +132,10 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO limits (number, body, removed, cursor) VALUES (?1, ?2, ?3, ?4)",
     },
     Part {
-        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at \
-               FROM limit_keys ORDER BY number, key",
-        write: "INSERT INTO limit_keys \
-                (number, key, reserved, running, waiting, refilled_at_ns, wake_at) \
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+               reserved_units, next_units FROM limit_keys ORDER BY number, key",
+        write: "INSERT INTO limit_keys (number, key, reserved, running, waiting, refilled_at_ns, \
+                wake_at, reserved_units, next_units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
     },
     Part {
         read: "SELECT id, body, progress, ended, wake_at FROM batches ORDER BY id",

@@ -20,8 +20,8 @@ use crate::record::decode;
 /// How many waiting jobs of a key are read at once, after the first.
 const WAITING_AT_ONCE: usize = 8;
 
-const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at FROM limit_keys \
-                   WHERE number = ?1 AND key = ?2";
+const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
+                   next_units FROM limit_keys WHERE number = ?1 AND key = ?2";
 
 impl LimitRows for Transaction<'_> {
     fn limits(&mut self) -> Result<Arc<Limits>, StoreError> {

@@ -15,14 +15,14 @@ use crate::held_keys::{HeldKeys, Kept, KeyRow};
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO limit_keys \
-                          (reserved, running, refilled_at_ns, waiting, wake_at, number, key) \
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+                          (reserved, reserved_units, running, refilled_at_ns, waiting, next_units, \
+                          wake_at, number, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
     const UPDATE: &str = "UPDATE limit_keys \
-                          SET reserved = ?1, running = ?2, refilled_at_ns = ?3, waiting = ?4, \
-                          wake_at = ?5 WHERE number = ?6 AND key = ?7";
+                          SET reserved = ?1, reserved_units = ?2, running = ?3, refilled_at_ns = ?4, \
+                          waiting = ?5, next_units = ?6, wake_at = ?7 WHERE number = ?8 AND key = ?9";
     const UPDATE_PLACES: &str = "UPDATE limit_keys \
-                                 SET reserved = ?1, running = ?2, refilled_at_ns = ?3 \
-                                 WHERE number = ?4 AND key = ?5";
+                                 SET reserved = ?1, reserved_units = ?2, running = ?3, \
+                                 refilled_at_ns = ?4 WHERE number = ?5 AND key = ?6";
     for KeyRow { key, before, after } in held.take_changed() {
         let (number, name) = (key.limit.cast_signed(), &*key.key);
         let Some((used, wake_at)) = after else {
@@ -35,10 +35,21 @@ pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), 
             )?;
             continue;
         };
-        let places = params![used.reserved, used.running, used.refilled_at_ns];
-        let waiting = params![used.waiting.cast_signed(), wake_at.map(|at| at.0)];
+        let places = params![
+            used.reserved,
+            used.reserved_units.cast_signed(),
+            used.running,
+            used.refilled_at_ns
+        ];
+        let waiting = params![
+            used.waiting.cast_signed(),
+            used.next_units,
+            wake_at.map(|at| at.0)
+        ];
         let key = params![number, name];
-        let is_same = |row: Kept| row.0.waiting == used.waiting && row.1 == wake_at;
+        let is_same = |(row, at): Kept| {
+            (row.waiting, row.next_units, at) == (used.waiting, used.next_units, wake_at)
+        };
         let (sql, values) = match before {
             Some(row) if is_same(row) => (UPDATE_PLACES, [places, key].concat()),
             Some(_) => (UPDATE, [places, waiting, key].concat()),
@@ -75,6 +86,8 @@ pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
         running: row.get(1)?,
         waiting: row.get::<_, i64>(2)?.unsigned_abs(),
         refilled_at_ns: row.get(3)?,
+        reserved_units: row.get::<_, i64>(5)?.unsigned_abs(),
+        next_units: row.get(6)?,
     };
     Ok((used, row.get::<_, Option<i64>>(4)?.map(Time)))
 }
@@ -120,17 +133,17 @@ pub(super) fn fullest(
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let mut found = Vec::new();
     for sql in [
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, key FROM limit_keys \
-         INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, key \
+         FROM limit_keys INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
          ORDER BY waiting DESC LIMIT ?2",
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, key FROM limit_keys \
-         WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, key \
+         FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
     ] {
         let rest = limit as usize - found.len();
         let read = || {
             let mut statement = connection.prepare_cached(sql)?;
             let rows = statement.query_map(params![number.cast_signed(), rest], |row| {
-                Ok((row.get(5)?, used_of(row)?.0))
+                Ok((row.get(7)?, used_of(row)?.0))
             })?;
             rows.collect::<Result<Vec<_>, _>>()
         };
@@ -143,13 +156,13 @@ pub(super) fn fullest(
 pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let read = || {
         let mut statement = connection.prepare_cached(
-            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, number, key \
-             FROM limit_keys",
+            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, \
+             number, key FROM limit_keys",
         )?;
         let rows = statement.query_map([], |row| {
             let key = LimitKey {
-                limit: row.get::<_, i64>(5)?.unsigned_abs(),
-                key: row.get(6)?,
+                limit: row.get::<_, i64>(7)?.unsigned_abs(),
+                key: row.get(8)?,
             };
             Ok((key, used_of(row)?.0))
         })?;

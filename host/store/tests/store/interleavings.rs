@@ -24,7 +24,8 @@ use uuid::Uuid;
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, recover, returned, runner};
-use crate::limit_keys::{check_room, params_of, set_limit};
+use crate::limit_keys::{check_room, set_limit};
+use crate::limit_units::params_with;
 use crate::schedules::{every, set};
 use crate::server::Schema;
 
@@ -69,7 +70,9 @@ impl History {
             let mut new = job(self.jobs);
             new.runner = theirs.then(|| "python".parse().unwrap());
             new.priority = *priority;
-            new.payload.params = params_of(self.jobs % 3);
+            // Some more than a bucket holds.
+            let units = u32::try_from(self.jobs % 5).unwrap();
+            new.payload.params = params_with(self.jobs % 3, units);
             new.queue = ["default", "other"][usize::from(position % 2)]
                 .parse()
                 .unwrap();

@@ -340,20 +340,19 @@ fn read_limits(
                 limit: kept.number,
                 key: key.as_str().into(),
             };
-            let count = |has: &dyn Fn(&Lifecycle) -> bool| {
-                jobs.iter().filter(|job| has(job)).count() as u64
+            let taken = |state| {
+                let in_state = jobs.iter().filter(|job| job.state == state);
+                let keys = in_state.flat_map(|job| &job.limits.keys);
+                let units = keys.filter(|it| it.key == key).map(|it| it.units.into());
+                let units: Vec<u64> = units.collect();
+                (units.len() as u64, units.iter().sum::<u64>())
             };
-            let in_state =
-                |state| count(&|job| job.state == state && job.limits.keys.contains(&key));
-            let waiting = count(&|job| job.waits_for_key() == Some(&key));
-            assert_eq!(used.waiting, waiting, "{key}");
+            let waiting = jobs.iter().filter(|job| job.waits_for_key() == Some(&key));
+            assert_eq!(used.waiting, waiting.count() as u64, "{key}");
             if !kept.is_removed {
-                assert_eq!(
-                    u64::from(used.reserved),
-                    in_state(State::Available),
-                    "{key}"
-                );
-                assert_eq!(u64::from(used.running), in_state(State::Running), "{key}");
+                let reserved = (used.reserved.into(), used.reserved_units);
+                assert_eq!(reserved, taken(State::Available), "{key}");
+                assert_eq!(u64::from(used.running), taken(State::Running).0, "{key}");
             }
         }
         let of_keys = jobs.iter().flat_map(|job| {
@@ -361,6 +360,7 @@ fn read_limits(
                 .limits
                 .keys
                 .iter()
+                .map(|it| &it.key)
                 .filter(|_| job.has_places() && !kept.is_removed);
             places.chain(job.waits_for_key())
         });

@@ -32,6 +32,7 @@ pub(crate) fn by_customer(concurrency: Option<u32>, rate: Option<(u32, u32, u32)
             count,
             per_seconds,
             burst,
+            units: None,
         }),
         when_full: WhenFull::Wait,
         source: Source::Api,
@@ -117,7 +118,7 @@ pub(crate) fn check_room(
     *seen = places;
 }
 
-fn ids_of(store: &mut dyn Store, now: Time, leases: std::ops::Range<u128>) -> Vec<u128> {
+pub(crate) fn ids_of(store: &mut dyn Store, now: Time, leases: std::ops::Range<u128>) -> Vec<u128> {
     let claimed = claimed(store, now, claim(leases, false));
     let number = |id: JobId| id.0.as_u128() - self::id(0).0.as_u128();
     claimed
@@ -126,7 +127,7 @@ fn ids_of(store: &mut dyn Store, now: Time, leases: std::ops::Range<u128>) -> Ve
         .collect()
 }
 
-fn fullest(store: &dyn Store) -> Vec<(String, KeyUse)> {
+pub(crate) fn fullest(store: &dyn Store) -> Vec<(String, KeyUse)> {
     let reader = store.reader().unwrap();
     let limits = reader.limits().unwrap();
     let number = limits.0.values().next().unwrap().number;
@@ -134,7 +135,7 @@ fn fullest(store: &dyn Store) -> Vec<(String, KeyUse)> {
 }
 
 /// Ticks until nothing is due.
-fn tick(store: &mut dyn Store, now: Time) -> Option<Time> {
+pub(crate) fn tick(store: &mut dyn Store, now: Time) -> Option<Time> {
     loop {
         match ask(store, now, Command::Tick { limit: 100 }).unwrap() {
             Reply::Ticked {
@@ -169,6 +170,7 @@ fn as_many_jobs_of_a_key_as_it_may_have_are_available() {
         let seven = KeyUse {
             running: 2,
             waiting: 2,
+            next_units: 1,
             ..KeyUse::default()
         };
         assert_eq!(fullest(store)[0], ("7".to_owned(), seven));

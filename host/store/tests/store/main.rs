@@ -25,6 +25,7 @@ mod kill;
 mod leases;
 mod limit_keys;
 mod limit_nodes;
+mod limit_units;
 mod limits;
 mod logs;
 mod nodes;

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use crate::command::NewJob;
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
-use crate::job::{Lifecycle, LimitKey, Payload, State};
+use crate::job::{KeyOfJob, Lifecycle, LimitKey, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
@@ -70,9 +70,12 @@ pub(super) fn waiting() -> Lifecycle {
 /// A job that waits for its only limit.
 pub(super) fn held_back() -> Lifecycle {
     let mut job = available(Policy::default());
-    job.limits.keys.push(LimitKey {
-        limit: 1,
-        key: "a".into(),
+    job.limits.keys.push(KeyOfJob {
+        key: LimitKey {
+            limit: 1,
+            key: "a".into(),
+        },
+        units: 1,
     });
     job.wait_for_limit(0);
     job

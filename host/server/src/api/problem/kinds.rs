@@ -85,6 +85,9 @@ host_http::kinds! {
     LIMIT_KEY_TOO_LONG 422 "limit_key_too_long", "Limit key too long",
         "The value that a limit takes from the job as its key is longer than 256 bytes.",
         "Send a shorter value, or let the key of the limit name another one.";
+    INVALID_LIMIT_UNITS 422 "invalid_limit_units", "Invalid units of a limit",
+        "What a limit takes from the job as its units is not a whole number, or is more than its burst, so that the job could never start.",
+        "Send a whole number that is not above the burst, or raise the burst; `host limit show NAME` shows the limit.";
     BATCH_NOT_FOUND 404 "batch_not_found", "No such batch",
         "No batch has this id. One that has ended is forgotten after its retention, usually 7 days.",
         "`host batch ls` lists the batches.";

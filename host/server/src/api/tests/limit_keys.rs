@@ -16,7 +16,7 @@ async fn a_limit_is_shown_as_it_was_set() {
     let host = Host::start().await;
     let limit = json!({
         "match": {"queue": "mail*", "handler": "noop"}, "key": ["/customer", "attributes:region"],
-        "concurrency": 3, "rate": {"count": 100, "per_seconds": 60},
+        "concurrency": 3, "rate": {"count": 100, "per_seconds": 60}, "units": "/recipients",
     });
     let set = put(&host, &limit).await;
     assert_eq!(set.status, 200, "{set:?}");
@@ -24,6 +24,7 @@ async fn a_limit_is_shown_as_it_was_set() {
     assert_eq!(shown, set.body);
     assert_eq!(shown["source"], "api");
     assert_eq!(shown["limit"]["rate"]["burst"], 100);
+    assert_eq!(shown["limit"]["units"], "/recipients");
     assert_eq!(shown["limit"]["when_full"], "wait");
     assert_eq!((&shown["waiting"], &shown["keys"]), (&json!(0), &json!([])));
     let again = put(&host, &shown["limit"]).await;
@@ -70,7 +71,15 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             json!({"concurrency": 1, "when_full": "explode"}),
             "when_full: unknown value `explode`",
         ),
-        (json!({"concurrency": 1, "units": "/n"}), "unknown field"),
+        (json!({"concurrency": 1, "unit": "/n"}), "unknown field"),
+        (
+            json!({"concurrency": 1, "units": "/n"}),
+            "units: needs a rate",
+        ),
+        (
+            json!({"rate": {"count": 1, "per_seconds": 1}, "units": "n"}),
+            "units: must be a JSON pointer",
+        ),
     ] {
         let answer = put(&host, &body).await;
         let actual = answer.refused(422, "invalid_request");
@@ -91,4 +100,23 @@ async fn a_refused_job_has_the_limit_and_its_key() {
     let second = host.post("/api/v1/jobs", job).await;
     let actual = second.refused(422, "limit_full");
     assert_eq!(actual, "the limit by-customer is full for 7");
+}
+
+#[tokio::test]
+async fn a_job_that_could_never_start_is_refused() {
+    let host = Host::start().await;
+    let limit = json!({"rate": {"count": 9, "per_seconds": 1, "burst": 5}, "units": "/n"});
+    put(&host, &limit).await;
+    for (n, status) in [(json!(5), 201), (json!(6), 422), (json!(-1), 422)] {
+        let job = json!({"handler": "typed", "params": {"n": n}}).to_string();
+        let answer = host.post("/api/v1/jobs", job).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        if status == 422 {
+            let actual = answer.refused(422, "invalid_limit_units");
+            assert_eq!(
+                actual,
+                "the units of the limit by-customer must be a whole number, 0–5: its bucket holds no more"
+            );
+        }
+    }
 }

@@ -360,6 +360,8 @@ CREATE TABLE host_limit_keys (
   running bigint NOT NULL,
   waiting bigint NOT NULL,
   refilled_at_ns bigint NOT NULL,
+  reserved_units bigint NOT NULL,
+  next_units bigint NOT NULL,
   wake_at bigint,
   PRIMARY KEY (number, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);

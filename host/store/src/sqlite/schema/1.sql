@@ -207,6 +207,8 @@ CREATE TABLE limit_keys (
   running INTEGER NOT NULL,
   waiting INTEGER NOT NULL,
   refilled_at_ns INTEGER NOT NULL,
+  reserved_units INTEGER NOT NULL,
+  next_units INTEGER NOT NULL,
   wake_at INTEGER,
   PRIMARY KEY (number, key)
 ) STRICT, WITHOUT ROWID;

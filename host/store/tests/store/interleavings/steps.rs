@@ -132,6 +132,7 @@ pub(super) struct LimitChange {
     pub(super) of_customers: bool,
     pub(super) concurrency: Option<u8>,
     pub(super) has_rate: bool,
+    pub(super) has_units: bool,
     pub(super) when_full: WhenFull,
 }
 
@@ -150,6 +151,9 @@ impl LimitChange {
             limit.matches.queues = vec!["default".to_owned().try_into().unwrap()];
             limit
         };
+        if let Some(rate) = limit.rate.as_mut().filter(|_| self.has_units) {
+            rate.units = Some("/units".to_owned().try_into().unwrap());
+        }
         limit.when_full = self.when_full;
         limit
     }
@@ -162,14 +166,22 @@ pub(super) fn limit_change() -> impl Strategy<Value = LimitChange> {
         1 => Just(WhenFull::Refuse),
         1 => Just(WhenFull::ReplaceWaiting),
     ];
-    (any::<bool>(), concurrency, any::<bool>(), when_full).prop_map(
-        |(of_customers, concurrency, has_rate, when_full)| LimitChange {
-            of_customers,
-            concurrency,
-            has_rate,
-            when_full,
-        },
+    (
+        any::<bool>(),
+        concurrency,
+        any::<bool>(),
+        any::<bool>(),
+        when_full,
     )
+        .prop_map(
+            |(of_customers, concurrency, has_rate, has_units, when_full)| LimitChange {
+                of_customers,
+                concurrency,
+                has_rate,
+                has_units,
+                when_full,
+            },
+        )
 }
 
 /// A message from or about the holder of a lease.

@@ -349,6 +349,7 @@ impl Orchestrator {
             | Rejection::LimitFull { .. }
             | Rejection::TooManyLimitsOfJob { .. }
             | Rejection::LimitKeyTooLong { .. }
+            | Rejection::LimitUnits { .. }
             | Rejection::UnknownBatch(_)
             | Rejection::BatchClosed(_)
             | Rejection::BatchFull { .. }
