@@ -194,3 +194,33 @@ fn a_full_limit_says_why_jobs_wait_and_refuses_them_if_it_should() {
     );
     runs(&client, &jobs[3], 1);
 }
+
+#[test]
+fn a_new_job_cancels_the_one_that_runs_on_another_node() {
+    let node = Node::new("limit_cancels");
+    let other = node.another();
+    let (first, second) = (node.start(), other.start());
+    deploy(&first.client());
+    let by_branch =
+        json!({"key": "attributes:customer", "concurrency": 1, "when_full": "cancel_running"});
+    set(&first.client(), "by-branch", &by_branch);
+    let old = first.client().enqueue(&of("main", endless()));
+    runs(&first.client(), &old, 1);
+    // Which of the nodes has claimed it does not matter: both are asked.
+    knows(&second.client());
+    let clients = [first.client(), second.client()];
+    let new = [1, 2].map(|n| clients[n % 2].enqueue(&asleep("main", 50)));
+    let cancelled = clients[1].wait(&old);
+    assert_eq!(cancelled["state"], "cancelled", "{cancelled}");
+    let reason = "a new job needs its place under the limit by-branch";
+    assert!(cancelled.to_string().contains(reason), "{cancelled}");
+    let ended = |client: &Client, id: &String| client.wait(id)["state"].clone();
+    assert_eq!(ended(&clients[0], &new[1]), "completed");
+    let first_new = ended(&clients[0], &new[0]);
+    assert!(
+        first_new == "completed" || first_new == "cancelled",
+        "{first_new}"
+    );
+    let shown = clients[0].get("/api/v1/limits/by-branch").unwrap().body;
+    assert_eq!(shown["keys"], json!([]));
+}

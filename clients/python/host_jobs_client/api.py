@@ -819,7 +819,7 @@ LimitSource: TypeAlias = 'Literal["api", "configuration"]'
 """Where a limit comes from."""
 
 
-LimitWhenFull: TypeAlias = 'Literal["wait", "refuse", "replace_waiting"]'
+LimitWhenFull: TypeAlias = 'Literal["wait", "refuse", "replace_waiting", "cancel_running"]'
 """What happens to a new job whose key of a limit is full."""
 
 

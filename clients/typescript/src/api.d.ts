@@ -710,7 +710,7 @@ export interface LimitRate {
 export type LimitSource = "api" | "configuration";
 
 /** What happens to a new job whose key of a limit is full. */
-export type LimitWhenFull = "wait" | "refuse" | "replace_waiting";
+export type LimitWhenFull = "wait" | "refuse" | "replace_waiting" | "cancel_running";
 
 /** What an attempt may use. */
 export interface Limits {

@@ -201,7 +201,17 @@ impl LimitBody {
         }
     }
 
-    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together, of /recipients`.
+    /// Says what happens to a new job whose key is full.
+    pub fn when_full_in_words(&self) -> &'static str {
+        match self.when_full.unwrap_or_default() {
+            WhenFull::Wait => "jobs wait",
+            WhenFull::Refuse => "new jobs are refused",
+            WhenFull::ReplaceWaiting => "a new job replaces those that wait",
+            WhenFull::CancelRunning => "a new job cancels those that run",
+        }
+    }
+
+    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together, counted by /recipients`.
     pub fn allowed_in_words(&self) -> String {
         let count = |jobs: u32| pretty::count(jobs.into());
         let at_once = self
@@ -218,7 +228,10 @@ impl LimitBody {
                 burst.unwrap_or_default()
             )
         });
-        let units = self.units.as_ref().map(|units| format!("of {units}"));
+        let units = self
+            .units
+            .as_ref()
+            .map(|units| format!("counted by {units}"));
         let parts: Vec<String> = at_once.into_iter().chain(in_time).chain(units).collect();
         parts.join(", ")
     }

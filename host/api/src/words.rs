@@ -54,7 +54,7 @@ words! {
     /// What a callback of a batch waits for.
     BatchCallback: ["on_first_failure", "on_success", "on_end"];
     /// What happens to a new job whose key of a limit is full.
-    LimitWhenFull: ["wait", "refuse", "replace_waiting"];
+    LimitWhenFull: ["wait", "refuse", "replace_waiting", "cancel_running"];
     /// What happens to a firing while an earlier job of the schedule has not ended.
     ScheduleOverlap: ["skip", "queue_one", "queue_all", "cancel", "allow"];
     /// What happens to firings that passed while no host was there.

@@ -190,6 +190,8 @@ pub struct KeyOfJob {
     pub key: LimitKey,
     /// How much each start takes of the limit's rate.
     pub units: u32,
+    /// Whether the store lists the job under this key while it runs, so that it can be cancelled for a new one.
+    pub is_listed: bool,
 }
 
 /// The limits of a job.

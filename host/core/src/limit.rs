@@ -65,6 +65,8 @@ pub enum WhenFull {
     Refuse,
     /// It waits, and those that wait already are cancelled.
     ReplaceWaiting,
+    /// It waits, and as many of those that run are cancelled as are in the way, the oldest first.
+    CancelRunning,
 }
 
 /// A limit, as it was set.
@@ -101,6 +103,8 @@ pub enum LimitError {
         per_seconds: u32,
         burst: u32,
     },
+    #[error("when_full: cancel_running needs concurrency: a rate does not depend on what runs")]
+    CancelsForRate,
     #[error("key: must have at most {KEY_PARTS_MAX} parts, got {0}")]
     KeyParts(usize),
 }
@@ -134,6 +138,9 @@ impl Limit {
                 });
             }
             _ => {}
+        }
+        if self.when_full == WhenFull::CancelRunning && self.concurrency.is_none() {
+            return Err(LimitError::CancelsForRate);
         }
         let parts = self.key.len();
         if parts > KEY_PARTS_MAX {
@@ -201,6 +208,7 @@ impl Limits {
             }
             keys.push(KeyOfJob {
                 units: limit.units_of(&new.payload)?,
+                is_listed: false,
                 key: LimitKey {
                     limit: *number,
                     key: key.into(),

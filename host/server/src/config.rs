@@ -131,7 +131,7 @@ host_wires::table_settings! {
     "limits.by.NAME.units", "none: each start takes 1",
         "Where a job says how much each start of it takes of the rate: `\"/recipients\"` or `\"attributes:recipients\"`";
     "limits.by.NAME.when_full", "`wait`",
-        "What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting`";
+        "What happens to a new job whose key is full: `wait`, `refuse`, `replace_waiting` or `cancel_running`";
     "schedules.NAME.when", "none",
         "When this schedule fires: `{ cron = \"30 2 * * *\" }`, `{ cron = [\"…\", \"…\"] }` or `{ every = \"10m\", phase = \"2m\" }`";
     "schedules.NAME.job", "none",

@@ -1,9 +1,9 @@
 //! The findings of a check of a store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::audit::{Chain, Entry};
-use host_core::id::BatchId;
+use host_core::id::{BatchId, JobId};
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
 use host_core::limit::{KeyUse, Limits};
@@ -55,8 +55,11 @@ impl Findings {
 /// What was counted of jobs.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// How many places of each key of a limit they take, how many wait for it, and how many units the available ones have.
-    keys: BTreeMap<LimitKey, [u64; 4]>,
+    /// How many places of each key of a limit they take, how many wait for it, and how many units the available ones have;
+    /// and how many run and are being cancelled.
+    keys: BTreeMap<LimitKey, [u64; 5]>,
+    /// The jobs that must be listed as running with a key.
+    listed: BTreeSet<(LimitKey, JobId)>,
     batches: BTreeMap<BatchId, BatchCounts>,
 }
 
@@ -74,10 +77,20 @@ impl Tally {
         }
         if job.has_places() {
             let is_running = job.state == State::Running;
-            for KeyOfJob { key, units } in &job.limits.keys {
+            for KeyOfJob {
+                key,
+                units,
+                is_listed,
+            } in &job.limits.keys
+            {
                 let of_key = self.keys.entry(key.clone()).or_default();
                 of_key[usize::from(is_running)] += 1;
                 of_key[3] += if is_running { 0 } else { u64::from(*units) };
+                if *is_listed && job.cancel.is_some() {
+                    of_key[4] += 1;
+                } else if *is_listed {
+                    self.listed.insert((key.clone(), job.id));
+                }
             }
         }
         if let Some(key) = job.waits_for_key() {
@@ -96,18 +109,20 @@ impl Findings {
                 used.running.into(),
                 used.waiting,
                 used.reserved_units,
+                used.cancelling.into(),
             ];
             let there = found.remove(&key).unwrap_or_default();
             (key, kept, there)
         });
         let kept: Vec<_> = kept.collect();
-        let rest = found.into_iter().map(|(key, there)| (key, [0; 4], there));
+        let rest = found.into_iter().map(|(key, there)| (key, [0; 5], there));
         for (key, kept, there) in kept.into_iter().chain(rest) {
             let names = [
                 "available jobs",
                 "running jobs",
                 "jobs that wait",
                 "units of available jobs",
+                "running jobs that are cancelled",
             ];
             let counted = names.iter().zip(kept.iter().zip(there)).enumerate();
             let is_limited = limits.get(key.limit).is_some();
@@ -119,6 +134,18 @@ impl Findings {
                     );
                 }
             }
+        }
+    }
+
+    /// Compares the jobs that are listed as running with keys with those that were counted.
+    pub(crate) fn compare_listed(&mut self, listed: Vec<(LimitKey, JobId)>) {
+        let listed: BTreeSet<_> = listed.into_iter().collect();
+        let counted = std::mem::take(&mut self.tally.listed);
+        for (key, job) in listed.symmetric_difference(&counted) {
+            self.add(
+                format!("the key {:?} of limit {}", key.key, key.limit),
+                format!("its list of running jobs is wrong about job {job}"),
+            );
         }
     }
 

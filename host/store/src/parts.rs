@@ -3,7 +3,7 @@
 use crate::error::StoreError;
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [&str; 24] = [
+pub(crate) const PARTS: [&str; 25] = [
     "queues",
     "jobs that have not ended",
     "jobs that have ended",
@@ -26,6 +26,7 @@ pub(crate) const PARTS: [&str; 24] = [
     "firings of schedules",
     "limits",
     "keys of limits",
+    "running jobs of limits",
     "batches",
     "lines of logs",
 ];

@@ -63,6 +63,7 @@ struct Model {
     limits: Limits,
     /// How much of each key is used, and when it is due.
     limit_keys: BTreeMap<LimitKey, (KeyUse, Option<Time>)>,
+    limit_running: BTreeSet<(LimitKey, Time, JobId)>,
     batches: BTreeMap<BatchId, JobBatch>,
     schedules: BTreeMap<Name, KeptSchedule>,
     firings: BTreeMap<Name, Vec<Firing>>,

@@ -27,7 +27,8 @@ Examples:
   host limit set by-customer --key /customer --concurrency 3
   host limit set mail --queue 'mail*' --rate 100/1m --burst 10
   host limit set recipients --rate 1000/1m --units /recipients
-  host limit set uploads --handler upload --key attributes:region --concurrency 1 --when-full refuse")]
+  host limit set uploads --handler upload --key attributes:region --concurrency 1 --when-full refuse
+  host limit set builds --key /branch --concurrency 1 --when-full cancel_running")]
     Set(Box<Set>),
     /// List the limits
     #[command(after_help = "Example:\n  host limit ls -o json")]
@@ -65,7 +66,7 @@ struct Set {
     /// Let each start take as much of the rate as the job says here: a JSON pointer into params, or attributes:NAME
     #[arg(long, value_name = "PART", requires = "rate")]
     units: Option<String>,
-    /// What happens to a new job whose key is full: `wait`, `refuse` or `replace_waiting` [default: wait]
+    /// What happens to a new job whose key is full: `wait`, `refuse`, `replace_waiting` or `cancel_running` [default: wait]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<WhenFull>)]
     when_full: Option<WhenFull>,
     #[command(flatten)]
@@ -148,14 +149,6 @@ fn set(set: Set) -> Result<(), CliError> {
     Ok(())
 }
 
-fn when_full(body: &LimitBody) -> &'static str {
-    match body.when_full.unwrap_or_default() {
-        WhenFull::Wait => "jobs wait",
-        WhenFull::Refuse => "new jobs are refused",
-        WhenFull::ReplaceWaiting => "a new job replaces those that wait",
-    }
-}
-
 fn ls(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
     let limits = client.limits().map_err(cannot("list limits"))?.items;
@@ -201,7 +194,7 @@ fn show(show: &Show) -> Result<(), CliError> {
             ("jobs", view.limit.jobs_in_words()),
             ("key", view.limit.key_in_words()),
             ("allowed", view.limit.allowed_in_words()),
-            ("when full", when_full(&view.limit).to_owned()),
+            ("when full", view.limit.when_full_in_words().to_owned()),
             ("from", view.source.clone()),
             ("waiting", human::count(view.waiting)),
         ];

@@ -16,6 +16,10 @@ pub struct KeyUse {
     /// How many units these jobs have.
     pub reserved_units: u64,
     pub running: u32,
+    /// Those of them that are listed, and whose cancel is requested.
+    pub cancelling: u32,
+    /// How many others are still to be cancelled for jobs that wait.
+    pub to_cancel: u32,
     /// Jobs that wait for a place or tokens of this key.
     pub waiting: u64,
     /// How many units the first of them has at least.
@@ -116,6 +120,9 @@ impl KeyUse {
     pub fn stop_waiting(&mut self) {
         self.waiting = self.waiting.saturating_sub(1);
         self.next_units = 0;
+        self.to_cancel = self
+            .to_cancel
+            .min(u32::try_from(self.waiting).unwrap_or(u32::MAX));
     }
 
     /// Returns whether it equals the state of an unused key.
@@ -140,12 +147,26 @@ impl Limit {
         self.concurrency.is_none_or(|most| places < u64::from(most))
     }
 
+    /// Returns how many running jobs of a key are in the way of those that wait, besides those that are cancelled already.
+    pub fn in_the_way(&self, used: &KeyUse) -> u32 {
+        let Some(most) = self.concurrency else {
+            return 0;
+        };
+        let others = used.running.saturating_sub(used.cancelling);
+        let wanted = used.waiting + u64::from(used.reserved) + u64::from(others);
+        let too_many = wanted.saturating_sub(most.into());
+        u32::try_from(too_many).unwrap_or(u32::MAX).min(others)
+    }
+
     /// Returns when time alone changes something about a key: when a waiting job may be admitted, or when the bucket of a
     /// key that is not used is full. Waiting jobs that a command has left behind can be admitted at once.
     pub fn wake_at(&self, used: &KeyUse, now: Time) -> Option<Time> {
         if used.waiting == 0 {
             let is_unused = used.reserved == 0 && used.running == 0;
             return (is_unused && !used.refilled(now)).then(|| ms_of(used.refilled_at_ns.into()));
+        }
+        if used.to_cancel > 0 {
+            return Some(now);
         }
         if !self.has_place(used) {
             return None;

@@ -75,6 +75,7 @@ impl<R: Rows> Batch<'_, R> {
         job.limits.keys = keys;
         self.pass_limits(None, &mut job)?;
         self.replace_waiting(&job)?;
+        self.make_way(&job)?;
         self.rows.insert(&job, &new)?;
         if let Some(owner) = &job.owner {
             self.rows.count_owned(owner, 1)?;

@@ -68,6 +68,22 @@ pub trait LimitRows {
     ) -> Result<Vec<LimitKey>, StoreError>;
     /// Lets a job be claimed after all of its priority that are available.
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError>;
+
+    /// Lists a job that runs with a key since then, or no longer.
+    fn list_running(
+        &mut self,
+        key: &LimitKey,
+        since: Time,
+        job: JobId,
+        is_listed: bool,
+    ) -> Result<(), StoreError>;
+    /// Returns the jobs that are listed under a key, the oldest first, at most `limit`; `None` for each that another host has
+    /// locked.
+    fn listed_running(
+        &mut self,
+        key: &LimitKey,
+        limit: usize,
+    ) -> Result<Vec<Option<JobId>>, StoreError>;
 }
 
 impl<R: Rows> Batch<'_, R> {
@@ -130,7 +146,7 @@ impl<R: Rows> Batch<'_, R> {
         for new in jobs {
             let of_job = limits.keys_of(new)?;
             let starts = new.depends_on.is_empty() && new.run_at.is_none_or(|at| at <= self.now);
-            for KeyOfJob { key, units } in of_job.iter().filter(|_| starts) {
+            for KeyOfJob { key, units, .. } in of_job.iter().filter(|_| starts) {
                 let limit = limits.get(key.limit);
                 let Some(limit) = limit.filter(|it| it.when_full == WhenFull::Refuse) else {
                     continue;
@@ -174,22 +190,23 @@ impl<R: Rows> Batch<'_, R> {
         let is_back = was_running && after.state == State::Available;
         let mut freed = Vec::new();
         if starts {
-            for KeyOfJob { key, units } in &after.limits.keys {
+            for KeyOfJob { key, units, .. } in &after.limits.keys {
                 self.change_key(key, |used, limit, now| used.start(*units, limit, now))?;
             }
         } else if had_places && (is_back || !after.has_places()) {
-            for KeyOfJob { key, units } in &after.limits.keys {
+            for KeyOfJob { key, units, .. } in &after.limits.keys {
                 self.change_key(key, |used, _, _| used.release(*units, was_running))?;
             }
             freed.clone_from(&after.limits.keys);
         }
+        self.list(before, after)?;
         let waited = before.and_then(Lifecycle::waits_for_key).cloned();
         if after.state == State::Available && (is_back || !had_places) {
             let passes = |key: &LimitKey| is_back || waited.as_ref() == Some(key);
             if let Some(place) = self.first_full(after, passes)? {
                 after.wait_for_limit(place);
             } else {
-                for KeyOfJob { key, units } in &after.limits.keys {
+                for KeyOfJob { key, units, .. } in &after.limits.keys {
                     self.change_key(key, |used, _, _| used.reserve(*units))?;
                 }
                 if waited.is_some() {
@@ -204,7 +221,7 @@ impl<R: Rows> Batch<'_, R> {
             if let Some(key) = &waited {
                 self.change_waiting(key, KeyUse::stop_waiting)?;
             }
-            if let Some(KeyOfJob { key, units }) = waits {
+            if let Some(KeyOfJob { key, units, .. }) = waits {
                 self.change_waiting(key, |used| used.wait(*units))?;
             }
         }
@@ -237,6 +254,95 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
+    /// Lists a job under the keys that it runs with if their limits may cancel it, until it is cancelled or does not run.
+    fn list(&mut self, before: Option<&Lifecycle>, after: &mut Lifecycle) -> Result<(), Stop> {
+        let (was, is) = (before.and_then(run_of), run_of(after));
+        if was == is {
+            return Ok(());
+        }
+        let limits = self.rows.limits()?;
+        for of_job in &mut after.limits.keys {
+            let key = &of_job.key;
+            if was.is_none() {
+                let limit = limits.get(key.limit);
+                of_job.is_listed = limit.is_some_and(|it| it.when_full == WhenFull::CancelRunning);
+            }
+            if !of_job.is_listed {
+                continue;
+            }
+            for (run, is_listed) in [(was, false), (is, true)] {
+                match run {
+                    None => {}
+                    Some(Run::Goes { since }) => {
+                        self.rows.list_running(key, since, after.id, is_listed)?;
+                    }
+                    Some(Run::Stops) => self.change_key(key, |used, _, _| {
+                        used.cancelling = if is_listed {
+                            used.cancelling + 1
+                        } else {
+                            used.cancelling.saturating_sub(1)
+                        };
+                    })?,
+                }
+            }
+            of_job.is_listed = is.is_some();
+        }
+        Ok(())
+    }
+
+    /// Cancels the jobs that are in the way of one that waits for a key, if its limit says so.
+    pub(super) fn make_way(&mut self, new: &Lifecycle) -> Result<(), Stop> {
+        let Some(key) = new.waits_for_key() else {
+            return Ok(());
+        };
+        let limits = self.rows.limits()?;
+        let limit = limits.get(key.limit);
+        let Some(limit) = limit.filter(|it| it.when_full == WhenFull::CancelRunning) else {
+            return Ok(());
+        };
+        let used = self.rows.key_use(key)?;
+        let to_cancel = limit.in_the_way(&used);
+        self.keep_key(key, KeyUse { to_cancel, ..used }, self.now)?;
+        self.cancel_running(key)
+    }
+
+    /// Cancels as many of the jobs that run with a key as are to be cancelled and the batch may move. The key is due while some
+    /// are left.
+    fn cancel_running(&mut self, key: &LimitKey) -> Result<(), Stop> {
+        let before = self.rows.key_use(key)?;
+        if before.to_cancel == 0 {
+            return Ok(());
+        }
+        let limits = self.rows.limits()?;
+        let limit = limits.get(key.limit);
+        let limit = limit.filter(|it| it.when_full == WhenFull::CancelRunning);
+        let in_the_way = limit.map_or(0, |it| it.in_the_way(&before));
+        let to_cancel = before.to_cancel.min(in_the_way) as usize;
+        let wanted = to_cancel.min(self.moves_left);
+        let found = self.rows.listed_running(key, wanted)?;
+        let (mut cancelled, is_all) = (0, found.len() < wanted);
+        let name = limit.map_or("", |limit| limit.name.as_str());
+        let reason = format!("a new job needs its place under the limit {name}");
+        let cancel = Input::Cancel {
+            reason: Some(&reason),
+            grace_ms: None,
+        };
+        for job in found.iter().flatten() {
+            self.moves_left -= 1;
+            cancelled += 1;
+            let job = self.get(*job)?;
+            self.apply(&job, &cancel)?;
+        }
+        let is_locked = found.len() > cancelled;
+        let left = if is_all { found.len() } else { to_cancel } - cancelled;
+        let earliest = self
+            .now
+            .plus_ms(if is_locked { LOCKED_PAUSE_MS } else { 0 });
+        let to_cancel = u32::try_from(left).unwrap_or(u32::MAX);
+        let used = self.rows.key_use(key)?;
+        self.keep_key(key, KeyUse { to_cancel, ..used }, earliest)
+    }
+
     /// Returns which limit of a job is full, or has jobs that wait, unless the job `passes` them.
     fn first_full(
         &mut self,
@@ -244,7 +350,7 @@ impl<R: Rows> Batch<'_, R> {
         passes: impl Fn(&LimitKey) -> bool,
     ) -> Result<Option<u8>, Stop> {
         let limits = self.rows.limits()?;
-        for (place, KeyOfJob { key, units }) in (0..).zip(&job.limits.keys) {
+        for (place, KeyOfJob { key, units, .. }) in (0..).zip(&job.limits.keys) {
             let Some(limit) = limits.get(key.limit) else {
                 continue;
             };
@@ -360,6 +466,7 @@ impl<R: Rows> Batch<'_, R> {
     fn look_at(&mut self, key: &LimitKey) -> Result<(), Stop> {
         let used = self.rows.key_use(key)?;
         self.keep_key(key, used, self.now)?;
+        self.cancel_running(key)?;
         self.serve(key)
     }
 
@@ -382,4 +489,22 @@ impl<R: Rows> Batch<'_, R> {
         }
         Ok(keys.len())
     }
+}
+
+/// How a job runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Run {
+    Goes {
+        since: Time,
+    },
+    /// Its cancel is requested.
+    Stops,
+}
+
+fn run_of(job: &Lifecycle) -> Option<Run> {
+    let since = job.lease.as_ref()?.granted_at;
+    Some(match job.cancel {
+        None => Run::Goes { since },
+        Some(_) => Run::Stops,
+    })
 }

@@ -141,6 +141,7 @@ async fn look(
     on_progress("the keys of limits", 0);
     let limits = limits::all(client).await?;
     findings.compare_keys(&limits, limits::all_keys(client).await?);
+    findings.compare_listed(limits::all_listed(client).await?);
     on_progress("batches", 0);
     findings.compare_batches(job_batches::all(client).await?);
     for (sql, message) in ORPHANS {

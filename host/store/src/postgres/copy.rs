@@ -152,10 +152,17 @@ const SQL: [Part; PARTS.len()] = [
     },
     Part {
         read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units FROM host_limit_keys ORDER BY number, key",
+               reserved_units, next_units, cancelling, to_cancel \
+               FROM host_limit_keys ORDER BY number, key",
         table: "host_limit_keys",
         columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                  next_units",
+                  next_units, cancelling, to_cancel",
+    },
+    Part {
+        read: "SELECT number, key, since, job FROM host_limit_running \
+               ORDER BY number, key, since, job",
+        table: "host_limit_running",
+        columns: "number, key, since, job",
     },
     Part {
         read: "SELECT id, body, progress, ended, wake_at FROM host_batches ORDER BY id",

@@ -130,7 +130,7 @@ impl LimitRows for Transaction<'_> {
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
         let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
+                   reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.keys("find keys that are due", sql, values![now.0, limit])
     }
@@ -142,7 +142,7 @@ impl LimitRows for Transaction<'_> {
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
         let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
+                   reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![number.cast_signed(), from.to_owned(), limit];
         self.keys("read the keys of a limit", sql, values)
@@ -152,6 +152,28 @@ impl LimitRows for Transaction<'_> {
         let rank = self.take_seq()?;
         self.overlay.set_rank(job, rank);
         Ok(())
+    }
+
+    fn list_running(
+        &mut self,
+        key: &LimitKey,
+        since: Time,
+        job: JobId,
+        is_listed: bool,
+    ) -> Result<(), StoreError> {
+        let listed = &mut self.overlay.limits.listed;
+        listed.insert((key.clone(), since, job), is_listed);
+        Ok(())
+    }
+
+    fn listed_running(
+        &mut self,
+        key: &LimitKey,
+        limit: usize,
+    ) -> Result<Vec<Option<JobId>>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let values = values![key.limit.cast_signed(), key.key.to_string(), limit];
+        self.wait(async |client, overlay| read_listed(client, overlay, values).await)
     }
 }
 
@@ -235,7 +257,7 @@ async fn read_keys(
     let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
     let mut pipeline = Pipeline::new(client);
     let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
+               reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
                USING (number, key)";
     pipeline
         .add("read keys of limits", sql, values![numbers, keys])
@@ -297,4 +319,32 @@ async fn read_waiting(
         overlay.limits.keys.add_stored(&key, jobs, is_all);
     }
     Ok(())
+}
+
+/// The jobs that are listed as running with a key, each with its row unless another host has locked it.
+const LISTED: &str = "SELECT live.seq, listed.job, live.body, live.rank FROM \
+    (SELECT since, job FROM host_limit_running WHERE number = $1 AND key = $2 \
+     ORDER BY since, job LIMIT $3) AS listed LEFT JOIN LATERAL \
+    (SELECT seq, body, rank FROM host_live WHERE id = listed.job FOR UPDATE SKIP LOCKED) AS live \
+    ON TRUE ORDER BY listed.since, listed.job";
+
+async fn read_listed(
+    client: &Client,
+    overlay: &mut Overlay,
+    values: Vec<Value>,
+) -> Result<Vec<Option<JobId>>, Trouble> {
+    let mut pipeline = Pipeline::new(client);
+    overlay.limits.flush(&mut pipeline).await?;
+    let operation = "read the running jobs of a limit";
+    pipeline.add(operation, LISTED, values).await?;
+    let mut listed = Vec::new();
+    for row in pipeline.run().await?.pop().unwrap_or_default() {
+        let id = JobId(row.get(1));
+        if row.get::<_, Option<i64>>(0).is_some() {
+            load_job(overlay, &row).map_err(Trouble::Fatal)?;
+        }
+        // One that is new in the batch has no row.
+        listed.push(overlay.get(id).map(|_| id));
+    }
+    Ok(listed)
 }

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 
+use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
@@ -20,6 +21,8 @@ use crate::held_keys::{HeldKeys, KeyRow};
 #[derive(Default)]
 pub(super) struct HeldLimits {
     pub(super) keys: HeldKeys,
+    /// Running jobs of keys, each with since when, whose rows are to be added or removed.
+    pub(super) listed: BTreeMap<(LimitKey, Time, JobId), bool>,
     pub(super) is_locked: bool,
 }
 
@@ -30,6 +33,7 @@ impl HeldLimits {
         let (mut reserved, mut running, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
         let (mut refilled_at_ns, mut wake_at) = (Vec::new(), Vec::new());
         let (mut reserved_units, mut next_units) = (Vec::new(), Vec::new());
+        let (mut cancelling, mut to_cancel) = (Vec::new(), Vec::new());
         let (mut idle_numbers, mut idle_keys) = (Vec::new(), Vec::new());
         for KeyRow { key, after, .. } in self.keys.take_changed() {
             let (number, key) = (key.limit.cast_signed(), String::from(key.key));
@@ -43,6 +47,8 @@ impl HeldLimits {
                 wake_at.push(wakes.map(|at| at.0));
                 reserved_units.push(used.reserved_units.cast_signed());
                 next_units.push(i64::from(used.next_units));
+                cancelling.push(i64::from(used.cancelling));
+                to_cancel.push(i64::from(used.to_cancel));
             } else {
                 idle_numbers.push(number);
                 idle_keys.push(key);
@@ -51,14 +57,16 @@ impl HeldLimits {
         if !numbers.is_empty() {
             let sql = "INSERT INTO host_limit_keys \
                        (number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                       reserved_units, next_units) \
+                       reserved_units, next_units, cancelling, to_cancel) \
                        SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], \
-                       $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[]) \
+                       $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
+                       $10::bigint[], $11::bigint[]) \
                        ON CONFLICT (number, key) \
                        DO UPDATE SET reserved = EXCLUDED.reserved, running = EXCLUDED.running, \
                        waiting = EXCLUDED.waiting, refilled_at_ns = EXCLUDED.refilled_at_ns, \
                        wake_at = EXCLUDED.wake_at, reserved_units = EXCLUDED.reserved_units, \
-                       next_units = EXCLUDED.next_units";
+                       next_units = EXCLUDED.next_units, cancelling = EXCLUDED.cancelling, \
+                       to_cancel = EXCLUDED.to_cancel";
             let values = values![
                 numbers,
                 keys,
@@ -69,6 +77,8 @@ impl HeldLimits {
                 wake_at,
                 reserved_units,
                 next_units,
+                cancelling,
+                to_cancel,
             ];
             pipeline.add("write keys of limits", sql, values).await?;
         }
@@ -77,6 +87,32 @@ impl HeldLimits {
                        (SELECT * FROM unnest($1::bigint[], $2::text[]))";
             let values = values![idle_numbers, idle_keys];
             pipeline.add("remove keys of limits", sql, values).await?;
+        }
+        self.flush_listed(pipeline).await
+    }
+
+    async fn flush_listed(&mut self, pipeline: &mut Pipeline<'_>) -> Result<(), Trouble> {
+        const ADD: &str = "INSERT INTO host_limit_running (number, key, since, job) \
+                           SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::uuid[]) \
+                           ON CONFLICT DO NOTHING";
+        const REMOVE: &str = "DELETE FROM host_limit_running WHERE (number, key, since, job) IN \
+                              (SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::uuid[]))";
+        let listed = std::mem::take(&mut self.listed);
+        for (is_listed, sql) in [(false, REMOVE), (true, ADD)] {
+            let (mut numbers, mut keys) = (Vec::new(), Vec::new());
+            let (mut times, mut jobs) = (Vec::new(), Vec::new());
+            for ((key, since, job), _) in listed.iter().filter(|(_, it)| **it == is_listed) {
+                numbers.push(key.limit.cast_signed());
+                keys.push(key.key.to_string());
+                times.push(since.0);
+                jobs.push(job.0);
+            }
+            if !numbers.is_empty() {
+                let values = values![numbers, keys, times, jobs];
+                pipeline
+                    .add("list running jobs of limits", sql, values)
+                    .await?;
+            }
         }
         Ok(())
     }
@@ -100,6 +136,8 @@ fn used_of(row: &Row) -> (KeyUse, Option<Time>) {
         refilled_at_ns: row.get(5),
         reserved_units: row.get::<_, i64>(7).unsigned_abs(),
         next_units: small(8),
+        cancelling: small(9),
+        to_cancel: small(10),
     };
     (used, row.get::<_, Option<i64>>(6).map(Time))
 }
@@ -149,10 +187,10 @@ pub(super) async fn fullest(
     limit: u32,
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
+                reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
                 ORDER BY waiting DESC LIMIT $2) UNION ALL \
                (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
+                reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
                LIMIT $2";
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
@@ -163,7 +201,7 @@ pub(super) async fn fullest(
 /// Returns all keys.
 pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units FROM host_limit_keys";
+               reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys";
     let found = rows(client, "read the keys of limits", sql, &[]).await?;
     let keys = found.iter().map(key_of);
     Ok(keys.map(|(key, used, _)| (key, used)).collect())
@@ -179,4 +217,18 @@ pub(super) async fn waiting(client: &Client) -> Result<BTreeMap<u64, u64>, Store
         (number(0), number(1))
     };
     Ok(found.iter().map(jobs).collect())
+}
+
+/// Returns all jobs that are listed as running with a key.
+pub(super) async fn all_listed(client: &Client) -> Result<Vec<(LimitKey, JobId)>, StoreError> {
+    let sql = "SELECT number, key, job FROM host_limit_running";
+    let found = rows(client, "read the running jobs of limits", sql, &[]).await?;
+    let listed = found.iter().map(|row| {
+        let key = LimitKey {
+            limit: row.get::<_, i64>(0).unsigned_abs(),
+            key: row.get::<_, String>(1).into(),
+        };
+        (key, JobId(row.get(2)))
+    });
+    Ok(listed.collect())
 }

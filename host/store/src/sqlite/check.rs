@@ -242,6 +242,7 @@ impl Findings {
         let limits = limits::load(connection)?;
         let kept = limits::all_keys(connection)?;
         self.compare_keys(&limits, kept);
+        self.compare_listed(limits::all_listed(connection)?);
         Ok(())
     }
 

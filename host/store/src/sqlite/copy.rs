@@ -133,9 +133,15 @@ const SQL: [Part; LOGS] = [
     },
     Part {
         read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units FROM limit_keys ORDER BY number, key",
+               reserved_units, next_units, cancelling, to_cancel \
+               FROM limit_keys ORDER BY number, key",
         write: "INSERT INTO limit_keys (number, key, reserved, running, waiting, refilled_at_ns, \
-                wake_at, reserved_units, next_units) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+                wake_at, reserved_units, next_units, cancelling, to_cancel) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    },
+    Part {
+        read: "SELECT number, key, since, job FROM limit_running ORDER BY number, key, since, job",
+        write: "INSERT INTO limit_running (number, key, since, job) VALUES (?1, ?2, ?3, ?4)",
     },
     Part {
         read: "SELECT id, body, progress, ended, wake_at FROM batches ORDER BY id",

@@ -114,7 +114,7 @@ impl<'a> Transaction<'a> {
         execute(self.connection, operation, sql, params)
     }
 
-    fn ids(
+    pub(super) fn ids(
         &self,
         operation: &'static str,
         sql: &str,

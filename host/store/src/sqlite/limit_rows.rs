@@ -21,7 +21,7 @@ use crate::record::decode;
 const WAITING_AT_ONCE: usize = 8;
 
 const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                   next_units FROM limit_keys WHERE number = ?1 AND key = ?2";
+                   next_units, cancelling, to_cancel FROM limit_keys WHERE number = ?1 AND key = ?2";
 
 impl LimitRows for Transaction<'_> {
     fn limits(&mut self) -> Result<Arc<Limits>, StoreError> {
@@ -138,6 +138,39 @@ impl LimitRows for Transaction<'_> {
         self.counters.note_purge();
         self.hot.set_rank(job, rank);
         Ok(())
+    }
+
+    fn list_running(
+        &mut self,
+        key: &LimitKey,
+        since: Time,
+        job: JobId,
+        is_listed: bool,
+    ) -> Result<(), StoreError> {
+        let sql = if is_listed {
+            "INSERT INTO limit_running (number, key, since, job) VALUES (?1, ?2, ?3, ?4)"
+        } else {
+            "DELETE FROM limit_running WHERE number = ?1 AND key = ?2 AND since = ?3 AND job = ?4"
+        };
+        let params = params![
+            key.limit.cast_signed(),
+            &*key.key,
+            since.0,
+            job.0.as_bytes()
+        ];
+        execute(self.connection, "list a running job", sql, params)
+    }
+
+    fn listed_running(
+        &mut self,
+        key: &LimitKey,
+        limit: usize,
+    ) -> Result<Vec<Option<JobId>>, StoreError> {
+        let sql = "SELECT job FROM limit_running WHERE number = ?1 AND key = ?2 \
+                   ORDER BY since, job LIMIT ?3";
+        let params = params![key.limit.cast_signed(), &*key.key, limit];
+        let jobs = self.ids("read the running jobs of a limit", sql, params)?;
+        Ok(jobs.into_iter().map(Some).collect())
     }
 }
 

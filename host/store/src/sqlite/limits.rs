@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
-use super::{damaged, doing, execute};
+use super::{damaged, doing, execute, job_id};
 use crate::engine::AT_ONCE;
 use crate::error::StoreError;
 use crate::held_keys::{HeldKeys, Kept, KeyRow};
@@ -15,14 +16,16 @@ use crate::held_keys::{HeldKeys, Kept, KeyRow};
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO limit_keys \
-                          (reserved, reserved_units, running, refilled_at_ns, waiting, next_units, \
-                          wake_at, number, key) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+                          (reserved, reserved_units, running, cancelling, refilled_at_ns, waiting, \
+                          next_units, to_cancel, wake_at, number, key) \
+                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
     const UPDATE: &str = "UPDATE limit_keys \
-                          SET reserved = ?1, reserved_units = ?2, running = ?3, refilled_at_ns = ?4, \
-                          waiting = ?5, next_units = ?6, wake_at = ?7 WHERE number = ?8 AND key = ?9";
+                          SET reserved = ?1, reserved_units = ?2, running = ?3, cancelling = ?4, \
+                          refilled_at_ns = ?5, waiting = ?6, next_units = ?7, to_cancel = ?8, \
+                          wake_at = ?9 WHERE number = ?10 AND key = ?11";
     const UPDATE_PLACES: &str = "UPDATE limit_keys \
-                                 SET reserved = ?1, reserved_units = ?2, running = ?3, \
-                                 refilled_at_ns = ?4 WHERE number = ?5 AND key = ?6";
+                                 SET reserved = ?1, reserved_units = ?2, running = ?3, cancelling = ?4, \
+                                 refilled_at_ns = ?5 WHERE number = ?6 AND key = ?7";
     for KeyRow { key, before, after } in held.take_changed() {
         let (number, name) = (key.limit.cast_signed(), &*key.key);
         let Some((used, wake_at)) = after else {
@@ -39,16 +42,19 @@ pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), 
             used.reserved,
             used.reserved_units.cast_signed(),
             used.running,
+            used.cancelling,
             used.refilled_at_ns
         ];
         let waiting = params![
             used.waiting.cast_signed(),
             used.next_units,
+            used.to_cancel,
             wake_at.map(|at| at.0)
         ];
         let key = params![number, name];
         let is_same = |(row, at): Kept| {
-            (row.waiting, row.next_units, at) == (used.waiting, used.next_units, wake_at)
+            let waits = |it: &KeyUse| (it.waiting, it.next_units, it.to_cancel);
+            (waits(&row), at) == (waits(&used), wake_at)
         };
         let (sql, values) = match before {
             Some(row) if is_same(row) => (UPDATE_PLACES, [places, key].concat()),
@@ -88,6 +94,8 @@ pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
         refilled_at_ns: row.get(3)?,
         reserved_units: row.get::<_, i64>(5)?.unsigned_abs(),
         next_units: row.get(6)?,
+        cancelling: row.get(7)?,
+        to_cancel: row.get(8)?,
     };
     Ok((used, row.get::<_, Option<i64>>(4)?.map(Time)))
 }
@@ -133,17 +141,17 @@ pub(super) fn fullest(
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let mut found = Vec::new();
     for sql in [
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, key \
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, key \
          FROM limit_keys INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
          ORDER BY waiting DESC LIMIT ?2",
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, key \
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, key \
          FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
     ] {
         let rest = limit as usize - found.len();
         let read = || {
             let mut statement = connection.prepare_cached(sql)?;
             let rows = statement.query_map(params![number.cast_signed(), rest], |row| {
-                Ok((row.get(7)?, used_of(row)?.0))
+                Ok((row.get(9)?, used_of(row)?.0))
             })?;
             rows.collect::<Result<Vec<_>, _>>()
         };
@@ -156,13 +164,13 @@ pub(super) fn fullest(
 pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let read = || {
         let mut statement = connection.prepare_cached(
-            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, \
+            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, \
              number, key FROM limit_keys",
         )?;
         let rows = statement.query_map([], |row| {
             let key = LimitKey {
-                limit: row.get::<_, i64>(7)?.unsigned_abs(),
-                key: row.get(8)?,
+                limit: row.get::<_, i64>(9)?.unsigned_abs(),
+                key: row.get(10)?,
             };
             Ok((key, used_of(row)?.0))
         })?;
@@ -185,4 +193,21 @@ pub(super) fn waiting(connection: &Connection) -> Result<BTreeMap<u64, u64>, Sto
         rows.collect::<Result<_, _>>()
     };
     read().map_err(doing("count the jobs that wait for limits"))
+}
+
+/// Returns all jobs that are listed as running with a key.
+pub(super) fn all_listed(connection: &Connection) -> Result<Vec<(LimitKey, JobId)>, StoreError> {
+    let read = || {
+        let sql = "SELECT job, number, key FROM limit_running";
+        let mut statement = connection.prepare_cached(sql)?;
+        let rows = statement.query_map([], |row| {
+            let key = LimitKey {
+                limit: row.get::<_, i64>(1)?.unsigned_abs(),
+                key: row.get(2)?,
+            };
+            Ok((key, job_id(row)?))
+        })?;
+        rows.collect::<Result<_, _>>()
+    };
+    read().map_err(doing("read the running jobs of limits"))
 }

@@ -127,16 +127,6 @@ fn each_damage_is_named() {
             "its number",
         ),
         (
-            "UPDATE limit_keys SET waiting = 7",
-            "the key \"\" of limit 1000000",
-            "jobs that wait is 7, but there are 1",
-        ),
-        (
-            "DELETE FROM limit_keys",
-            "the key \"\" of limit 1000000",
-            "available jobs is 0, but there are 1",
-        ),
-        (
             "UPDATE jobs SET waits_for = NULL WHERE seq = 9",
             "job 9",
             "its limit differs",
@@ -166,6 +156,34 @@ fn each_damage_is_named() {
             "UPDATE tokens SET body = replace(body, 'enqueue', 'everything')",
             "token 000000000001",
             "expected one of",
+        ),
+    ] {
+        is_named(damage, what, message);
+    }
+}
+
+#[test]
+fn each_damage_of_limits_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE limit_keys SET waiting = 7",
+            "the key \"\" of limit 1000000",
+            "jobs that wait is 7, but there are 1",
+        ),
+        (
+            "UPDATE limit_keys SET reserved_units = 7",
+            "the key \"\" of limit 1000000",
+            "units of available jobs is 7, but there are 1",
+        ),
+        (
+            "INSERT INTO limit_running SELECT 1000000, '', 1, id FROM jobs WHERE seq = 1",
+            "the key \"\" of limit 1000000",
+            "its list of running jobs is wrong about job",
+        ),
+        (
+            "DELETE FROM limit_keys",
+            "the key \"\" of limit 1000000",
+            "available jobs is 0, but there are 1",
         ),
     ] {
         is_named(damage, what, message);

@@ -52,7 +52,7 @@ fn store() -> (Schema, Target) {
     (schema, target)
 }
 
-fn found(target: &Target) -> Vec<Finding> {
+pub(crate) fn found(target: &Target) -> Vec<Finding> {
     check(target, &mut |_, _| ()).unwrap().unwrap()
 }
 
@@ -158,16 +158,6 @@ fn each_damage_of_a_database_is_named() {
             "its number",
         ),
         (
-            "UPDATE host_limit_keys SET waiting = 7",
-            "the key \"\" of limit 1000000".to_owned(),
-            "jobs that wait is 7, but there are 1",
-        ),
-        (
-            "DELETE FROM host_limit_keys",
-            "the key \"\" of limit 1000000".to_owned(),
-            "available jobs is 0, but there are 1",
-        ),
-        (
             "UPDATE host_live SET waits_for = NULL",
             named(9),
             "its limit differs",
@@ -184,6 +174,34 @@ fn each_damage_of_a_database_is_named() {
         ),
     ] {
         is_named(damage, &what, message);
+    }
+}
+
+#[test]
+fn each_damage_of_limits_in_a_database_is_named() {
+    for (damage, what, message) in [
+        (
+            "UPDATE host_limit_keys SET waiting = 7",
+            "the key \"\" of limit 1000000",
+            "jobs that wait is 7, but there are 1",
+        ),
+        (
+            "UPDATE host_limit_keys SET reserved_units = 7",
+            "the key \"\" of limit 1000000",
+            "units of available jobs is 7, but there are 1",
+        ),
+        (
+            "INSERT INTO host_limit_running SELECT 1000000, '', 1, id FROM host_live LIMIT 1",
+            "the key \"\" of limit 1000000",
+            "its list of running jobs is wrong about job",
+        ),
+        (
+            "DELETE FROM host_limit_keys",
+            "the key \"\" of limit 1000000",
+            "available jobs is 0, but there are 1",
+        ),
+    ] {
+        is_named(damage, what, message);
     }
 }
 

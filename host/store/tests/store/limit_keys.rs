@@ -148,7 +148,7 @@ pub(crate) fn tick(store: &mut dyn Store, now: Time) -> Option<Time> {
     }
 }
 
-fn lose(n: u128, lease_id: u128, loss: Loss) -> Command {
+pub(crate) fn lose(n: u128, lease_id: u128, loss: Loss) -> Command {
     Command::Lose {
         job: id(n),
         fence: Fence::Lease(lease(lease_id)),

@@ -23,6 +23,7 @@ mod job_batches;
 mod jobs;
 mod kill;
 mod leases;
+mod limit_cancels;
 mod limit_keys;
 mod limit_nodes;
 mod limit_units;

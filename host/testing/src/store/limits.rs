@@ -95,6 +95,32 @@ impl LimitRows for Model {
         self.entry(job)?.rank = rank;
         Ok(())
     }
+
+    fn list_running(
+        &mut self,
+        key: &LimitKey,
+        since: Time,
+        job: JobId,
+        is_listed: bool,
+    ) -> Result<(), StoreError> {
+        let row = (key.clone(), since, job);
+        let has_changed = if is_listed {
+            self.limit_running.insert(row)
+        } else {
+            self.limit_running.remove(&row)
+        };
+        assert!(has_changed, "{key} lists {job} once: {is_listed}");
+        Ok(())
+    }
+
+    fn listed_running(
+        &mut self,
+        key: &LimitKey,
+        limit: usize,
+    ) -> Result<Vec<Option<JobId>>, StoreError> {
+        let listed = self.limit_running.iter().filter(|row| row.0 == *key);
+        Ok(listed.take(limit).map(|row| Some(row.2)).collect())
+    }
 }
 
 fn has_changed(kept: &KeptLimit) -> bool {

@@ -76,6 +76,7 @@ pub(super) fn held_back() -> Lifecycle {
             key: "a".into(),
         },
         units: 1,
+        is_listed: false,
     });
     job.wait_for_limit(0);
     job

@@ -362,11 +362,22 @@ CREATE TABLE host_limit_keys (
   refilled_at_ns bigint NOT NULL,
   reserved_units bigint NOT NULL,
   next_units bigint NOT NULL,
+  cancelling bigint NOT NULL,
+  to_cancel bigint NOT NULL,
   wake_at bigint,
   PRIMARY KEY (number, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX host_limit_keys_by_time ON host_limit_keys (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX host_limit_keys_waiting ON host_limit_keys (number, waiting) WHERE waiting > 0;
+
+-- The jobs that run with keys whose limits cancel them for new ones, until their cancel is requested.
+CREATE TABLE host_limit_running (
+  number bigint NOT NULL,
+  key text COLLATE "C" NOT NULL,
+  since bigint NOT NULL,
+  job uuid NOT NULL,
+  PRIMARY KEY (number, key, since, job)
+);
 
 -- One row. A batch that touches limited jobs holds its lock.
 CREATE TABLE host_limit_lock (

@@ -209,11 +209,22 @@ CREATE TABLE limit_keys (
   refilled_at_ns INTEGER NOT NULL,
   reserved_units INTEGER NOT NULL,
   next_units INTEGER NOT NULL,
+  cancelling INTEGER NOT NULL,
+  to_cancel INTEGER NOT NULL,
   wake_at INTEGER,
   PRIMARY KEY (number, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX limit_keys_by_time ON limit_keys (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX limit_keys_waiting ON limit_keys (number, waiting) WHERE waiting > 0;
+
+-- The jobs that run with keys whose limits cancel them for new ones, until their cancel is requested.
+CREATE TABLE limit_running (
+  number INTEGER NOT NULL,
+  key TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  job BLOB NOT NULL,
+  PRIMARY KEY (number, key, since, job)
+) STRICT, WITHOUT ROWID;
 
 -- Batches of jobs. `body` is what a batch was made with as JSON, `progress` what has become of it. Ticks look at a batch from
 -- `wake_at` on.

@@ -139,7 +139,8 @@ pub(super) struct LimitChange {
 impl LimitChange {
     pub(super) fn limit(self) -> Limit {
         let rate = (2, 2, 3);
-        let is_limited = self.has_rate || self.concurrency.is_some();
+        let is_limited = self.concurrency.is_some()
+            || (self.has_rate && self.when_full != WhenFull::CancelRunning);
         let concurrency = self.concurrency.map(u32::from);
         let concurrency = concurrency.or((!is_limited).then_some(2));
         let mut limit = if self.of_customers {
@@ -165,6 +166,7 @@ pub(super) fn limit_change() -> impl Strategy<Value = LimitChange> {
         8 => Just(WhenFull::Wait),
         1 => Just(WhenFull::Refuse),
         1 => Just(WhenFull::ReplaceWaiting),
+        3 => Just(WhenFull::CancelRunning),
     ];
     (
         any::<bool>(),
