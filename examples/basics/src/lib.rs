@@ -124,6 +124,9 @@ fn alloc(_ctx: &Ctx, params: Alloc) -> Result<usize, Error> {
 struct Log {
     /// How many lines to write.
     lines: u32,
+    /// How long to sleep after each, in milliseconds.
+    #[serde(default)]
+    pause_ms: u32,
 }
 
 /// Writes lines to the job's log.
@@ -131,6 +134,9 @@ struct Log {
 fn log(ctx: &Ctx, params: Log) -> Result<(), Error> {
     for line in 1..=params.lines {
         ctx.info(format_args!("line {line} of {}", params.lines));
+        if params.pause_ms > 0 {
+            ctx.sleep(Duration::from_millis(params.pause_ms.into()));
+        }
     }
     Ok(())
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use host_api::event::{EventsQuery, GapView};
 use host_core::id::JobId;
+use host_core::job::State;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
@@ -13,7 +14,7 @@ use host_http::gate::Caller;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
-use tokio::time::Duration;
+use tokio::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
 use super::{is_visible, is_wanted, put, write};
@@ -27,6 +28,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// How long a listener that gets hints has peace after one.
 const HINT_EVERY: Duration = Duration::from_secs(2);
+
+/// How often a listener to a running job gets a hint: the lines that a job logs are no events.
+const LOG_EVERY: Duration = Duration::from_secs(3);
 
 /// A hint.
 const HINT: &str = "event: changed\ndata:\n\n";
@@ -50,6 +54,9 @@ pub(super) struct Listener {
     /// Whether the job that is listened to has ended.
     ended: bool,
     ready: VecDeque<String>,
+    /// When something was sent last, and how long to be silent after that.
+    sent: Instant,
+    silence: Duration,
     /// Set after a hint: the next one waits.
     hinted: bool,
     _permits: Permits,
@@ -84,6 +91,8 @@ impl Listener {
             behind: last < newest,
             ended: false,
             ready,
+            sent: Instant::now(),
+            silence: KEEP_ALIVE,
             hinted: false,
             _permits: permits,
         };
@@ -95,17 +104,24 @@ impl Listener {
             let state = state.ok_or_else(|| {
                 ApiError::new(&kinds::JOB_NOT_FOUND, format!("no job has the id {job}"))
             })?;
+            listener.expect_lines(state == State::Running);
             listener.ended = state.is_terminal() && !listener.behind;
         }
         Ok(listener)
     }
 
-    async fn state(&self, job: JobId) -> Result<Option<host_core::job::State>, ApiError> {
+    async fn state(&self, job: JobId) -> Result<Option<State>, ApiError> {
         Ok(self.dispatch.read(move |reader| reader.state(job)).await?)
     }
 
     /// Returns the next piece of the stream, `None` at its end.
     pub(super) async fn next(&mut self) -> Option<String> {
+        let piece = self.piece().await?;
+        self.sent = Instant::now();
+        Some(piece)
+    }
+
+    async fn piece(&mut self) -> Option<String> {
         loop {
             if let Some(text) = self.ready.pop_front() {
                 return Some(text);
@@ -124,9 +140,10 @@ impl Listener {
                 self.catch_up().await?;
                 continue;
             }
+            // Events that this listener does not get must not delay it.
             let event = tokio::select! {
                 event = self.receiver.recv() => event,
-                () = tokio::time::sleep(KEEP_ALIVE) => {
+                () = tokio::time::sleep_until(self.sent + self.silence) => {
                     let alive = if self.query.hints { HINT } else { ": \n\n" };
                     return Some(alive.to_owned());
                 }
@@ -134,7 +151,7 @@ impl Listener {
             };
             match event {
                 Ok(batch) => self.publish(batch.iter()),
-                Err(RecvError::Lagged(_)) if self.query.hints => self.hint(),
+                Err(RecvError::Lagged(_)) if self.query.hints => self.skip(),
                 Err(RecvError::Lagged(_)) => self.behind = true,
                 Err(RecvError::Closed) => return None,
             }
@@ -167,9 +184,18 @@ impl Listener {
             && let Some(job) = self.query.job
         {
             let state = self.state(job).await.ok()?;
-            self.ended = state.is_none_or(host_core::job::State::is_terminal);
+            self.ended = state.is_none_or(State::is_terminal);
         }
         Some(())
+    }
+
+    /// Sets how long to be silent: not long while the job runs that is listened to.
+    fn expect_lines(&mut self, is_running: bool) {
+        self.silence = if is_running && self.query.hints {
+            LOG_EVERY
+        } else {
+            KEEP_ALIVE
+        };
     }
 
     /// Lets the next piece be a hint.
@@ -179,12 +205,18 @@ impl Listener {
         }
     }
 
+    /// Hints at more than was received. The job may have started.
+    fn skip(&mut self) {
+        self.expect_lines(self.query.job.is_some());
+        self.hint();
+    }
+
     /// Takes what has happened during a pause.
     fn drain(&mut self) {
         loop {
             match self.receiver.try_recv() {
                 Ok(batch) => self.publish(batch.iter()),
-                Err(TryRecvError::Lagged(_)) => self.hint(),
+                Err(TryRecvError::Lagged(_)) => self.skip(),
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
             }
         }
@@ -215,19 +247,14 @@ impl Listener {
                 }
                 write(&mut out, event, &at.1);
             }
-            self.ended = self.query.job.is_some() && is_end(&event.happened);
+            if let (Some(_), EventKind::Changed(change)) = (self.query.job, &event.happened) {
+                self.expect_lines(change.to == Some(State::Running));
+                self.ended = change.to.is_none_or(State::is_terminal);
+            }
         }
         if !out.is_empty() {
             self.ready.push_back(out);
         }
-    }
-}
-
-/// Returns whether a job has ended with this.
-fn is_end(happened: &EventKind) -> bool {
-    match happened {
-        EventKind::Changed(change) => change.to.is_none_or(host_core::job::State::is_terminal),
-        EventKind::Progressed { .. } => false,
     }
 }
 

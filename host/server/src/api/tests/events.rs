@@ -1,7 +1,5 @@
 //! The stream of events: what it sends, filters and drops.
 
-use std::time::Duration;
-
 use axum::body::Body;
 use axum::http::Request;
 use host_core::outcome::Progress;
@@ -10,11 +8,15 @@ use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use serde_json::Value;
+use tokio::time::{Duration, Instant};
 
 use super::fixture::Host;
 
 /// More than any event needs.
 const SOON: Duration = Duration::from_mins(1);
+
+/// A hint.
+const HINT: &str = "event: changed\ndata:";
 
 /// An open stream of events.
 struct Stream {
@@ -143,7 +145,6 @@ async fn changes_reach_their_listeners_in_order() {
 
 #[tokio::test]
 async fn hints_are_few_however_much_happens() {
-    const HINT: &str = "event: changed\ndata:";
     let host = Host::start().await;
     let mut hints = Stream::open(&host, "/api/v1/events?hints=true").await;
     let mut elsewhere = Stream::open(&host, "/api/v1/events?hints=true&queue=other").await;
@@ -168,6 +169,63 @@ async fn hints_are_few_however_much_happens() {
         left += 1;
     }
     assert!(left <= 1, "{left} hints were left");
+}
+
+/// Waits for the next block of a stream while every second something happens to another job, and returns it with the
+/// seconds it took.
+async fn block_on_a_busy_host(host: &Host, stream: &mut Stream) -> (Option<String>, u64) {
+    let other = "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap();
+    let progress = Progress {
+        percent: None,
+        message: String::new(),
+    };
+    tokio::time::pause();
+    let begun = Instant::now();
+    let block = stream.block();
+    tokio::pin!(block);
+    let found = loop {
+        let events = &host.dispatch.shared().events;
+        events.progressed(Time(0), other, 1, progress.clone());
+        tokio::select! {
+            biased;
+            block = &mut block => break block,
+            () = tokio::time::advance(Duration::from_secs(1)) => {}
+        }
+    };
+    tokio::time::resume();
+    (found, begun.elapsed().as_secs())
+}
+
+#[tokio::test]
+async fn a_stream_without_news_lives_however_much_happens_elsewhere() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    for (query, alive) in [("", ": "), ("&hints=true", HINT)] {
+        let path = format!("/api/v1/events?job={id}{query}");
+        let mut stream = Stream::open(&host, &path).await;
+        for _ in 0..2 {
+            let (block, seconds) = block_on_a_busy_host(&host, &mut stream).await;
+            assert_eq!(block.as_deref(), Some(alive));
+            assert!((14..=17).contains(&seconds), "{query}: after {seconds} s");
+        }
+    }
+}
+
+/// What a job logs is no event, but whoever looks at it wants to see its lines.
+#[tokio::test]
+async fn a_job_that_runs_is_looked_at_again_soon() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    let path = format!("/api/v1/events?job={id}&hints=true");
+    let mut waits = Stream::open(&host, &path).await;
+    host.claim().await;
+    assert_eq!(waits.block().await.as_deref(), Some(HINT));
+    let mut runs = Stream::open(&host, &path).await;
+    for stream in [&mut waits, &mut runs] {
+        let (block, seconds) = block_on_a_busy_host(&host, stream).await;
+        assert_eq!(block.as_deref(), Some(HINT));
+        assert!(seconds <= 5, "after {seconds} s");
+    }
 }
 
 #[tokio::test]
