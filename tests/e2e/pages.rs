@@ -241,6 +241,7 @@ fn what_a_page_says_to_copy_shows_the_same_in_a_shell() {
         ("/jobs?q=queue%3A-x&live=on".to_owned(), "-x"),
         (format!("/jobs/{id}"), id),
         (format!("/jobs/{failed}?attempt=1&find=x"), "told_to_fail"),
+        ("/find?q=e".to_owned(), ""),
         ("/failures".to_owned(), "told_to_fail"),
         ("/queues".to_owned(), "team/mail"),
         ("/batches".to_owned(), batch),

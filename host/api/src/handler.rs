@@ -120,6 +120,44 @@ pub struct GrantsView {
     pub secrets: Vec<String>,
 }
 
+impl GrantsView {
+    /// Describes them, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        let list = |words: &[String], all: &str| match words {
+            [] => all.to_owned(),
+            _ => words.join(","),
+        };
+        let env = self.env.iter().map(|name| format!("variable {name}"));
+        let dirs = self.read_dirs.iter();
+        let dirs = dirs.map(|dir| format!("read {} as {}", dir.host, dir.guest));
+        let http = self.http.iter().map(|grant| {
+            let methods = list(&grant.methods, "any method");
+            let paths = list(&grant.paths, "any path");
+            let mut line = format!("http {} {methods} {paths}", grant.to);
+            if !grant.secrets.is_empty() {
+                let secrets = grant.secrets.join(", ");
+                line = format!("{line}, with the secrets {secrets}");
+            }
+            line
+        });
+        let jobs = self.jobs.iter().map(|grant| {
+            let (handlers, queues) = (grant.handlers.join(","), grant.queues.join(","));
+            format!("enqueue {handlers} in {queues}")
+        });
+        let state = self.state.iter().map(|grant| {
+            let mut line = format!("keep state, {} KiB", grant.quota_kib);
+            if !grant.shared.is_empty() {
+                line = format!("{line}, and share {}", grant.shared.join(", "));
+            }
+            line
+        });
+        let secrets = self.secrets.iter();
+        let secrets = secrets.map(|name| format!("see the secret {name}"));
+        let all = env.chain(dirs).chain(http).chain(jobs);
+        all.chain(state).chain(secrets).collect()
+    }
+}
+
 /// State that a handler may keep.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = StateGrant)]

@@ -82,6 +82,10 @@ pub(crate) fn bytes(bytes: impl Whole) -> String {
 /// How many names a cell of a table shows.
 pub(crate) const NAMES_SHOWN: usize = 20;
 
+/// How many grants a page shows, and the longest line about one, in bytes.
+pub(crate) const GRANTS_SHOWN: usize = 50;
+const GRANT_BYTES_MAX: usize = 300;
+
 /// The most of a text that a page shows, in bytes.
 pub(crate) const SHOWN_BYTES_MAX: usize = 16 << 10;
 
@@ -126,6 +130,13 @@ impl PageBudget {
         let is_cut = shorten(text, bytes_max.min(self.0));
         self.0 = self.0.saturating_sub(text.chars().map(on_page).sum());
         is_cut
+    }
+
+    /// The same for the first lines about grants.
+    pub(crate) fn take_grants(&mut self, lines: &mut [String]) {
+        for line in lines.iter_mut().take(GRANTS_SHOWN) {
+            self.take(line, GRANT_BYTES_MAX);
+        }
     }
 }
 

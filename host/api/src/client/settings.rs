@@ -19,6 +19,9 @@ const TOKEN_BYTES_MAX: u64 = 4 << 10;
 /// The variable with a token.
 const TOKEN_ENV: &str = "HOST_TOKEN";
 
+/// Returns a variable's value, unless it is empty.
+type Variables<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
 /// One host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -92,6 +95,10 @@ impl Choice {
     /// Chooses what variables say: `HOST_SERVER`, `HOST_TOKEN_FILE`, `HOST_CA_FILE`, `HOST_CLIENT_CERT` and
     /// `HOST_CLIENT_KEY`.
     pub fn from_env() -> Self {
+        Self::from_variables(&variable)
+    }
+
+    fn from_variables(variable: Variables<'_>) -> Self {
         let path = |name| variable(name).map(PathBuf::from);
         Self {
             server: variable("HOST_SERVER").and_then(|server| server.into_string().ok()),
@@ -107,12 +114,19 @@ impl Choice {
 
     /// Makes the client.
     pub fn open(&self) -> Result<Client, Unusable> {
+        self.open_with(&variable)
+    }
+
+    fn open_with(&self, variable: Variables<'_>) -> Result<Client, Unusable> {
         let server = self.server.as_deref().filter(|server| !server.is_empty());
         let (server, context) = match (&self.context, server) {
             // What belongs to a context is shown to no other server.
-            (Some(name), _) => (None, Some(Contexts::load()?.get(name)?.clone())),
+            (Some(name), _) => (
+                None,
+                Some(Contexts::load_with(variable)?.get(name)?.clone()),
+            ),
             (None, Some(server)) => (Some(server), None),
-            (None, None) => (None, current()?),
+            (None, None) => (None, current(variable)?),
         };
         let context = context.unwrap_or_default();
         let server = server.unwrap_or(match context.server.as_str() {
@@ -126,14 +140,18 @@ impl Choice {
             key: given.key.or(kept.key),
         };
         let client = Client::with_tls(server, &tls)?;
-        match self.token(&context)? {
+        match self.token(&context, variable)? {
             Some(token) => Ok(client.with_token(&token)?),
             None => Ok(client),
         }
     }
 
     /// Finds the token: that of the chosen file, of a variable, or of the context.
-    fn token(&self, context: &Context) -> Result<Option<String>, Unusable> {
+    fn token(
+        &self,
+        context: &Context,
+        variable: Variables<'_>,
+    ) -> Result<Option<String>, Unusable> {
         let file = self.token_file.as_deref();
         if let Some(file) = file.filter(|file| !file.as_os_str().is_empty()) {
             return read(file).map(Some);
@@ -149,7 +167,11 @@ impl Choice {
 impl Contexts {
     /// Reads the user's contexts. Without a file there are none.
     pub fn load() -> Result<Self, Unusable> {
-        let Some(path) = contexts_path() else {
+        Self::load_with(&variable)
+    }
+
+    fn load_with(variable: Variables<'_>) -> Result<Self, Unusable> {
+        let Some(path) = path_with(variable) else {
             return Ok(Self::default());
         };
         let read = match fs::read_to_string(&path) {
@@ -186,8 +208,8 @@ impl Context {
     }
 }
 
-fn current() -> Result<Option<Context>, Unusable> {
-    let contexts = Contexts::load()?;
+fn current(variable: Variables<'_>) -> Result<Option<Context>, Unusable> {
+    let contexts = Contexts::load_with(variable)?;
     let current = contexts.current.as_deref();
     current.map(|name| contexts.get(name).cloned()).transpose()
 }
@@ -215,10 +237,76 @@ fn variable(name: &str) -> Option<OsString> {
 
 /// Returns where the contexts are kept.
 pub fn contexts_path() -> Option<PathBuf> {
+    path_with(&variable)
+}
+
+fn path_with(variable: Variables<'_>) -> Option<PathBuf> {
     let base = match (variable("XDG_CONFIG_HOME"), variable("HOME")) {
         (Some(config), _) => PathBuf::from(config),
         (None, Some(home)) => PathBuf::from(home).join(".config"),
         (None, None) => return None,
     };
     Some(base.join("host/contexts.toml"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use ureq::http::HeaderMap;
+    use ureq::http::header::AUTHORIZATION;
+
+    use super::*;
+
+    /// What all clients agree on.
+    const CASES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../clients/cases.json");
+
+    #[test]
+    fn the_cases_of_all_clients() {
+        let cases = fs::read_to_string(CASES).unwrap();
+        let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+        // A choice does not know whether a person or a variable has chosen its server: the command line refuses both.
+        let has_both = |case: &&Value| case["given"].is_string() && case["context"].is_string();
+        for case in cases.iter().filter(|case| !has_both(case)) {
+            check(case);
+        }
+    }
+
+    fn check(case: &Value) {
+        let folder = tempfile::tempdir().unwrap();
+        let token_file = folder.path().join("token");
+        fs::write(&token_file, "hst_file\n").unwrap();
+        let filled = |text: &str| text.replace("{token_file}", &token_file.display().to_string());
+        fs::create_dir(folder.path().join("host")).unwrap();
+        if let Some(contexts) = case["contexts"].as_str() {
+            let path = folder.path().join("host/contexts.toml");
+            fs::write(path, filled(contexts)).unwrap();
+        }
+        let variables = |name: &str| match name {
+            "XDG_CONFIG_HOME" => Some(folder.path().as_os_str().to_owned()),
+            name => {
+                let value = case["env"][name].as_str().filter(|it| !it.is_empty());
+                value.map(|value| filled(value).into())
+            }
+        };
+        let text = |key: &str| case[key].as_str().map(str::to_owned);
+        let mut choice = Choice::from_variables(&variables);
+        choice.server = text("given").or(choice.server);
+        choice.context = text("context");
+        let (then, opened) = (&case["then"], choice.open_with(&variables));
+        if let Some(refused) = then["refused"].as_str() {
+            let shown =
+                opened.map_or_else(|error| error.to_string(), |client| format!("{client:?}"));
+            assert!(shown.contains(refused), "{case}: {shown}");
+            assert!(!shown.contains("hst_env"), "{case}: {shown}");
+            return;
+        }
+        let client = opened.unwrap_or_else(|error| panic!("{case}: {error}"));
+        assert_eq!(client.base, then["server"], "{case}");
+        let mut headers = HeaderMap::new();
+        client.token.iter().for_each(|it| it.add_to(&mut headers));
+        let token = headers.get(AUTHORIZATION).map(|it| it.to_str().unwrap());
+        let token = token.and_then(|it| it.strip_prefix("Bearer "));
+        assert_eq!(token, then["token"].as_str(), "{case}");
+        assert!(!format!("{client:?}").contains("hst_"), "{case}");
+    }
 }

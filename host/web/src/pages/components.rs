@@ -8,6 +8,7 @@ use axum::response::{IntoResponse as _, Response};
 use host_api::component::{
     ComponentView, DeployQuery, DeployedView, KeptView, RevisionView, RollbackBody,
 };
+use host_api::handler::GrantsView;
 use host_api::page::PageView;
 use host_api::path;
 use host_core::audit::hex;
@@ -17,7 +18,7 @@ use super::job::unknown_action;
 use super::{ALL, Clicked, Live};
 use crate::ask::{Ask, Problem, Web};
 use crate::form::Form;
-use crate::format::NAMES_SHOWN;
+use crate::format::{GRANTS_SHOWN, NAMES_SHOWN, PageBudget};
 use crate::page::{Confirm, Frame, show as show_page, show_part, with_status};
 use crate::same::Command;
 
@@ -41,12 +42,33 @@ pub(crate) async fn list(ask: Ask, Query(part): Query<Live>) -> Result<Response,
     }))
 }
 
+/// How much of the page of a component has lines about grants, in bytes.
+const GRANTS_BYTES: usize = 8 << 10;
+
 #[derive(Template)]
 #[template(path = "component.html")]
 struct Detail<'a> {
     frame: Frame,
     component: &'a ComponentView,
     revisions: &'a [KeptView],
+    /// What handlers of the current revision may access.
+    grants: &'a [String],
+}
+
+/// Describes what handlers of the current revision may access, one line each.
+fn grants(component: &ComponentView) -> Vec<String> {
+    let current = component.revisions.iter().filter(|kept| kept.current);
+    let handlers = current.flat_map(|kept| {
+        let names = kept.revision.handlers.iter();
+        names.filter_map(|name| Some((kept.manifest.grants(&name.parse().ok()?), name)))
+    });
+    let lines = handlers.flat_map(|(grants, name)| {
+        let lines = GrantsView::from(&grants).lines().into_iter();
+        lines.map(move |line| format!("{name}: {line}"))
+    });
+    let mut lines: Vec<String> = lines.collect();
+    PageBudget(GRANTS_BYTES).take_grants(&mut lines);
+    lines
 }
 
 pub(crate) async fn show(
@@ -62,11 +84,13 @@ pub(crate) async fn show(
             path::of(path::COMPONENT, &component.component),
         );
     let here = format!("/components/{}", path::segment(&component.component));
+    let grants = grants(&component);
     let all = &component.revisions;
     Ok(show_part(all, part.from, |revisions, next| Detail {
         frame: frame.followed_by(&here, next),
         component: &component,
         revisions,
+        grants: &grants,
     }))
 }
 

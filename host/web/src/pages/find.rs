@@ -17,6 +17,7 @@ use super::ALL;
 use crate::ask::{Ask, Problem};
 use crate::filter::jobs;
 use crate::page::{Frame, Verb, show};
+use crate::same::{Command, with_query};
 
 /// How many of each kind are shown.
 const SHOWN_MAX: usize = 10;
@@ -59,24 +60,31 @@ pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Respons
     if let [only] = &found[..] {
         return Ok(Redirect::to(&only.page).into_response());
     }
+    let mut frame = ask.frame("Find", "");
+    let words = mentions(&ask, &q);
+    if let Some(words) = &words {
+        frame = frame.same_as(
+            Command::of("job ls").option("--filter", words),
+            with_query(path::JOBS, &[("q", words)]),
+        );
+    }
     Ok(show(&Page {
-        frame: ask.frame("Find", ""),
-        mentions: mentions(&ask, &q),
+        frame,
+        mentions: words.map(jobs).unwrap_or_default(),
         q,
         found,
         keys: KEYS,
     }))
 }
 
-/// Returns the page of the jobs that mention a text, if the caller may read payloads.
-fn mentions(ask: &Ask, q: &str) -> String {
-    if q.is_empty() || !ask.may(Verb::ReadPayload) {
-        return String::new();
-    }
-    jobs(filter_text::write(&Filter {
+/// Returns the filter of the jobs that mention a text, if the caller may read payloads.
+fn mentions(ask: &Ask, q: &str) -> Option<String> {
+    let words = Filter {
         words: vec![q.to_owned()],
         ..Filter::default()
-    }))
+    };
+    let may = !q.is_empty() && ask.may(Verb::ReadPayload);
+    may.then(|| filter_text::write(&words))
 }
 
 async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::fields::{self, FIELD, Field, Kind, begin};
-use crate::format::{NAMES_SHOWN, PageBudget, SHOWN_BYTES_MAX, shorten};
+use crate::format::{GRANTS_SHOWN, NAMES_SHOWN, PageBudget, SHOWN_BYTES_MAX, shorten};
 use crate::page::{Frame, show as show_page, show_part};
 use crate::same::Command;
 
@@ -58,6 +58,7 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
 struct Detail {
     frame: Frame,
     handler: HandlerView,
+    grants: Vec<String>,
     schema: String,
     /// What the form begins with.
     params: String,
@@ -95,6 +96,8 @@ pub(crate) async fn show(
             params.clear();
         }
     }
+    let mut grants = handler.grants.lines();
+    room.take_grants(&mut grants);
     let schema = handler.params_schema.as_deref().map(RawValue::get);
     let fields = schema.and_then(fields::of);
     let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
@@ -115,6 +118,7 @@ pub(crate) async fn show(
     Ok(show_page(&Detail {
         frame,
         handler,
+        grants,
         schema,
         params,
         are_long,

@@ -1,5 +1,10 @@
 //! What the API answers in these tests.
 
+use axum::Json;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, StatusCode, Uri};
+use axum::response::{IntoResponse as _, Response};
+use host_api::path;
 use serde_json::{Value, json};
 
 use super::ID;
@@ -71,27 +76,77 @@ fn failure(said: &Said) -> Value {
     json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
 }
 
+fn spread(p50: u64, p99: u64) -> Value {
+    json!({"p50": p50, "p99": p99, "max": p99})
+}
+
+fn handler(said: &Said) -> Value {
+    let (name, text) = (said.name.as_str(), said.text.as_str());
+    let (cheap, memory, spread) = (spread(4, 5), spread(6 << 10, 7 << 10), spread(1, 2));
+    let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
+        "peak_memory_bytes": spread});
+    let before = json!({"runs": 7, "failures": 0, "ran_ms": cheap, "fuel": cheap, "cpu_us": cheap,
+        "peak_memory_bytes": memory});
+    json!({
+        "name": name, "description": text, "component": name, "revision": 1, "max_attempts": 20,
+        "backoff": {"base_ms": 1, "max_ms": 2},
+        "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
+        "grants": {"env": vec![name; said.items], "read_dirs": [{"host": name, "guest": name}],
+            "http": [{"to": name, "methods": ["GET"], "paths": [], "headers": ["authorization"], "secrets": [name]}],
+            "jobs": [{"handlers": [name, "mail-*"], "queues": [name]}], "secrets": [name],
+            "state": {"quota_kib": 16, "shared": [name]}},
+        "cost": [{"component": name, "revision": 2, "last_hour": cost, "last_day": cost},
+            {"component": name, "revision": 1, "last_hour": null, "last_day": before}],
+        "params_schema": {"description": text, "type": "object", "properties": {
+            text: {"type": "string", "description": text}, "who": {"enum": [text]},
+        }},
+    })
+}
+
+/// Answers to a change as the API does.
+pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Said) -> Response {
+    let text = said.text.as_str();
+    let kind = headers.get(CONTENT_TYPE);
+    let is_deploy = kind.is_some_and(|kind| kind != "application/json");
+    let is_guarded = if is_deploy {
+        body.windows(7).any(|it| it == b"guarded")
+    } else {
+        uri.path().contains("guarded") && !body.ends_with(b"\"accept_grants\":true}")
+    };
+    if is_guarded {
+        let problem = json!({"code": "grants_not_accepted", "title": text, "detail": text});
+        return (StatusCode::CONFLICT, Json(problem)).into_response();
+    }
+    let next = uri.query().filter(|it| it.contains("endless")).map(|_| "7");
+    Json(match uri.path() {
+        path::SESSIONS => {
+            let problem = json!({"title": text, "detail": text});
+            return (StatusCode::TOO_MANY_REQUESTS, Json(problem)).into_response();
+        }
+        path::TOKENS => json!({"token": "hst_secret", "id": "a", "name": text}),
+        _ if is_deploy || uri.path().ends_with("/rollback") => {
+            json!({"component": text, "revision": 1, "digest": text, "handlers": [text], "grants_added": [text],
+                "grants_removed": [text], "handlers_removed": [{"handler": text, "jobs": 2}], "stubbed": [text],
+                "limits_changed": [{"handler": text, "limit": text, "before": 1, "after": null}]})
+        }
+        _ if uri.path().starts_with("/api/v1/batches/") => batch(said),
+        _ => json!({"id": ID, "matched": 1, "changed": 1, "refused": 0, "next_cursor": next,
+            "refusals": [{"id": text, "code": "conflict", "detail": text}],
+            "state": "available", "existing": false, "jobs": [ID]}),
+    })
+    .into_response()
+}
+
 /// Answers as the API does.
 pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     let page = |item: Value| json!({"items": vec![item; said.items.min(most)], "next_cursor": "7"});
-    let spread = json!({"p50": 1, "p99": 2, "max": 3});
-    let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
-        "peak_memory_bytes": spread});
-    let handler = json!({
-        "name": name, "description": text, "component": name, "revision": 1, "max_attempts": 20,
-        "backoff": {"base_ms": 1, "max_ms": 2},
-        "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
-        "grants": {"env": vec![name; said.items], "read_dirs": [{"host": name, "guest": name}], "http": []},
-        "cost": [{"component": name, "revision": 1, "last_hour": cost, "last_day": cost}],
-        "params_schema": {"description": text, "type": "object", "properties": {
-            text: {"type": "string", "description": text}, "who": {"enum": [text]},
-        }},
-    });
+    let spread = spread(1, 2);
+    let handler = handler(said);
     let token = json!({"id": name, "name": name, "created_by": name, "created_at": "2026-05-17T18:30:00Z",
         "verbs": ["read"], "queues": vec![name; said.items], "handlers": vec![name; said.items], "from": [name]});
     let revision = json!({"component": name, "revision": 1, "digest": name, "handlers": vec![name; said.items],
-        "deployed_at": "2026-05-17T18:30:00.000Z"});
+        "deployed_at": "2026-05-17T18:30:00.000Z", "signed_by": name});
     if path == "/healthz" {
         return Some(
             json!({"status": "ok", "version": "1", "uptime_seconds": 1, "isolation": "shared",
@@ -149,7 +204,14 @@ pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
             let mut kept = revision;
             kept["current"] = json!(false);
             kept["manifest"] = json!({});
-            json!({"component": name, "current": 2, "revisions": vec![kept; said.items],
+            let mut revisions = vec![kept.clone(); said.items];
+            kept["revision"] = json!(2);
+            kept["current"] = json!(true);
+            kept["handlers"] = json!(["echo", name]);
+            kept["manifest"] = json!({"handlers": {"echo": {"env": [text], "state": {"quota_kib": 16},
+                "secrets": [text], "jobs": [{"handlers": [text], "queues": [text]}]}}});
+            revisions.insert(0, kept);
+            json!({"component": name, "current": 2, "revisions": revisions,
                 "nodes": [{"id": name, "name": name, "state": "live", "component": "failed", "reason": text}]})
         }
         "runners" => {
@@ -162,11 +224,11 @@ pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
             json!({"id": name, "name": name, "state": "silent", "version": name, "wires": [name],
             "heartbeat_age_seconds": 1.5, "cells": 2, "slots": 64, "cell_memory_bytes": 3 << 20}),
         ),
-        _ if path.ends_with("/attempts") => {
-            page(json!({"number": 1, "executor": name, "component": name,
-            "revision": 1, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
-            "duration_ms": 1_000, "outcome": "failed", "failure": failure(said), "cpu_ms": 0.5}))
-        }
+        _ if path.ends_with("/attempts") => page(
+            json!({"number": 1, "executor": name, "component": name, "fuel": 1_234_567,
+            "peak_memory_bytes": 3 << 20, "revision": 7, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
+            "duration_ms": 1_000, "outcome": "failed", "failure": failure(said), "cpu_ms": 0.5}),
+        ),
         _ if path.ends_with("/logs") && !path.contains("hidden") => page(
             json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
             "at_ms": 1, "level": "warn", "source": "log", "message": text, "fields": {text: text}}),

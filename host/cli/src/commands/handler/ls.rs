@@ -8,8 +8,6 @@ use host_console::options::Remote;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
-use super::grant_lines;
-
 /// List the handlers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -61,7 +59,7 @@ fn table(handlers: &[Item<HandlerView>]) -> Rows {
             Cell::new(view.revision),
             Cell::new(human::bytes(view.limits.memory_bytes)),
             Cell::new(human::took(view.limits.timeout_ms)),
-            Cell::new(grant_lines(&view.grants).len()),
+            Cell::new(view.grants.lines().len()),
             Cell::new(plain::line(first)),
         ]);
     }

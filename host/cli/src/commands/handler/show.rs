@@ -8,7 +8,7 @@ use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
-use super::{fuel, grant_lines};
+use super::fuel;
 
 /// Show one handler.
 #[derive(Debug, Args)]
@@ -67,12 +67,12 @@ fn print(output: Output, view: &HandlerView) -> Result<(), CliError> {
             rows.pair(what, &human::took(seconds.ms));
         }
     }
-    let grants = grant_lines(&view.grants);
+    let grants = view.grants.lines();
     if grants.is_empty() {
         rows.pair("grants", "none");
     }
     for grant in &grants {
-        rows.pair("grant", grant);
+        rows.pair("grant", &plain::line(grant));
     }
     output.rows(rows)?;
     if !view.cost.is_empty() {
