@@ -1,4 +1,5 @@
-//! What one handler costs in each language: its component, its build, its compilation, its jobs, and how soon it stops.
+//! What one handler costs in each language: its component, its build, its compilation, its jobs, how soon it stops, and
+//! what is saved by memory as it is after the imports.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -8,7 +9,7 @@ use anyhow::{Context, Result, ensure};
 use host_tests::projects::languages::{Language, PYTHON, QUICKJS, RUST, STARLINGMONKEY};
 use host_tests::projects::{cache, folder};
 use host_tests::{Client, Options, Server};
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::events::{Events, Moment};
@@ -34,6 +35,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
             Ok(server)
         })?;
         run(args, language, &server, report).await?;
+        warm(args, language, &server, report).await?;
         let name = format!("{}: {}", language.name, cancel::LOOP.name);
         cancel::measure_case(args, server.address(), &cancel::LOOP, &name, report).await?;
         let code = server.stop();
@@ -118,12 +120,22 @@ fn compiled_bytes(data: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Runs jobs one after the other.
-async fn run(args: &Args, language: Language, server: &Server, report: &mut Report) -> Result<()> {
+/// What jobs have taken: CPU and the time from request to end, in milliseconds, and memory, in MB.
+struct Took {
+    cpu: Vec<f64>,
+    memory: Vec<f64>,
+    ms: Vec<f64>,
+}
+
+/// Runs a handler in jobs one after the other, each of which must return `result`.
+async fn jobs(
+    args: &Args,
+    server: &Server,
+    (handler, params, result): (&str, Value, Value),
+) -> Result<Took> {
     let events = Events::listen(server.address(), QUEUE, false).await?;
     let mut connection = Connection::open(server.address()).await?;
-    let params = json!({"text": "one two\nthree"});
-    let job = json!({"handler": "count", "queue": QUEUE, "params": params, "max_attempts": 1});
+    let job = json!({"handler": handler, "queue": QUEUE, "params": params, "max_attempts": 1});
     let job = job.to_string();
     let (mut ids, mut took) = (Vec::new(), Vec::new());
     for _ in 0..args.cancels {
@@ -135,25 +147,63 @@ async fn run(args: &Args, language: Language, server: &Server, report: &mut Repo
     }
     let client = server.client();
     let costs = tokio::task::block_in_place(|| {
-        let costs = ids.iter().map(|id| cost(&client, id));
+        let costs = ids.iter().map(|id| cost(&client, id, &result));
         costs.collect::<Result<Vec<_>>>()
     })?;
-    let (cpu, memory): (Vec<f64>, Vec<f64>) = costs.into_iter().unzip();
+    let (cpu, memory) = costs.into_iter().unzip();
+    Ok(Took {
+        cpu,
+        memory,
+        ms: took,
+    })
+}
+
+/// Runs jobs that count the words of a text.
+async fn run(args: &Args, language: Language, server: &Server, report: &mut Report) -> Result<()> {
+    let text = json!({"text": "one two\nthree"});
+    let counted = json!({"lines": 2, "words": 3});
+    let took = jobs(args, server, ("count", text, counted)).await?;
     for (row, unit, values) in [
-        ("a job: CPU", "ms", cpu),
-        ("a job: memory", "MB", memory),
-        ("a job: from request to end", "ms", took),
+        ("a job: CPU", "ms", took.cpu),
+        ("a job: memory", "MB", took.memory),
+        ("a job: from request to end", "ms", took.ms),
     ] {
         add(language, row, unit, median(&values), report);
     }
     Ok(())
 }
 
-/// Returns the CPU time of a job that has counted right, in milliseconds, and its memory, in MB.
-fn cost(client: &Client, id: &str) -> Result<(f64, f64)> {
+/// Runs jobs that look at a table, which is made at import or by each of them.
+async fn warm(args: &Args, language: Language, server: &Server, report: &mut Report) -> Result<()> {
+    let deployed = tokio::task::block_in_place(|| -> Result<bool> {
+        let Some(component) = language.warm() else {
+            return Ok(false);
+        };
+        let component = std::fs::read(component).context("cannot read the component")?;
+        let bytes = megabytes(u64::try_from(component.len())?);
+        add(language, "component with a table", "MB", bytes, report);
+        let answer = server.client().deploy("warm", &component, None)?;
+        ensure!(answer.status == 201, "cannot deploy: {}", answer.body);
+        Ok(true)
+    })?;
+    if !deployed {
+        return Ok(());
+    }
+    for (handler, row) in [
+        ("none", "a job: CPU without a table"),
+        ("at-import", "a job: CPU with a table made at import"),
+        ("in-the-handler", "a job: CPU with a table it makes"),
+    ] {
+        let took = jobs(args, server, (handler, json!({}), json!(19_999))).await?;
+        add(language, row, "ms", median(&took.cpu), report);
+    }
+    Ok(())
+}
+
+/// Returns the CPU time of a job that has returned `expected`, in milliseconds, and its memory, in MB.
+fn cost(client: &Client, id: &str, expected: &Value) -> Result<(f64, f64)> {
     let result = &client.job(id)["result"];
-    let counted = json!({"lines": 2, "words": 3});
-    ensure!(*result == counted, "it counted {result}, not {counted}");
+    ensure!(result == expected, "it returned {result}, not {expected}");
     let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
     let attempt = attempts.first().context("the job has no attempt")?;
     let number = |key: &str| {

@@ -36,9 +36,10 @@ const DISCARDED_PERCENT: usize = 2;
 /// How long filling may take.
 const PATIENCE: Duration = Duration::from_mins(30);
 
-/// The pages, by name. `ID` is a job's id.
+/// The pages, by name. `JOB` is a job's id, `BATCH` a batch's.
 const PAGES: &[(&str, &str)] = &[
     ("overview", "/"),
+    ("overview, a day", "/?span=day"),
     ("jobs", "/jobs"),
     ("jobs, waiting", "/jobs?q=state:available"),
     (
@@ -51,17 +52,32 @@ const PAGES: &[(&str, &str)] = &[
     ("jobs, by unique key", "/jobs?q=unique:key-7"),
     ("jobs, by attribute", "/jobs?q=attr.team:none"),
     ("jobs, by params", "/jobs?q=params.order.id:none"),
+    ("jobs, by handlers", "/jobs?q=handler:f*"),
+    ("jobs, by a word", "/jobs?q=nobody"),
+    ("jobs, of a batch", "/jobs?q=batch:BATCH"),
     ("failures", "/failures"),
     ("find", "/find?q=nothing"),
-    ("job", "/jobs/ID"),
+    ("job", "/jobs/JOB"),
     ("queues", "/queues"),
+    ("batches", "/batches"),
+    ("batch", "/batches/BATCH"),
+    ("schedules", "/schedules"),
+    ("schedule", "/schedules/nightly"),
+    ("limits", "/limits"),
+    ("limit", "/limits/by-customer"),
     ("handlers", "/handlers"),
     ("handler", "/handlers/fail"),
+    ("handler, of a job", "/handlers/fail?job=JOB"),
     ("components", "/components"),
+    ("component", "/components/basics"),
+    ("executors", "/executors"),
     ("nodes", "/nodes"),
     ("audit", "/audit"),
     ("tokens", "/tokens"),
 ];
+
+/// The question before all jobs of a queue are cancelled.
+const QUESTION: &str = "action=cancel&q=queue:waiting";
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &[]);
@@ -70,24 +86,38 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         eprintln!("{store}: filling the store");
         let stage = Stage::stored(&["basics"], Vec::new(), env)?;
         let client = stage.server.client();
-        let id = tokio::task::block_in_place(|| prepare(&client, args.size))?;
+        let ids = tokio::task::block_in_place(|| prepare(&client, args.size))?;
+        let address = stage.server.address();
         for (name, path) in PAGES {
+            let path = path.replace("JOB", &ids.job).replace("BATCH", &ids.batch);
             page(
-                &stage,
+                address,
                 &format!("{store}, {name}"),
-                &path.replace("ID", &id),
+                &reading(address, &path),
                 report,
             )
             .await?;
         }
+        let question = format!(
+            "POST /jobs/change HTTP/1.1\r\nHost: {address}\r\nOrigin: http://{address}\r\nConnection: close\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{QUESTION}",
+            QUESTION.len()
+        );
+        page(address, &format!("{store}, question"), &question, report).await?;
         live(args, &stage, store, report).await?;
         stage.stop()?;
     }
     Ok(())
 }
 
-/// Lets `size` jobs end and as many wait. Returns the id of one.
-fn prepare(client: &Client, size: usize) -> Result<String> {
+/// What pages are about.
+struct Ids {
+    job: String,
+    batch: String,
+}
+
+/// Lets `size` jobs end and as many wait, and makes one of all else that has pages.
+fn prepare(client: &Client, size: usize) -> Result<Ids> {
     let discarded = size * DISCARDED_PERCENT / 100;
     fill(
         client,
@@ -114,18 +144,33 @@ fn prepare(client: &Client, size: usize) -> Result<String> {
             "unique_key": format!("key-{n}"), "attributes": {"team": format!("team-{}", n % 10)}})
     })?;
     let failed = client.get("/api/v1/jobs?state=discarded&limit=1")?.body;
-    let id = failed["items"][0]["id"].as_str();
-    Ok(id.context("a job was discarded")?.to_owned())
+    let job = failed["items"][0]["id"].as_str();
+    let job = job.context("a job was discarded")?.to_owned();
+    let schedule =
+        json!({"when": {"cron": "30 2 * * *"}, "job": {"handler": "noop", "queue": "rare"}});
+    let limit = json!({"match": {"queue": "rare"}, "key": "/customer", "concurrency": 1});
+    for (path, body) in [
+        ("schedules/nightly", schedule),
+        ("limits/by-customer", limit),
+    ] {
+        let set = client.call("PUT", &format!("/api/v1/{path}"), Some(&body))?;
+        ensure!(set.status == 200, "cannot set {path}: {}", set.body);
+    }
+    let batch = json!({"on_end": {"handler": "noop"}, "open": true});
+    let batch = client.post("/api/v1/batches", &batch)?.body;
+    let batch = batch["batch"]["id"].as_str();
+    let batch = batch.context("a batch was made")?.to_owned();
+    Ok(Ids { job, batch })
 }
 
 /// Asks for a page again and again.
-async fn page(stage: &Stage, name: &str, path: &str, report: &mut Report) -> Result<()> {
+async fn page(address: &str, name: &str, request: &str, report: &mut Report) -> Result<()> {
     let (mut took, mut bytes) = (Vec::new(), 0);
     for _ in 0..ASKED {
         let begun = Instant::now();
-        let page = get(stage.server.address(), path).await?;
+        let page = answer(address, request).await?;
         took.push(ms(begun.elapsed()));
-        ensure!(page.starts_with("HTTP/1.1 200"), "{path}: {page}");
+        ensure!(page.starts_with("HTTP/1.1 200"), "{name}: {page}");
         bytes = page.len();
     }
     let at_most = |limit| Some(Target::AtMost(limit));
@@ -192,16 +237,19 @@ async fn look(address: String) -> Result<()> {
         let read = stream.read(&mut chunk).await?;
         ensure!(read > 0, "the host closed a stream of hints");
         if String::from_utf8_lossy(&chunk[..read]).contains("event: changed") {
-            let page = get(&address, &path).await?;
+            let page = answer(&address, &reading(&address, &path)).await?;
             ensure!(page.starts_with("HTTP/1.1 200"), "{path}: {page}");
         }
     }
 }
 
+fn reading(address: &str, path: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")
+}
+
 /// Returns an answer to its end.
-async fn get(address: &str, path: &str) -> Result<String> {
+async fn answer(address: &str, request: &str) -> Result<String> {
     let mut stream = TcpStream::connect(address).await?;
-    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).await?;

@@ -1,5 +1,6 @@
 //! A project in each language, with what languages are compared by: `count` counts the lines and words of a text, and
-//! `spin` logs a line and never ends by itself.
+//! `spin` logs a line and never ends by itself. Another one shows what a warm start saves: its handlers return the same,
+//! from no table, from one that is made at import, and from one that each job makes.
 
 use std::path::PathBuf;
 
@@ -18,10 +19,17 @@ pub struct Language {
     lang: &'static str,
     /// What the project has instead of the files of `host new`. Their tests are about another handler.
     files: Files,
+    /// The same for the project about a warm start, if the language has one.
+    warm: Option<Files>,
 }
 
 const JAVASCRIPT: Files = &[
     ("handlers.js", include_str!("handlers.js")),
+    ("handlers.test.js", ""),
+];
+
+const JAVASCRIPT_WARM: Files = &[
+    ("handlers.js", include_str!("warm.js")),
     ("handlers.test.js", ""),
 ];
 
@@ -30,6 +38,7 @@ pub const RUST: Language = Language {
     project: "languages-rust",
     lang: "rust",
     files: &[("src/lib.rs", include_str!("lib.rs.in"))],
+    warm: None,
 };
 
 pub const QUICKJS: Language = Language {
@@ -37,6 +46,7 @@ pub const QUICKJS: Language = Language {
     project: "languages-quickjs",
     lang: "js",
     files: JAVASCRIPT,
+    warm: Some(JAVASCRIPT_WARM),
 };
 
 pub const TYPESCRIPT: Language = Language {
@@ -47,6 +57,7 @@ pub const TYPESCRIPT: Language = Language {
         ("handlers.ts", include_str!("handlers.ts")),
         ("handlers.test.ts", ""),
     ],
+    warm: None,
 };
 
 pub const STARLINGMONKEY: Language = Language {
@@ -54,6 +65,7 @@ pub const STARLINGMONKEY: Language = Language {
     project: "languages-starlingmonkey",
     lang: "js",
     files: JAVASCRIPT,
+    warm: Some(JAVASCRIPT_WARM),
 };
 
 pub const PYTHON: Language = Language {
@@ -64,6 +76,10 @@ pub const PYTHON: Language = Language {
         ("handlers.py", include_str!("handlers.py")),
         ("test_handlers.py", ""),
     ],
+    warm: Some(&[
+        ("handlers.py", include_str!("warm.py")),
+        ("test_handlers.py", ""),
+    ]),
 };
 
 impl Language {
@@ -73,11 +89,25 @@ impl Language {
     ///
     /// If it cannot be built.
     pub fn component(&self) -> PathBuf {
+        self.built(self.project, self.files)
+    }
+
+    /// Returns the component about a warm start, if the language has one.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be built.
+    pub fn warm(&self) -> Option<PathBuf> {
+        let project = format!("{}-warm", self.project);
+        Some(self.built(&project, self.warm?))
+    }
+
+    fn built(&self, project: &str, files: Files) -> PathBuf {
         if self.project != STARLINGMONKEY.project {
-            return component(self.project, self.lang, self.files);
+            return component(project, self.lang, files);
         }
-        let package = starlingmonkey(self.project, "javascript");
-        let files = [self.files, &[("package.json", &*package)]].concat();
-        component(self.project, self.lang, &files)
+        let package = starlingmonkey(project, "javascript");
+        let files = [files, &[("package.json", &*package)]].concat();
+        component(project, self.lang, &files)
     }
 }
