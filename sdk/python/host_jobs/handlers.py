@@ -8,8 +8,8 @@ import typing
 from typing import Any, Callable, TypeVar
 
 from .ctx import Ctx
-from .errors import Category, JobError
-from .interface import Context, HandlerInfo, Host
+from .errors import JobError
+from .interface import Category, Context, HandlerInfo, Host
 from .values import convert, schema, to_json
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,8 +6,8 @@ import json as _json
 from typing import Any, Mapping
 from urllib.parse import urlencode
 
-from .errors import Category, JobError
-from .interface import Host, HttpRequest, HttpResponse
+from .errors import JobError
+from .interface import Category, Host, HttpRequest, HttpResponse
 from .values import to_json
 
 _RETRYABLE = (408, 425, 429)

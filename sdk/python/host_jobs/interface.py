@@ -348,9 +348,20 @@ class State(Protocol):
 class Host(Protocol):
     """All that the host offers."""
 
-    control: Control
-    http: Http
-    jobs: Jobs
-    log: Log
-    secrets: Secrets
-    state: State
+    @property
+    def control(self) -> Control: ...
+
+    @property
+    def http(self) -> Http: ...
+
+    @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def log(self) -> Log: ...
+
+    @property
+    def secrets(self) -> Secrets: ...
+
+    @property
+    def state(self) -> State: ...

@@ -77,7 +77,7 @@ def _reference(annotation: type, definitions: dict[str, Any]) -> dict[str, Any]:
     return {"$ref": f"#/$defs/{name}"}
 
 
-def _required(annotation: type) -> set[str]:
+def _required(annotation: Any) -> set[str]:
     if typing.is_typeddict(annotation):
         return set(annotation.__required_keys__)
     fields = dataclasses.fields(annotation)

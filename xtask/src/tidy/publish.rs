@@ -1,6 +1,6 @@
 //! The crates that others depend on can be published: cargo's package is complete.
 
-use crate::cargo::{cargo, output};
+use crate::cargo::{cargo, output, root};
 
 /// The crates, in the order of publishing, each with files that it must contain.
 const PUBLISHED: &[(&str, &[&str])] = &[
@@ -51,4 +51,28 @@ fn no_other_crate_is_published() {
     let mut expected: Vec<_> = PUBLISHED.iter().map(|(package, _)| *package).collect();
     expected.sort_unstable();
     assert_eq!(published, expected);
+}
+
+/// A registry shows them alone: a link to another file of the repository would lead nowhere.
+#[test]
+fn readmes_of_packages_have_no_links_into_the_repository() {
+    for package in [
+        "clients/python",
+        "clients/typescript",
+        "clients/rust",
+        "sdk/js",
+        "sdk/python",
+        "guest-sdk",
+    ] {
+        let readme = std::fs::read_to_string(root().join(package).join("README.md")).unwrap();
+        let inside = readme
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next());
+        let inside: Vec<_> = inside
+            .flatten()
+            .filter(|link| !link.starts_with(['#', 'h']))
+            .collect();
+        assert!(inside.is_empty(), "{package}: {inside:?}");
+    }
 }

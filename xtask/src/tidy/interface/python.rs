@@ -96,9 +96,12 @@ from typing import Protocol, Union
 
     fn host(&self, interfaces: &[&str]) -> String {
         let fields = interfaces.iter();
-        let fields = fields.map(|name| format!("    {name}: {}\n", pascal(name)));
+        let fields = fields.map(|name| {
+            let ty = pascal(name);
+            format!("\n    @property\n    def {name}(self) -> {ty}: ...\n")
+        });
         let fields: String = fields.collect();
-        format!("\n\nclass Host(Protocol):\n    \"\"\"All that the host offers.\"\"\"\n\n{fields}")
+        format!("\n\nclass Host(Protocol):\n    \"\"\"All that the host offers.\"\"\"\n{fields}")
     }
 }
 
