@@ -21,10 +21,14 @@ use super::problem::kinds;
 use super::scoped::scope;
 use super::{Api, Shared};
 
-fn view(shared: &Shared, handler: &Handler, with_schemas: bool) -> HandlerView {
+/// Shows a handler. What it costs is for those who may see all queues: it counts jobs of any.
+fn view(shared: &Shared, caller: &Caller, handler: &Handler, with_schemas: bool) -> HandlerView {
     let info = &handler.info;
     let api = &shared.api;
-    let cost = api.numbers.costs().of(info.name.as_str(), api.clock.now());
+    let mut cost = api.numbers.costs().of(info.name.as_str(), api.clock.now());
+    if !scope(caller).queues.is_empty() {
+        cost.clear();
+    }
     let (policy, kept) = (handler.policy(), handler.retention());
     let schema = |schema: &Option<_>| schema.clone().filter(|_| with_schemas).map(raw);
     HandlerView {
@@ -66,7 +70,9 @@ pub(super) async fn list(
     caller: Caller,
 ) -> Json<PageView<HandlerView>> {
     let all = seen(&shared.api, scope(&caller));
-    let views = all.values().map(|handler| view(&shared, handler, false));
+    let views = all
+        .values()
+        .map(|handler| view(&shared, &caller, handler, false));
     Json(PageView::all(views.collect()))
 }
 
@@ -88,7 +94,7 @@ pub(super) async fn show(
     let handler = all
         .get(&name)
         .ok_or_else(|| unknown(&all, &name).in_path())?;
-    Ok(Json(view(&shared, handler, true)))
+    Ok(Json(view(&shared, &caller, handler, true)))
 }
 
 /// Makes the refusal of a name that no deployed handler has.

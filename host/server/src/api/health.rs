@@ -113,3 +113,51 @@ fn health(shared: &Shared) -> Health {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use host_core::access::Glob;
+
+    use super::*;
+
+    /// Labels as in `docs/metrics.md`; each line is named by its number.
+    const TEXT: &str = "\
+# HELP jobs Jobs.
+jobs{queue=\"mail-eu\"} 1
+jobs{queue=\"web\"} 2
+runs{handler=\"noop\"} 3
+runs{handler=\"python#noop\"} 4
+runs{handler=\"noop\",queue=\"mail-eu\"} 5
+runs{handler=\"a/b\",queue=\"mail-eu\"} 6
+runs{handler=\"noop\",queue=\"web\"} 7
+held{limit=\"noop\"} 8
+lives{node=\"one\"} 9
+slots{runner=\"python\"} 10
+slots{queue=\"mail-eu\",worker=\"w\"} 11
+commits 12
+# EOF
+";
+
+    #[test]
+    fn numbers_of_a_scope_say_nothing_about_others() {
+        let glob = |text: &&str| Glob::try_from((*text).to_owned()).unwrap();
+        let globs = |texts: &[&str]| texts.iter().map(glob).collect();
+        for (queues, handlers, expected) in [
+            (&["mail-*"][..], &[][..], &[1, 5, 6, 12][..]),
+            (&[], &["noop"], &[3, 5, 7, 12]),
+            (&[], &["python#*"], &[4, 12]),
+            (&["mail-*"], &["noop"], &[5, 12]),
+        ] {
+            let scope = Scope {
+                queues: globs(queues),
+                handlers: globs(handlers),
+            };
+            let text = seen(&scope, TEXT);
+            let (comments, lines): (Vec<_>, Vec<_>) =
+                text.lines().partition(|line| line.starts_with('#'));
+            let numbers = lines.iter().map(|line| line.rsplit(' ').next().unwrap());
+            let numbers: Vec<u32> = numbers.map(|it| it.parse().unwrap()).collect();
+            assert_eq!((comments.len(), &*numbers), (2, expected), "{scope:?}");
+        }
+    }
+}

@@ -22,6 +22,7 @@ mod retry;
 mod runners;
 mod sample_executors;
 mod schedules;
+mod scopes;
 mod serve;
 mod sessions;
 mod traces;

@@ -7,8 +7,10 @@ use axum::http::{Request as HttpRequest, StatusCode};
 use axum::response::Response;
 use host_core::access::token::{TOKEN_CHARS, TokenText, token_id};
 use host_core::access::{Access, Role, Verb};
+use host_dispatch::numbers::Numbers;
 use host_http::peer::Peer;
 use host_http::share::STREAMS_MAX;
+use host_runtime::clock::Clock;
 use host_testing::Random;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -24,6 +26,8 @@ pub(super) struct Guarded {
     /// The routes of wires: method, path, and who may use each.
     pub(super) of_wires: Vec<(&'static str, &'static str, Access)>,
     pub(super) auth: Auth,
+    pub(super) numbers: Numbers,
+    pub(super) clock: Clock,
     pub(super) admin: String,
     folder: TempDir,
 }
@@ -35,10 +39,10 @@ impl Guarded {
             let routes = api.wire_routes.iter().flat_map(|group| &group.routes);
             of_wires.extend(routes.map(|route| (route.method, route.path, route.access)));
             api.auth = Auth::new(AuthMode::Tokens, api.dispatch.clone(), api.clock);
-            kept = Some(api.auth.clone());
+            kept = Some((api.auth.clone(), api.numbers.clone(), api.clock));
         })
         .await;
-        let (auth, folder) = (kept.unwrap(), TempDir::new().unwrap());
+        let ((auth, numbers, clock), folder) = (kept.unwrap(), TempDir::new().unwrap());
         let path = folder.path().join(ADMIN_TOKEN);
         auth.start(&path).await.unwrap();
         let admin = std::fs::read_to_string(path).unwrap().trim().to_owned();
@@ -46,6 +50,8 @@ impl Guarded {
             host,
             of_wires,
             auth,
+            numbers,
+            clock,
             admin,
             folder,
         }
@@ -123,7 +129,7 @@ impl Guarded {
 }
 
 /// Returns the header that shows a token, or the cookie of a session.
-fn proof(token: &str) -> (&'static str, String) {
+pub(super) fn proof(token: &str) -> (&'static str, String) {
     if token.starts_with("host_session=") {
         ("cookie", token.to_owned())
     } else {
