@@ -24,6 +24,9 @@ use self::calls::Calls;
 /// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;
 
+/// The most open files of the broker: its own, sockets of runs, and connections.
+const BROKER_FILES_MAX: u64 = 16_384;
+
 /// The largest file that the compile child may write, in bytes.
 const COMPILED_BYTES_MAX: u64 = 1 << 30;
 
@@ -106,7 +109,7 @@ pub fn schemas(
 
 /// Restricts the broker, which opens no path but may connect to any address.
 pub fn broker(confinement: Confinement) -> io::Result<Protection> {
-    limit(Resource::Nofile, FILES_MAX)?;
+    limit(Resource::Nofile, BROKER_FILES_MAX)?;
     limit(Resource::Fsize, 0)?;
     confine(confinement, Calls::Broker)
 }

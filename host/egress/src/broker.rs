@@ -32,6 +32,9 @@ use crate::trust;
 /// The most requests of one handler at once, over all its runs.
 const HANDLER_AT_ONCE_MAX: usize = 128;
 
+/// The most requests of one component at once, over all its handlers. Each has a connection.
+const COMPONENT_AT_ONCE_MAX: usize = 256;
+
 /// How much bodies may take in memory, all together, in KiB.
 const BODIES_KIB_MAX: usize = 256 << 10;
 
@@ -43,6 +46,9 @@ const _: () = assert!(COMPONENT_KIB_MAX >= (BODY_BYTES_MAX >> 10) + RESPONSE_KIB
 
 /// How many users of [`Shares`] are kept before those that use nothing are forgotten.
 const SHARES_KEPT: usize = 1_024;
+
+/// Why the kernel has left out what came with a message.
+const NO_DESCRIPTOR: &str = "this process has as many open files as it may have";
 
 /// What each of several users may use at once.
 struct Shares {
@@ -87,9 +93,11 @@ pub(crate) struct Broker {
     attempts: Attempts,
     /// The requests at once of each handler, by component and name.
     handlers: Shares,
+    /// The requests at once of each component.
+    components: Shares,
     bodies: Semaphore,
     /// The bodies of each component, in KiB.
-    components: Shares,
+    component_bodies: Shares,
     reports: Reports,
 }
 
@@ -106,8 +114,9 @@ impl Broker {
             clients: RefCell::new(clients),
             attempts: Attempts::default(),
             handlers: Shares::new(HANDLER_AT_ONCE_MAX),
+            components: Shares::new(COMPONENT_AT_ONCE_MAX),
             bodies: Semaphore::new(BODIES_KIB_MAX),
-            components: Shares::new(COMPONENT_KIB_MAX),
+            component_bodies: Shares::new(COMPONENT_KIB_MAX),
             reports: Reports::new(control)?,
         })
     }
@@ -126,8 +135,8 @@ impl Broker {
         self.clients.borrow_mut().of(revision)
     }
 
-    /// Waits until the handler has fewer requests at once than it may, and until bodies of `bytes` fit into memory.
-    /// Cancel safe.
+    /// Waits until the handler and its component have fewer requests at once than they may, and until bodies of `bytes`
+    /// fit into memory. Cancel safe.
     pub(crate) async fn enter(&self, pass: &Pass, bytes: usize) -> Entered<'_> {
         let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         Entered {
@@ -135,7 +144,11 @@ impl Broker {
                 .handlers
                 .take((&pass.component, &pass.handler), 1)
                 .await,
-            _component: self.components.take((&pass.component, ""), kib).await,
+            _component: self.components.take((&pass.component, ""), 1).await,
+            _bodies: self
+                .component_bodies
+                .take((&pass.component, ""), kib)
+                .await,
             // It is never closed.
             _memory: self.bodies.acquire_many(kib).await.ok(),
         }
@@ -146,6 +159,7 @@ impl Broker {
 pub(crate) struct Entered<'a> {
     _handler: Option<OwnedSemaphorePermit>,
     _component: Option<OwnedSemaphorePermit>,
+    _bodies: Option<OwnedSemaphorePermit>,
     _memory: Option<SemaphorePermit<'a>>,
 }
 
@@ -166,16 +180,28 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
             ToBroker::Secret { name, value } => {
                 broker.secrets.borrow_mut().set(name, value);
             }
-            ToBroker::Authorities => match trust::tls(&broker.system, fds.pop()) {
-                Ok(tls) => broker.clients.borrow_mut().trust(tls),
-                Err(error) => eprintln!("{error}; the old ones stay in use"),
-            },
+            ToBroker::Authorities => {
+                let tls = match fds.pop() {
+                    Some(file) => trust::tls(&broker.system, Some(file)),
+                    None => Err(format!(
+                        "cannot read the certificates of egress.ca_file: {NO_DESCRIPTOR}"
+                    )),
+                };
+                match tls {
+                    Ok(tls) => broker.clients.borrow_mut().trust(tls),
+                    Err(error) => eprintln!("{error}; the old ones stay in use"),
+                }
+            }
             ToBroker::Run { pass, over } => {
                 broker.attempts.end(&over);
-                let socket = fds.pop().map(UnixStream::from);
-                let socket =
-                    socket.ok_or_else(|| io::Error::other("a run came without its socket"))?;
-                spawn_local(run::serve(Rc::clone(&broker), pass, socket));
+                match fds.pop() {
+                    Some(socket) => {
+                        let socket = UnixStream::from(socket);
+                        spawn_local(run::serve(Rc::clone(&broker), pass, socket));
+                    }
+                    // Its requests fail as if the broker had ended.
+                    None => eprintln!("cannot serve a run of {}: {NO_DESCRIPTOR}", pass.handler),
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::error::Error as StdError;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use rustls::ClientConfig;
 use tokio::time::timeout;
 
 use crate::allowance::{self, Taken};
-use crate::dial::{Dial, DialError};
+use crate::dial::{Count, Dial, DialError};
 use crate::mask::mask;
 use crate::policy::Order;
 
@@ -26,6 +27,10 @@ const REVISIONS_MAX: usize = 256;
 
 /// The most idle connections to one server.
 const IDLE_MAX: usize = 8;
+
+/// The most connections of a component that may be open before its idle ones are closed, so that no component uses up
+/// the descriptors of this process.
+const OPEN_MAX: usize = 320;
 
 /// How long an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -49,32 +54,42 @@ pub(crate) type HttpClient = Client<HttpsConnector<Dial>, Full<Bytes>>;
 /// The clients of all revisions.
 pub(crate) struct Clients {
     dial: Dial,
-    connector: HttpsConnector<Dial>,
+    tls: ClientConfig,
     by_revision: HashMap<Revision, HttpClient>,
+    /// The connections of each component.
+    counts: HashMap<String, Count>,
 }
 
 impl Clients {
     pub(crate) fn new(dial: Dial, tls: ClientConfig) -> Self {
         Self {
-            connector: connector(dial.clone(), tls),
             dial,
+            tls,
             by_revision: HashMap::new(),
+            counts: HashMap::new(),
         }
     }
 
     /// Opens all further connections with this configuration. Kept ones are closed; requests in flight keep theirs.
     pub(crate) fn trust(&mut self, tls: ClientConfig) {
-        *self = Self::new(self.dial.clone(), tls);
+        self.tls = tls;
+        self.by_revision.clear();
     }
 
     /// Returns the client of a revision. Clones share its connections.
     pub(crate) fn of(&mut self, revision: &Revision) -> HttpClient {
+        let (component, _) = revision;
+        let count = self.counts.entry(component.clone()).or_default().clone();
+        // Where connections are closed, requests in flight keep theirs.
+        if Arc::strong_count(&count) > OPEN_MAX {
+            self.by_revision.retain(|(of, _), _| of != component);
+        }
         if let Some(client) = self.by_revision.get(revision) {
             return client.clone();
         }
         if self.by_revision.len() >= REVISIONS_MAX {
-            // Requests in flight keep their connections.
             self.by_revision.clear();
+            self.counts.retain(|_, count| Arc::strong_count(count) > 1);
         }
         let client = Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
@@ -82,7 +97,7 @@ impl Clients {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEADERS_BYTES_MAX)
-            .build(self.connector.clone());
+            .build(connector(self.dial.counted(&count), self.tls.clone()));
         self.by_revision.insert(revision.clone(), client.clone());
         client
     }

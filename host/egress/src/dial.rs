@@ -1,18 +1,21 @@
-//! Opens connections: resolves a name once, checks **every** address of it, and connects to a checked one.
+//! Opens connections: resolves a name once, checks **every** address of it, and connects to a checked one. Counts those
+//! that are open.
 
 use std::error::Error as StdError;
 use std::fmt;
 use std::future::Future;
-use std::io;
+use std::io::{self, IoSlice};
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::{Context, Poll};
 
 use hickory_resolver::TokioResolver;
 use hyper::Uri;
+use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use ipnet::IpNet;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -50,9 +53,15 @@ impl fmt::Display for DialError {
 
 impl StdError for DialError {}
 
+/// Counts open connections: each has a share of it.
+pub(crate) type Count = Arc<()>;
+
 /// Opens checked connections. Clones share the resolver.
 #[derive(Clone)]
-pub(crate) struct Dial(Arc<Shared>);
+pub(crate) struct Dial {
+    shared: Arc<Shared>,
+    count: Weak<()>,
+}
 
 struct Shared {
     /// `None` if this system has no DNS server.
@@ -62,10 +71,21 @@ struct Shared {
 
 impl Dial {
     pub(crate) fn new(resolver: Option<TokioResolver>, networks: Vec<IpNet>) -> Self {
-        Self(Arc::new(Shared { resolver, networks }))
+        Self {
+            shared: Arc::new(Shared { resolver, networks }),
+            count: Weak::new(),
+        }
     }
 
-    async fn connect(self, uri: Uri) -> Result<TokioIo<TcpStream>, DialError> {
+    /// Has the connections that it opens counted.
+    pub(crate) fn counted(&self, count: &Count) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            count: Arc::downgrade(count),
+        }
+    }
+
+    async fn connect(self, uri: Uri) -> Result<TokioIo<Counted>, DialError> {
         let host = uri.host().unwrap_or_default();
         let default_port = if uri.scheme_str() == Some("https") {
             443
@@ -73,14 +93,18 @@ impl Dial {
             80
         };
         let port = uri.port_u16().unwrap_or(default_port);
-        let addresses = self.0.addresses(host).await?;
+        let addresses = self.shared.addresses(host).await?;
         let mut failed = io::Error::other("its name has no address");
         for address in addresses.into_iter().take(TRIES_MAX) {
             match TcpStream::connect(SocketAddr::new(address, port)).await {
                 Ok(stream) => {
                     // Without it small requests only take longer.
                     let _kept = stream.set_nodelay(true);
-                    return Ok(TokioIo::new(stream));
+                    let count = self.count.upgrade();
+                    return Ok(TokioIo::new(Counted {
+                        stream,
+                        _count: count,
+                    }));
                 }
                 Err(error) => failed = error,
             }
@@ -123,7 +147,7 @@ impl Shared {
 }
 
 impl Service<Uri> for Dial {
-    type Response = TokioIo<TcpStream>;
+    type Response = TokioIo<Counted>;
     type Error = DialError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, DialError>> + Send>>;
 
@@ -133,5 +157,57 @@ impl Service<Uri> for Dial {
 
     fn call(&mut self, uri: Uri) -> Self::Future {
         Box::pin(self.clone().connect(uri))
+    }
+}
+
+/// A connection that counts until it is dropped.
+pub(crate) struct Counted {
+    stream: TcpStream,
+    _count: Option<Count>,
+}
+
+impl Connection for Counted {
+    fn connected(&self) -> Connected {
+        self.stream.connected()
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(context, parts)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of a broker in this process, with servers of HTTP and of names that the tests script.
 
+mod descriptors;
 mod fixture;
 
 use std::cell::Cell;

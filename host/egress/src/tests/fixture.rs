@@ -21,6 +21,7 @@ use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
     SocketType, recv, sendmsg, socketpair,
 };
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
@@ -55,6 +56,13 @@ pub(super) struct World {
 
 /// Runs a test with a broker that may reach `networks`.
 pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnOnce(World) -> F) {
+    // Both ends of all connections are in this process.
+    let most = getrlimit(Resource::Nofile).maximum;
+    let limit = Rlimit {
+        current: most,
+        maximum: most,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build_local(LocalOptions::default())
@@ -152,6 +160,13 @@ impl World {
     pub(super) fn secret(&self, name: &str, value: &str) {
         let (name, value) = (name.to_owned(), value.to_owned());
         self.tell(&ToBroker::Secret { name, value }, None);
+    }
+
+    /// Tells the broker of authorities and of a run without their descriptors, as if it had no room for them.
+    pub(super) fn without_descriptors(&self) {
+        self.tell(&ToBroker::Authorities, None);
+        let (pass, over) = (Pass::default(), Vec::new());
+        self.tell(&ToBroker::Run { pass, over }, None);
     }
 
     /// Passes a file of certificates.
@@ -252,12 +267,18 @@ impl World {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::new(&listener);
         let (requests, connections) = (Rc::clone(&server.requests), Rc::clone(&server.connections));
+        let open = Rc::clone(&server.open);
         let answer = Rc::new(answer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 connections.set(connections.get() + 1);
                 let (requests, answer) = (Rc::clone(&requests), Rc::clone(&answer));
-                spawn_local(async move { converse(stream, &requests, &*answer).await });
+                let open = Rc::clone(&open);
+                spawn_local(async move {
+                    open.set(open.get() + 1);
+                    converse(stream, &requests, &*answer).await;
+                    open.set(open.get() - 1);
+                });
             }
         });
         server
@@ -344,6 +365,7 @@ pub(super) struct Server {
     pub(super) port: u16,
     requests: Rc<RefCell<Vec<String>>>,
     connections: Rc<Cell<usize>>,
+    open: Rc<Cell<usize>>,
 }
 
 impl Server {
@@ -352,6 +374,7 @@ impl Server {
             port: listener.local_addr().unwrap().port(),
             requests: Rc::default(),
             connections: Rc::default(),
+            open: Rc::default(),
         }
     }
 
@@ -370,6 +393,11 @@ impl Server {
 
     pub(super) fn connections(&self) -> usize {
         self.connections.get()
+    }
+
+    /// Returns how many connections are open now.
+    pub(super) fn open(&self) -> usize {
+        self.open.get()
     }
 }
 
