@@ -273,6 +273,28 @@ fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str
     assert_eq!(ends.last().unwrap()["status"], 200, "{handler}: {ends:?}");
 }
 
+/// It is stopped, so it neither answers nor ends.
+#[test]
+fn a_broker_that_hangs_is_killed_and_started_again() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let server = reflector.host(&data);
+    let client = server.client();
+    deploy(&client, &reflector);
+    let params = json!({"requests": [{"url": reflector.url("/")}], "strict": true});
+    let job = json!({"handler": "request", "params": params});
+    assert_eq!(client.run(&job)["state"], "completed");
+    let first = broker(&server).unwrap();
+    let pid = Pid::from_raw(first.cast_signed()).unwrap();
+    kill_process(pid, Signal::STOP).unwrap();
+    let id = client.enqueue(&job);
+    let job = client.wait(&id);
+    assert_eq!(job["state"], "completed", "{job}");
+    assert!(broker(&server).is_some_and(|second| second != first));
+    let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));
+    let text = json!(attempts).to_string();
+    assert!(text.contains("http_unavailable"), "{text}");
+}
+
 #[test]
 fn an_attempt_that_is_lost_keeps_its_requests() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());

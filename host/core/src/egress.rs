@@ -43,6 +43,8 @@ pub enum ToBroker {
     Secret { name: String, value: String },
     /// The certificates of authorities have changed. Their open file comes with the message.
     Authorities,
+    /// Asks for a sign of life.
+    Ping,
     /// A run has begun; its socket comes with the message.
     Run {
         pass: Pass,

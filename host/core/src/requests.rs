@@ -37,6 +37,8 @@ pub enum FromBroker {
         request: u64,
         ended: Ended,
     },
+    /// A sign of life.
+    Alive,
 }
 
 /// The requests of one attempt.

@@ -145,10 +145,7 @@ impl Broker {
                 .take((&pass.component, &pass.handler), 1)
                 .await,
             _component: self.components.take((&pass.component, ""), 1).await,
-            _bodies: self
-                .component_bodies
-                .take((&pass.component, ""), kib)
-                .await,
+            _bodies: self.component_bodies.take((&pass.component, ""), kib).await,
             // It is never closed.
             _memory: self.bodies.acquire_many(kib).await.ok(),
         }
@@ -192,6 +189,7 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
                     Err(error) => eprintln!("{error}; the old ones stay in use"),
                 }
             }
+            ToBroker::Ping => broker.reports.alive(),
             ToBroker::Run { pass, over } => {
                 broker.attempts.end(&over);
                 match fds.pop() {

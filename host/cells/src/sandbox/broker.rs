@@ -36,6 +36,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
+use tokio::time::timeout;
 
 use self::reports::{Read, Reports};
 pub use self::secrets::Secrets;
@@ -51,6 +52,12 @@ const AUTHORITIES_FD: i32 = 4;
 
 /// How long the broker may leave a message unread.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long the broker may say nothing before it is asked for a sign of life, and then each time before the next one.
+const PING_EVERY: Duration = Duration::from_secs(2);
+
+/// How many pings the broker may leave unanswered before it is killed.
+const UNANSWERED_MAX: u32 = 3;
 
 /// Where the value of a secret is.
 #[derive(Clone, PartialEq, Eq)]
@@ -105,7 +112,7 @@ struct Running {
     control: Arc<OwnedFd>,
     /// The SHA-256 of the file of certificates that it got.
     authorities: Option<[u8; 32]>,
-    _child: Child,
+    child: Arc<Child>,
 }
 
 impl Broker {
@@ -166,7 +173,7 @@ impl Broker {
         // It has ended, or does not read.
         let started = self.0.start()?;
         send(&started.control, &message, &[theirs.as_fd()])?;
-        self.follow(&started.control);
+        self.follow(&started);
         *running = Some(started);
         Ok(ours.into())
     }
@@ -197,15 +204,31 @@ impl Broker {
         }
     }
 
-    /// Reads what a new broker reports, until it ends.
-    fn follow(&self, control: &Arc<OwnedFd>) {
-        let (shared, control) = (Arc::clone(&self.0), Arc::clone(control));
+    /// Reads what a new broker reports, until it ends. Kills it if it gives no sign of life.
+    fn follow(&self, started: &Running) {
+        let (shared, control) = (Arc::clone(&self.0), Arc::clone(&started.control));
+        let child = Arc::downgrade(&started.child);
         shared.reports.lock().follow(&control);
         let reading = async move {
             // SAFETY: the descriptor is owned, and stays open and the same until the last share of it is dropped.
             let control = unsafe { AsyncFd::register_with_interest(control, Interest::READABLE) }?;
+            let mut unanswered = 0;
             loop {
-                let mut readable = control.readable().await?;
+                let Ok(readable) = timeout(PING_EVERY, control.readable()).await else {
+                    if unanswered == UNANSWERED_MAX
+                        && let Some(child) = child.upgrade()
+                    {
+                        tracing::error!(
+                            "the broker hangs; it is killed, and started again when it is needed"
+                        );
+                        let _ended_already = child.start_kill();
+                    }
+                    unanswered += 1;
+                    ping(control.get_ref());
+                    continue;
+                };
+                let mut readable = readable?;
+                unanswered = 0;
                 let read = shared.reports.lock().read(control.get_ref());
                 match read {
                     Read::More => {}
@@ -301,7 +324,7 @@ impl Shared {
         Ok(Running {
             control: Arc::new(control),
             authorities,
-            _child: child,
+            child: Arc::new(child),
         })
     }
 }
@@ -312,6 +335,15 @@ fn unreadable(what: &str, error: &io::Error) -> io::Error {
 
 fn encode(message: &ToBroker) -> io::Result<Vec<u8>> {
     postcard::to_stdvec(message).map_err(io::Error::other)
+}
+
+/// Asks for a sign of life. If that cannot be sent, it counts as unanswered.
+fn ping(control: &OwnedFd) {
+    if let Ok(message) = encode(&ToBroker::Ping) {
+        let mut no_fds = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+        let _unanswered = sendmsg(control, &[IoSlice::new(&message)], &mut no_fds, flags);
+    }
 }
 
 /// Sends one packet, with descriptors. Blocks for at most [`SEND_TIMEOUT`].

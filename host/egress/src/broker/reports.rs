@@ -63,6 +63,13 @@ impl Reports {
         report
     }
 
+    /// Gives a sign of life. If there is no room for it, what the host has yet to read is one.
+    pub(super) fn alive(&self) {
+        if let Ok(bytes) = postcard::to_stdvec(&FromBroker::Alive) {
+            let _full = send(self.control.get_ref(), &bytes);
+        }
+    }
+
     async fn send(&self, message: &FromBroker) {
         let Ok(bytes) = postcard::to_stdvec(message) else {
             return;

@@ -177,7 +177,9 @@ impl Reports {
     }
 
     fn take(&mut self, message: FromBroker) {
-        let (FromBroker::Began { run, .. } | FromBroker::Ended { run, .. }) = &message;
+        let (FromBroker::Began { run, .. } | FromBroker::Ended { run, .. }) = &message else {
+            return;
+        };
         // Of an attempt that has ended, nothing is recorded any more.
         let Some(record) = self.records.get_mut(run) else {
             return;
@@ -207,6 +209,7 @@ impl Reports {
                     record.end(&open, ended, self.watch.as_ref());
                 }
             }
+            FromBroker::Alive => {}
         }
     }
 
