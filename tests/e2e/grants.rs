@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use host_tests::processes::{children, command};
+use host_tests::reflector::Reflector;
 use host_tests::server::host;
 use host_tests::{Options, Server, guests};
 use serde_json::json;
@@ -159,5 +160,53 @@ fn a_host_that_would_grant_its_own_files_does_not_start() {
         let message = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{root}: {message}");
         assert!(message.contains("grants.read_roots"), "{root}: {message}");
+    }
+}
+
+/// What an operator no longer allows, no handler has after the next start, although it was accepted.
+#[test]
+fn a_grant_that_the_configuration_takes_back_ends_what_needs_it() {
+    let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());
+    let options = reflector.options(&data, "", "");
+    let server = Server::start(&options);
+    let hostile = fs::read(guests::component("hostile")).unwrap();
+    let origin = reflector.origin();
+    let manifest = format!(
+        "[[handlers.request.http]]\nto = \"{origin}\"\nheaders = {{ x = \"{{secret:api}}\" }}\n"
+    );
+    let deployed = server
+        .client()
+        .deploy_accepted("hostile", &hostile, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    let job = json!({"handler": "request", "params": {"requests": [{"url": reflector.url("/")}]}});
+    assert_eq!(server.client().run(&job)["result"][0]["status"], 200);
+    server.stop();
+    assert_eq!(reflector.requests.try_iter().count(), 1);
+    let file = data.path().join("host.toml");
+    let allowed = fs::read_to_string(&file).unwrap();
+    let no_secret = allowed.replace("[secrets.api]\nenv = \"API_KEY\"\n", "");
+    let no_server = allowed.replace(&format!("\"{origin}\""), "");
+    let mut failed = Vec::new();
+    for (text, expected) in [(no_secret, "[secrets.api]"), (no_server, "grants.http")] {
+        assert_ne!(text, allowed);
+        fs::write(&file, text).unwrap();
+        let server = Server::start(&options);
+        let id = server.client().enqueue(&job);
+        let job = server.client().wait(&id);
+        assert_eq!(job["failure"]["kind"], "handler_not_found", "{job}");
+        let message = job["failure"]["message"].as_str().unwrap();
+        assert!(message.contains(expected), "{message}");
+        failed.push(id);
+        server.stop();
+    }
+    assert_eq!(reflector.requests.try_iter().count(), 0);
+    // They run once it is allowed again.
+    fs::write(&file, allowed).unwrap();
+    let server = Server::start(&options);
+    for id in failed {
+        let retry = format!("/api/v1/jobs/{id}/retry");
+        let retried = server.client().post(&retry, &json!({})).unwrap();
+        assert_eq!(retried.status, 200, "{retried:?}");
+        assert_eq!(server.client().wait(&id)["state"], "completed");
     }
 }

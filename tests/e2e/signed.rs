@@ -132,6 +132,9 @@ fn only_components_with_a_trusted_signature_are_deployed_and_run() {
         node.contains("failed") && node.contains("trusted_keys"),
         "{node}"
     );
+    let job = serde_json::json!({"handler": "echo", "params": 1});
+    let failure = server.client().run(&job)["failure"].to_string();
+    assert!(failure.contains("trusted_keys"), "{failure}");
 }
 
 #[test]

@@ -237,10 +237,7 @@ impl Examiner {
 
     /// Returns which grant of a revision this host does not give, if there is one.
     pub fn missing_grant(&self, revision: &Revision) -> Option<handlers::Flaw> {
-        let message = self.missing(&revision.manifest, &revision.handlers)?;
-        // A directory may be created later.
-        let may_pass = true;
-        Some(handlers::Flaw { message, may_pass })
+        self.missing(&revision.manifest, &revision.handlers)
     }
 
     /// Compiles a component that no store keeps and makes its first revision.
@@ -277,12 +274,11 @@ impl Examiner {
         manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
         match self.missing(manifest, &offered) {
             None => Ok(offered),
-            Some(message) => Err(Flaw::GrantMissing(message)),
+            Some(flaw) => Err(Flaw::GrantMissing(flaw.message)),
         }
     }
 
-    /// Returns a message about the first grant that this host does not give, if there is one.
-    fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<String> {
+    fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<handlers::Flaw> {
         let available = Available {
             environment: &self.environment,
             roots: self.cells.roots(),

@@ -10,6 +10,7 @@ use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::state::StateGrant;
 
+use crate::run::handlers::Flaw;
 use crate::run::programs::{Environment, NO_VARIABLE};
 use crate::sandbox::broker::Reach;
 use crate::sandbox::roots::ReadRoots;
@@ -22,30 +23,38 @@ pub struct Available<'a> {
 }
 
 impl Available<'_> {
-    /// Returns a message about the first grant that this host does not give, if there is one.
-    pub fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<String> {
-        handlers.iter().find_map(|handler| {
-            let grants = manifest.grants(&handler.name);
-            self.first_missing(&handler.name, &grants)
-        })
+    /// Returns what is wrong if this host does not give a grant.
+    pub fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<Flaw> {
+        let each = |missing: fn(&Self, &Name, &Grants) -> Option<String>| {
+            let mut names = handlers.iter().map(|handler| &handler.name);
+            names.find_map(|name| missing(self, name, &manifest.grants(name)))
+        };
+        let flaw = |may_pass| move |message| Flaw { message, may_pass };
+        // A directory may be created later, and each run opens it anew.
+        (each(Self::not_configured).map(flaw(false))).or_else(|| each(Self::closed).map(flaw(true)))
     }
 
-    fn first_missing(&self, handler: &Name, grants: &Grants) -> Option<String> {
+    /// Returns a message about what the configuration, which does not change, does not give.
+    fn not_configured(&self, handler: &Name, grants: &Grants) -> Option<String> {
         let mut variables = grants.env.iter();
         if let Some(name) = variables.find(|name| !self.environment.contains_key(*name)) {
             return Some(format!(
                 "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
             ));
         }
-        let dir = grants.read_dirs.iter().find_map(|dir| {
+        self.unreachable(handler, &grants.http)
+            .or_else(|| self.hidden(handler, &grants.secrets))
+    }
+
+    /// Returns a message about a directory that cannot be opened.
+    fn closed(&self, handler: &Name, grants: &Grants) -> Option<String> {
+        grants.read_dirs.iter().find_map(|dir| {
             let error = self.roots.open(Path::new(&dir.host)).err()?;
             Some(format!(
                 "the manifest grants {handler} the directory {}, which this host does not allow: {error}",
                 dir.host
             ))
-        });
-        dir.or_else(|| self.unreachable(handler, &grants.http))
-            .or_else(|| self.hidden(handler, &grants.secrets))
+        })
     }
 
     fn hidden(&self, handler: &Name, names: &[String]) -> Option<String> {
@@ -110,6 +119,9 @@ fn http_line(grant: &HttpGrant) -> String {
     }
     if let Some(mib) = grant.max_total_mib {
         line = format!("{line}, {mib} MiB in all");
+    }
+    if let Some(timeout) = grant.timeout_seconds {
+        line = format!("{line}, within {} s", f64::from(timeout));
     }
     line
 }

@@ -268,12 +268,21 @@ impl Handlers {
     }
 
     /// Returns the handler `name` with its compiled component, or the failure of a run if either is
-    /// missing.
+    /// missing, or if this host must not run it, for example because a grant was taken back.
     pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
         let failed = |message| Failure::new(FailureKind::HandlerNotFound, message);
         let handler = self.get(name);
         let handler = handler.ok_or_else(|| not_deployed(name))?;
         let revision = &handler.revision;
+        let component = revision.component.as_str();
+        if let Some(Err(flaw)) = self.taken(revision)
+            && !flaw.may_pass
+        {
+            return Err(failed(format!(
+                "the component {component}, which has the handler {name}, cannot run here: {}",
+                flaw.message
+            )));
+        }
         if let Some(program) = self.program(revision.digest) {
             return Ok((handler, program));
         }
@@ -283,7 +292,6 @@ impl Handlers {
             Some((Arc::clone(earlier), program))
         });
         earlier.ok_or_else(|| {
-            let component = revision.component.as_str();
             failed(format!(
                 "the component {component}, which has the handler {name}, does not compile here"
             ))

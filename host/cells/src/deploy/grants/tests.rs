@@ -25,6 +25,10 @@ fn what_changes_for_a_handler_is_shown() {
     let env = "[defaults]\nenv = [\"A\"]";
     let http = "[[handlers.x.http]]\nto = \"https://a.com\"\nmethods = [\"GET\"]\nheaders = { x = \"{secret:key}\" }";
     let other = &http.replace("{ x =", "{ y =");
+    let limited = "[[handlers.x.http]]\nto = \"https://a.com\"\nmax_requests = 2\nmax_response_kib = 3\nmax_total_mib = 4\ntimeout_seconds = 0.5";
+    let longer = &limited.replace("0.5", "60");
+    let state = "[handlers.x]\nstate = { quota_kib = 8 }";
+    let shared = "[handlers.x]\nstate = { quota_kib = 8, shared = [\"a\", \"b\"] }";
     let dir = "[handlers.x]\nread_dirs = [{ host = \"/h\", guest = \"/g\" }]";
     #[rustfmt::skip]
     let table: &[(Option<Before<'_>>, &str, &[&str], &[&str], &[&str])] = &[
@@ -39,6 +43,10 @@ fn what_changes_for_a_handler_is_shown() {
         (Some((env, &["y"])),            http,     &["x"],       &["x: http https://a.com GET any path, with the header x: {secret:key}"], &[]),
         (Some((http, &["x"])),           other,    &["x"],       &["x: http https://a.com GET any path, with the header y: {secret:key}"],
                                                                                             &["x: http https://a.com GET any path, with the header x: {secret:key}"]),
+        (Some((limited, &["x"])),        longer,   &["x"],       &["x: http https://a.com any method any path, 2 requests, responses of 3 KiB, 4 MiB in all, within 60 s"],
+                                                                                            &["x: http https://a.com any method any path, 2 requests, responses of 3 KiB, 4 MiB in all, within 0.5 s"]),
+        (Some((state, &["x"])),          shared,   &["x"],       &["x: keep state, 8 KiB, and share a, b"],
+                                                                                            &["x: keep state, 8 KiB"]),
         (Some((env, &["gone", "x"])),    env,      &["x"],       &[],                       &[]),
     ];
     for (before, after, names, added, removed) in table {
@@ -73,7 +81,8 @@ fn what_the_host_does_not_give_is_named() {
                 ..Reach::default()
             },
         };
-        available.missing(&parse(manifest).unwrap(), &handlers(&["x"]))
+        let flaw = available.missing(&parse(manifest).unwrap(), &handlers(&["x"]));
+        flaw.map(|flaw| flaw.message)
     };
     let dir =
         |host: &str| format!("[defaults]\nread_dirs = [{{ host = \"{host}\", guest = \"/g\" }}]");

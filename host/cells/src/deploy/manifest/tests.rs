@@ -4,6 +4,10 @@ use super::*;
 
 #[test]
 fn what_is_out_of_range_is_named() {
+    let names = "\"a\", ".repeat(65);
+    let shared = format!("[handlers.a]\nstate = {{ shared = [{names}] }}");
+    let secrets = format!("[handlers.a]\nsecrets = [{names}]");
+    let servers = "[[handlers.a.http]]\nto = \"https://a.com\"\n".repeat(65);
     #[rustfmt::skip]
     let table = [
         ("", None),
@@ -29,6 +33,27 @@ fn what_is_out_of_range_is_named() {
             Some("[defaults]: invalid value \"/a/../b\" for read_dirs: expected an absolute path without `..`")),
         ("[defaults]\nread_dirs = [{ host = \"/a\", guest = \"b\" }]",
             Some("[defaults]: invalid value \"b\" for read_dirs: expected an absolute path without `..`")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\nmethods = [\"get\"]",
+            Some("[handlers.a]: invalid value \"get\" for http.methods: expected the upper-case name of a method")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\npaths = [\"a/**\"]",
+            Some("[handlers.a]: invalid value \"a/**\" for http.paths: expected a pattern that starts with `/`")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\nmax_requests = 0",
+            Some("[handlers.a]: invalid value 0 for http.max_requests: expected 1–100000")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\nmax_response_kib = 16385",
+            Some("[handlers.a]: invalid value 16385 for http.max_response_kib: expected 1–16384")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\nmax_total_mib = 0",
+            Some("[handlers.a]: invalid value 0 for http.max_total_mib: expected 1–1048576")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\ntimeout_seconds = 0",
+            Some("[handlers.a]: invalid value 0 for http.timeout_seconds: expected 0.001 or more")),
+        ("[handlers.a]\nsecrets = [\"a b\"]",
+            Some("[handlers.a]: invalid value \"a b\" for secrets: expected a secret's name: 1–64 letters, digits, `-` and `_`")),
+        ("[handlers.a]\nstate = { quota_kib = 0 }", Some("[handlers.a]: invalid value 0 for state.quota_kib: expected 1–1048576")),
+        (&shared,
+            Some("[handlers.a]: invalid value 65 entries for state.shared: expected at most 64")),
+        (&servers,
+            Some("[handlers.a]: invalid value 65 entries for http: expected at most 64")),
+        (&secrets,
+            Some("[handlers.a]: invalid value 65 entries for secrets: expected at most 64")),
     ];
     for (text, refusal) in table {
         let checked = parse(text).and_then(|manifest| check(&manifest));
