@@ -24,6 +24,7 @@ fn planted() -> Vec<(String, String)> {
         ("HOST_ARCO_PUBLIC_URL", with_password("https")),
         ("HOST_ARCO_WORKER_CALLBACK_ORIGINS", with_password("https")),
         ("HOST_SERVER", with_password("http")),
+        ("HOST_TOKEN", PASSWORD.to_owned()),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", with_password("http")),
         (
             "OTEL_EXPORTER_OTLP_HEADERS",
@@ -109,6 +110,8 @@ fn errors_and_findings_show_no_secret() {
             &["doctor"][..],
             &["doctor", "-o", "json"],
             &["job", "ls"],
+            &["token", "ls"],
+            &["context", "ls"],
             &["store", "status"],
         ] {
             let output = run(folder.path(), command, environment);

@@ -1,4 +1,4 @@
-//! Secrets that suites plant in place of real ones, and the search for them in a host's output: raw, in
+//! Secrets that suites plant in place of real ones, and the search for them and for others in a host's output: raw, in
 //! hexadecimal and in base64.
 
 use std::ffi::OsStr;
@@ -34,11 +34,20 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// If there is no `grep`, which searches much faster than unoptimized tests.
 pub fn found_in(folder: &Path) -> Option<PathBuf> {
+    is_below(folder, MARK)
+}
+
+/// Returns a file below `folder` that has a secret, in any encoding.
+///
+/// # Panics
+///
+/// If there is no `grep`.
+pub fn is_below(folder: &Path, secret: &str) -> Option<PathBuf> {
     let mut grep = Command::new("grep");
     grep.args(["--recursive", "--text", "--fixed-strings", "--devices=skip"])
         .args(["--files-with-matches", "--null", "--no-messages"])
         .args(GIVEN.iter().map(|given| format!("--exclude={given}")));
-    for form in forms() {
+    for form in forms(secret) {
         grep.arg("--regexp").arg(form);
     }
     let found = grep.arg(folder).output().expect("grep runs").stdout;
@@ -69,21 +78,25 @@ fn page_at(address: &str, page: &str) -> std::io::Result<Vec<u8>> {
 
 /// Returns whether the text has a planted secret.
 pub fn has_secret(text: &[u8]) -> bool {
-    let text = String::from_utf8_lossy(text);
-    forms().iter().any(|form| text.contains(form))
+    has(&String::from_utf8_lossy(text), MARK)
 }
 
-/// Returns the mark in all its encodings.
-fn forms() -> Vec<String> {
+/// Returns whether the text has a secret, in any encoding.
+pub fn has(text: &str, secret: &str) -> bool {
+    forms(secret).iter().any(|form| text.contains(form))
+}
+
+/// Returns a secret in all its encodings.
+fn forms(secret: &str) -> Vec<String> {
     let digit = |byte: u8| char::from_digit(u32::from(byte), 16).unwrap_or_default();
-    let digits = MARK
+    let digits = secret
         .bytes()
         .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]);
     let small: String = digits.collect();
-    let mut forms = vec![MARK.to_owned(), small.to_uppercase(), small];
+    let mut forms = vec![secret.to_owned(), small.to_uppercase(), small];
     // In base64 it differs after zero, one and two bytes. The first group contains what was before it.
     for skipped in 0..3 {
-        let whole = &MARK.as_bytes()[skipped..];
+        let whole = &secret.as_bytes()[skipped..];
         let whole = &whole[..whole.len() / 3 * 3];
         forms.push(whole.chunks(3).flat_map(base64).map(char::from).collect());
     }

@@ -7,6 +7,7 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::BoxFuture;
+use host_core::access::token::hide_tokens;
 use host_core::access::{Access, Principal, Verb};
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
@@ -110,12 +111,12 @@ pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// The longest id of a request that a client may give, in bytes.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
-/// Returns the id of a request: the one that the client gave, or a new one.
+/// Returns the id of a request: the one that the client gave, or a new one. A client may have put a token there.
 pub fn request_id(given: Option<&HeaderValue>) -> String {
     let given = given.and_then(|given| given.to_str().ok());
     let is_id = |text: &&str| !text.is_empty() && text.len() <= REQUEST_ID_BYTES_MAX;
     let given = given.filter(is_id);
-    given.map_or_else(ids::uuid, ToOwned::to_owned)
+    given.map_or_else(ids::uuid, hide_tokens)
 }
 
 /// Returns the caller of a request to a route with this access; `None` if the route asks for nobody. A caller that may

@@ -70,7 +70,7 @@ pub async fn run(
 }
 
 /// Forgets the entries before a time, part by part.
-async fn forget(dispatch: &Dispatch, before: Time) {
+pub(crate) async fn forget(dispatch: &Dispatch, before: Time) {
     for _ in 0..PARTS_MAX {
         let first = dispatch.read(|reader| reader.audit(0, Time::default(), 2));
         let is_old = match first.await.as_deref() {

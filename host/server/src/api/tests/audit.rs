@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use host_core::access::Access;
+use host_core::access::token::{TokenText, hide_tokens, token_id};
+use host_core::time::Time;
 use host_http::door::Door;
 use host_http::route::{Group, Route};
 use serde_json::{Value, json};
@@ -16,6 +18,7 @@ use super::nodes::{Two, alone};
 use super::sample_executors::Sample;
 use crate::api::ports::Nodes as _;
 use crate::api::routes;
+use crate::audit::forget;
 use crate::executors::{Executors, Routes};
 
 const NODE: &str = "node 00000001-0000-0000-0000-000000000000";
@@ -259,6 +262,15 @@ async fn denials_of_wires_and_of_a_host_without_tokens_are_recorded() {
     let foreign = [("origin", "http://evil.example"), ("x-request-id", "r-77")];
     let page = host.send_with("GET", "/api/v1/jobs", &foreign, Vec::new());
     page.await.is(StatusCode::FORBIDDEN);
+    // A client may put a token anywhere.
+    let token = TokenText::new(&token_id(&[7; 32]), &[8; 32]);
+    let misplaced = [
+        ("origin", "http://evil.example"),
+        ("x-request-id", token.expose()),
+    ];
+    let path = format!("/api/v1/jobs/{}", token.expose());
+    let page = host.send_with("GET", &path, &misplaced, Vec::new());
+    page.await.is(StatusCode::FORBIDDEN);
     auth.unwrap().store_rest().await;
     let listed = host.get("/api/v1/audit").await;
     let items = listed.body["items"].as_array().unwrap();
@@ -278,10 +290,83 @@ async fn denials_of_wires_and_of_a_host_without_tokens_are_recorded() {
         )
     };
     let of_page = (json!("GET /api/v1/jobs"), json!("forbidden"), json!(1));
-    let expected = [of_wire(1), of_page, of_wire(2)];
+    let hidden = hide_tokens(&format!("GET {path}"));
+    let of_token = (json!(hidden), json!("forbidden"), json!(1));
+    let expected = [of_wire(1), of_page, of_token, of_wire(2)];
     let denials = items
         .iter()
         .filter(|item| item["record"]["outcome"] != "done");
     assert_eq!(denials.map(seen).collect::<Vec<_>>(), expected);
     assert!(listed.text.contains("r-77") && !listed.text.contains("planted"));
+    assert!(!listed.text.contains(&token.expose()[17..]));
+}
+
+#[tokio::test]
+async fn entries_are_listed_by_principal_and_time() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "o", "role": "operator"});
+    let tokens = [guarded.make(&body).await, guarded.make(&body).await];
+    for token in &tokens {
+        let pause = guarded.send(token, ("POST", "/api/v1/queues/q/pause"), None);
+        pause.await.is(StatusCode::OK);
+    }
+    let listed = async |query: &str| {
+        let path = format!("/api/v1/audit?{query}");
+        let listed = guarded.send(&guarded.admin, ("GET", &path), None).await;
+        let items = listed.is(StatusCode::OK).body["items"].clone();
+        items.as_array().unwrap().clone()
+    };
+    let principals = async |query: &str| -> Vec<String> {
+        let items = listed(query).await;
+        let of = |item: &Value| item["record"]["principal"].as_str().unwrap().to_owned();
+        items.iter().map(of).collect()
+    };
+    let names = tokens.map(|token| format!("token:{}", &token[4..16]));
+    assert_eq!(principals("verb=operate").await, names);
+    assert_eq!(
+        principals(&format!("principal={}", names[0])).await,
+        names[..1]
+    );
+    let all = listed("").await;
+    let last = all.last().unwrap()["record"]["at"].as_str().unwrap();
+    let since = listed(&format!("since={last}")).await;
+    let is_before = |item: &&Value| item["record"]["at"].as_str() < Some(last);
+    assert_eq!(since.iter().find(is_before), None);
+    assert_eq!(since.last(), all.last());
+    assert_eq!(
+        listed("since=2100-01-01T00:00:00Z").await,
+        Vec::<Value>::new()
+    );
+}
+
+#[tokio::test]
+async fn entries_are_kept_as_long_as_they_should_be() {
+    let guarded = Guarded::start().await;
+    for _ in 0..5 {
+        let pause = ("POST", "/api/v1/queues/q/pause");
+        let paused = guarded.send(&guarded.admin, pause, None).await;
+        paused.is(StatusCode::OK);
+    }
+    let numbers = async || -> Vec<u64> {
+        let page = guarded
+            .send(&guarded.admin, ("GET", "/api/v1/audit"), None)
+            .await;
+        let items = page.body["items"].as_array().unwrap().clone();
+        items
+            .iter()
+            .map(|it| it["number"].as_u64().unwrap())
+            .collect()
+    };
+    let all = numbers().await;
+    assert!(all.len() >= 5, "{all:?}");
+    let (dispatch, now) = (&guarded.host.dispatch, guarded.clock.now());
+    forget(dispatch, Time(now.0 - 86_400_000)).await;
+    assert_eq!(numbers().await, all);
+    while guarded.clock.now() == now {
+        tokio::task::yield_now().await;
+    }
+    // Each part that goes has an entry that says so.
+    forget(dispatch, now.plus_ms(1)).await;
+    let last = all[all.len() - 1];
+    assert_eq!(numbers().await, [last + 1, last + 2]);
 }
