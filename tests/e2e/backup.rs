@@ -93,6 +93,15 @@ fn a_backup_under_load_has_each_acknowledged_job_and_can_be_restored() {
     }
     let job = client.run(&json!({"handler": "echo", "params": {"b": 2}}));
     assert_eq!(job["result"], json!({"b": 2}), "its components are there");
+    eventually("the entry of the restore", Duration::from_mins(1), || {
+        let listed = client.get("/api/v1/audit?verb=restore").unwrap().body;
+        let object = listed["items"][0]["record"]["object"].as_str()?.to_owned();
+        assert!(
+            object.contains(text(&file)) && object.contains(text(&data)),
+            "{object}"
+        );
+        Some(())
+    });
 }
 
 #[test]

@@ -117,6 +117,12 @@ fn jobs_in_every_state_go_on_in_a_database() {
             _ => assert_eq!(still(now), still(before.clone()), "{state}"),
         }
     }
+    eventually("the entry of the copy", Duration::from_mins(1), || {
+        let listed = client.get("/api/v1/audit?verb=copy").unwrap().body;
+        let object = listed["items"][0]["record"]["object"].as_str()?.to_owned();
+        assert!(object.contains(from), "{object}");
+        Some(())
+    });
     let id = |state| &jobs.iter().find(|(name, _)| *name == state).unwrap().1;
     let keyed = json!({
         "handler": "noop", "queue": "paused", "unique": {"key": "k", "scope": "retained"},

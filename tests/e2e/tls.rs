@@ -271,6 +271,10 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
     std::fs::write(authority.path("server.key"), "nothing").unwrap();
     shows("host_http_certificate_reload_failures_total 1");
     assert!(log().contains("the old one stays in use"), "{}", log());
+    // It says once what is wrong, and again if somebody asks.
+    let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
+    kill_process(pid, Signal::HUP).unwrap();
+    shows("host_http_certificate_reload_failures_total 2");
     let answered = queues(&url, &ca);
     assert_eq!(answered.status.code(), Some(0), "{}", said(&answered));
     assert_eq!(server.stop(), Some(0));

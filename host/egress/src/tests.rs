@@ -231,6 +231,21 @@ fn a_hostile_server_gets_an_error_and_harms_nothing() {
     });
 }
 
+/// The handler decompresses it within its own memory.
+#[test]
+fn a_compressed_body_that_can_hide_no_secret_arrives_as_it_was_sent() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        let packed =
+            "HTTP/1.1 200 X\r\ncontent-length: 9\r\ncontent-encoding: gzip\r\n\r\n\x1f no gzip";
+        let server = world.server(|_| packed.as_bytes().to_vec()).await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        let response = run.get(&server.url("/")).await.unwrap();
+        assert_eq!(response.body, b"\x1f no gzip");
+        let encoding = ("content-encoding".to_owned(), "gzip".to_owned());
+        assert!(response.headers.contains(&encoding), "{response:?}");
+    });
+}
+
 #[test]
 fn a_server_that_does_not_answer_is_given_up_and_a_run_that_ends_is_cut() {
     run_with(&["127.0.0.0/8"], |world| async move {

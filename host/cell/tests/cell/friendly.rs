@@ -120,6 +120,22 @@ fn log_lines_come_in_order_and_before_the_end() {
     }
 }
 
+/// What was built against the first version of the interface runs unchanged.
+#[test]
+fn a_component_of_the_first_version_reports_and_logs() {
+    let mut cell = Cell::start();
+    let ran = cell.run("old/by_hand", "null", Limits::default());
+    assert_eq!(ran.outcome, Outcome::Completed { result: None });
+    let [line] = &ran.lines[..] else {
+        panic!("{ran:?}")
+    };
+    assert_eq!((&*line.message, line.level), ("half", Level::Info));
+    let [progress] = &ran.progress[..] else {
+        panic!("{ran:?}")
+    };
+    assert_eq!((&*progress.message, progress.percent), ("half", Some(50.0)));
+}
+
 #[test]
 fn a_component_says_what_it_offers() {
     let mut cell = Cell::start();

@@ -197,6 +197,7 @@ async fn no_mutated_token_is_accepted() {
         }
         let answer = guarded.send(&text, path, None).await;
         assert_eq!((answer.status, &answer.text), (401, &expected.text));
+        assert_eq!(answer.headers, expected.headers);
     }
     guarded
         .send(&guarded.admin, path, None)

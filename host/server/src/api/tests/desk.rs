@@ -4,13 +4,14 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_cells::process::DeskConnection;
 use host_cells::sandbox::broker::{SecretSource, Secrets};
+use host_core::command::Command;
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
 };
 use host_core::id::JobId;
 use host_core::jobs_grant::JobsGrant;
 use host_core::secret::Secret;
-use host_core::state::StateGrant;
+use host_core::state::{KEYS_MAX, StateGrant, StateWrite, StateWrites};
 use host_core::time::Time;
 use host_core::writes::{CollectedBytes, WriteBuffer};
 use host_runtime::ids;
@@ -76,6 +77,26 @@ impl Run {
 
     async fn refused(&mut self, request: &DeskRequest) -> DeskErrorKind {
         self.ask(request).await.unwrap_err().kind
+    }
+
+    /// Lists the keys of its space, page by page.
+    async fn all_keys(&mut self) -> Vec<String> {
+        let mut listed: Vec<String> = Vec::new();
+        loop {
+            let list = DeskRequest::List {
+                space: None,
+                prefix: String::new(),
+                after: listed.last().cloned().unwrap_or_default(),
+            };
+            let Ok(DeskAnswer::Keys(page)) = self.ask(&list).await else {
+                panic!("it is granted");
+            };
+            assert!(page.len() <= KEYS_MAX);
+            if page.is_empty() {
+                return listed;
+            }
+            listed.extend(page);
+        }
     }
 }
 
@@ -172,6 +193,46 @@ async fn what_is_no_request_or_too_large_ends_the_run() {
     let long = set(vec![0; (1 << 20) + 1], true);
     assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
     assert_eq!(run.writes.take(), None);
+}
+
+/// A page of the store ends between keys that the attempt itself has set, and one is removed as a whole.
+#[tokio::test]
+async fn keys_beyond_a_page_are_listed_with_what_the_attempt_has_changed() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let stored: Vec<String> = (0..2_500).map(|n| format!("k{n:04}")).collect();
+    let write = |key: &String, value| StateWrite {
+        key: key.clone(),
+        value,
+        expected: None,
+    };
+    let writes = stored.iter().map(|key| write(key, Some(vec![1])));
+    let writes = StateWrites {
+        space: "handler:noop".parse().unwrap(),
+        quota_bytes: u64::MAX,
+        writes: writes.collect(),
+    };
+    let set_all = Command::SetState(Box::new(writes));
+    host.dispatch.submit(set_all).await.unwrap();
+    let added = ["a", "k0500x", "k0999x", "k1999x", "k2499x"].map(str::to_owned);
+    for (added, removed) in [(&added[..], &stored[..0]), (&[], &stored[1_000..2_000])] {
+        let mut run = Run::begin(&visits, Vec::new(), Some(StateGrant::default())).await;
+        let sets = added.iter().map(|key| (key, Some(vec![2])));
+        for (key, value) in sets.chain(removed.iter().map(|key| (key, None))) {
+            let set = DeskRequest::Set {
+                space: None,
+                key: key.clone(),
+                value,
+                expected: None,
+                now: false,
+            };
+            assert_eq!(run.ask(&set).await, Ok(DeskAnswer::Set(true)));
+        }
+        let mut expected = [&stored[..], added].concat();
+        expected.retain(|key| !removed.contains(key));
+        expected.sort();
+        assert_eq!(run.all_keys().await, expected);
+    }
 }
 
 #[tokio::test]

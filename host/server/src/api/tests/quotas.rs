@@ -69,6 +69,12 @@ async fn a_token_has_as_many_jobs_waiting_as_it_may() {
         .is(StatusCode::CREATED);
     let refused = guarded.send(&few, path, Some(&job)).await;
     refused.refused(429, "too_many_of_token");
+    let own = guarded.send(&few, ("GET", "/api/v1/tokens/self"), None);
+    let own = own.await.is(StatusCode::OK).body;
+    assert_eq!(
+        (&own["waiting"], &own["token"]["max_waiting"]),
+        (&json!(2), &json!(2))
+    );
     guarded.job("default", "noop").await;
     let cancel = format!("/api/v1/jobs/{}/cancel", first["id"].as_str().unwrap());
     let cancelled = guarded
