@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use host_tests::browser::{Browser, Hand};
+use host_tests::pool::workers;
 use host_tests::{Client, Options, Server, guests, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -26,6 +27,19 @@ impl Desk {
     pub(crate) fn new() -> Self {
         let data = TempDir::new().unwrap();
         let server = Server::start(&Options::new(data.path()));
+        let client = server.client();
+        Self::at(server, client, data)
+    }
+
+    /// The same, with a pool of one foreign runner.
+    pub(crate) fn with_a_runner() -> Self {
+        let data = TempDir::new().unwrap();
+        let config = data.path().join("host.toml");
+        let pool = format!("[protocol.rrq.runners.own]\n{}", workers(1, 2));
+        std::fs::write(&config, pool).unwrap();
+        let mut options = Options::new(data.path());
+        options.args = vec!["--config".to_owned(), config.display().to_string()];
+        let server = Server::start(&options);
         let client = server.client();
         Self::at(server, client, data)
     }
@@ -165,6 +179,10 @@ fn fill(desk: &Desk) -> Filled {
     let batch = json!({"on_end": {"handler": "echo"}, "open": true});
     let batch = desk.client.post("/api/v1/batches", &batch).unwrap().body;
     let sleeps = desk.sleep("mail");
+    if !desk.client.items("/api/v1/runners").is_empty() {
+        let of_runner = json!({"handler": "own#sleep", "params": {"ms": 600_000}});
+        desk.client.enqueue(&of_runner);
+    }
     let id = |value: &Value| value.as_str().unwrap().to_owned();
     Filled {
         failed,
@@ -298,7 +316,7 @@ impl Examiner {
 
 #[test]
 fn every_page_is_accessible_by_day_and_by_night_and_shows_hostile_texts_as_text() {
-    let mut desk = Desk::new();
+    let mut desk = Desk::with_a_runner();
     let pages = pages(&fill(&desk));
     let examiner = Examiner::new();
     for (name, path) in &pages {
@@ -403,17 +421,35 @@ fn the_picture_of_the_readme_is_made() {
 }
 
 #[test]
-fn a_narrow_window_shows_whole_pages() {
-    let mut desk = Desk::new();
+fn a_narrow_window_and_paper_show_whole_pages() {
+    let mut desk = Desk::with_a_runner();
     let pages = pages(&fill(&desk));
+    let look = |browser: &mut Browser, name: &str| {
+        let wide = "document.documentElement.scrollWidth - window.innerWidth";
+        let wide = browser.evaluate(wide);
+        assert!(wide.as_i64() <= Some(0), "{name} is too wide by {wide}");
+        std::fs::write(
+            pictures().join(format!("{name}.png")),
+            browser.picture(true),
+        )
+        .unwrap();
+    };
+    // What only a screen needs is not printed.
+    desk.browser.print();
+    let shown =
+        "['header', 'footer', '.bar'].map((it) => document.querySelector(it)?.checkVisibility())";
+    for (name, path) in &pages {
+        desk.browser.open(path);
+        let shown = desk.browser.evaluate(shown);
+        let shown = shown.as_array().unwrap();
+        assert!(!shown.contains(&json!(true)), "{name}: {shown:?}");
+    }
+    look(&mut desk.browser, "printed");
+    desk.browser.dark(false);
     desk.browser.narrow();
     for (name, path) in &pages {
         desk.browser.open(path);
-        let wide = "document.documentElement.scrollWidth - window.innerWidth";
-        let wide = desk.browser.evaluate(wide);
-        assert!(wide.as_i64() <= Some(0), "{path} is too wide by {wide}");
-        let picture = desk.browser.picture(true);
-        std::fs::write(pictures().join(format!("{name}-narrow.png")), picture).unwrap();
+        look(&mut desk.browser, &format!("{name}-narrow"));
     }
     desk.browser.assert_content();
 }

@@ -145,26 +145,61 @@ fn a_limit_is_seen_with_its_keys_and_removed() {
 }
 
 #[test]
-fn a_component_is_rolled_back() {
+fn a_component_is_rolled_back_also_to_one_with_more_grants() {
     let desk = Desk::new();
-    let component = std::fs::read(host_tests::guests::component("basics")).unwrap();
-    let manifest = "[handlers.echo]\ntimeout_seconds = 7\n";
-    let deployed = desk
-        .client
-        .deploy("basics", &component, Some(manifest))
-        .unwrap();
-    assert_eq!(deployed.status, 201, "{deployed:?}");
+    let component = std::fs::read(host_tests::guests::component("csv-summary")).unwrap();
+    let grants = "[handlers.csv-summary.state]\nquota_kib = 16\n";
+    for manifest in [Some(grants), None] {
+        let deployed = desk.client.deploy_accepted("csv", &component, manifest);
+        assert_eq!(deployed.unwrap().status, 201);
+    }
     desk.with_each_hand(|desk, _| {
         let browser = &mut desk.browser;
         browser.open("/components");
-        browser.click("basics");
-        let from = browser.evaluate("document.querySelector('tr:has(.running)').innerText");
+        browser.click("csv");
+        browser.sees("None: its handlers see only their params.");
         browser.click("Roll back…");
-        browser.sees("Execute new attempts of basics with revision");
-        browser.click("Go to revision");
-        assert_eq!(browser.path(), "/components/basics");
-        let to = browser.evaluate("document.querySelector('tr:has(.running)').innerText");
-        assert_ne!(from, to);
+        browser.sees("Execute new attempts of csv with revision 1?");
+        browser.click("Go to revision 1");
+        browser.sees("would get new grants: csv-summary: keep state, 16 KiB");
+        browser.click("Go to revision 1");
+        assert_eq!(browser.path(), "/components/csv");
+        browser.sees("Grants of revision 1");
+        browser.sees("csv-summary: keep state, 16 KiB");
+        browser.click("Roll back…");
+        browser.click("Go to revision 2");
+        browser.sees("None: its handlers see only their params.");
+    });
+}
+
+#[test]
+fn a_pool_of_runners_is_watched_and_restarted() {
+    Desk::with_a_runner().with_each_hand(|desk, queue| {
+        let job = json!({"handler": "own#sleep", "params": {"ms": 600_000}, "queue": queue});
+        let id = desk.client.enqueue(&job);
+        let browser = &mut desk.browser;
+        browser.open("/executors?live=on");
+        browser.sees("own/1");
+        browser.sees("1 of 1 take work, 1 in flight.");
+        desk.client
+            .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))
+            .unwrap();
+        desk.client.wait(&id);
+        let pid = |desk: &Desk| {
+            let pools = desk.client.items("/api/v1/runners");
+            let runner = &pools[0]["runners"][0];
+            runner["pid"].as_u64().filter(|_| runner["state"] == "up")
+        };
+        let before = pid(desk);
+        let browser = &mut desk.browser;
+        browser.open("/executors");
+        browser.click("Restart…");
+        browser.sees("Restart the runners of own? Each finishes its jobs first.");
+        browser.click("Restart them");
+        assert_eq!(browser.path(), "/executors");
+        eventually("a new runner", Duration::from_mins(2), || {
+            pid(desk).filter(|_| pid(desk) != before)
+        });
     });
 }
 

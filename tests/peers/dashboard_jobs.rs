@@ -1,5 +1,8 @@
 //! What people do with jobs on the dashboard: find, watch, change and run them again.
 
+use std::time::Duration;
+
+use host_tests::eventually;
 use serde_json::json;
 
 use crate::dashboard::Desk;
@@ -302,6 +305,33 @@ fn a_log_is_read_page_by_page_and_searched() {
 }
 
 #[test]
+fn a_batch_is_watched_and_cancelled() {
+    Desk::new().with_each_hand(|desk, queue| {
+        let jobs = vec![json!({"handler": "sleep", "params": {"ms": 600_000}, "queue": queue}); 2];
+        let batch = json!({"on_end": {"handler": "echo", "queue": queue}, "jobs": jobs});
+        let batch = desk.client.post("/api/v1/batches", &batch).unwrap().body;
+        let id = batch["batch"]["id"].as_str().unwrap();
+        let browser = &mut desk.browser;
+        browser.open("/batches");
+        browser.click(id);
+        browser.sees("It has not ended");
+        browser.click("Cancel…");
+        browser.sees("Its jobs are cancelled, also those that run.");
+        browser.click("Cancel");
+        assert_eq!(browser.path(), format!("/batches/{id}"));
+        eventually("the batch to end", Duration::from_mins(1), || {
+            let batch = desk.client.get(&format!("/api/v1/batches/{id}")).unwrap();
+            batch.body["ended_at"].is_string().then_some(())
+        });
+        assert_eq!(desk.count(&format!("queue={queue}&state=cancelled")), 2);
+        let browser = &mut desk.browser;
+        browser.open(&format!("/batches/{id}"));
+        browser.sees("Cancelled");
+        browser.sees_no("Cancel…");
+    });
+}
+
+#[test]
 fn jobs_that_wait_for_each_other_lead_to_each_other() {
     Desk::new().with_each_hand(|desk, queue| {
         desk.waiting(queue, 0);
@@ -344,15 +374,19 @@ fn failures_with_the_same_cause_are_retried_together() {
 #[test]
 fn a_page_that_is_live_follows_what_happens() {
     Desk::new().with_each_hand(|desk, queue| {
-        let id = desk.sleep(queue);
+        let logs =
+            json!({"handler": "log", "params": {"lines": 1_000, "pause_ms": 500}, "queue": queue});
+        let id = desk.client.enqueue(&logs);
         let browser = &mut desk.browser;
-        browser.open(&format!("/jobs/{id}?find=none"));
+        browser.open(&format!("/jobs/{id}?find=line"));
         browser.sees("running");
         browser.click("Live: off");
         browser.sees("Live: on");
-        assert_eq!(browser.path(), format!("/jobs/{id}?find=none&live=on"));
+        assert_eq!(browser.path(), format!("/jobs/{id}?find=line&live=on"));
         let with_scripts = browser.runs_scripts();
         browser.evaluate("window.kept = true");
+        // Nothing happens to the job but that it logs.
+        browser.sees("line 10 of 1000");
         let cancelled = desk
             .client
             .post(&format!("/api/v1/jobs/{id}/cancel"), &json!({}))

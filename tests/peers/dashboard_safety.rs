@@ -64,6 +64,26 @@ fn an_edit_without_the_permission_is_neither_offered_nor_made() {
 }
 
 #[test]
+fn a_session_begins_with_a_token_and_ends_with_the_log_out() {
+    Desk::with_tokens().with_each_hand(|desk, name| {
+        let token = desk.token(name, "viewer");
+        let browser = &mut desk.browser;
+        browser.open("/jobs?q=queue:mail");
+        browser.fill("Token", "hst_wrong");
+        browser.enter();
+        browser.sees("This host does not accept that token.");
+        browser.fill("Token", &token);
+        browser.click("Log in");
+        assert_eq!(browser.path(), "/jobs?q=queue:mail");
+        browser.sees("No job matches.");
+        browser.click("Log out");
+        browser.open("/jobs?q=queue:mail");
+        browser.sees("Token");
+        browser.sees_no("No job matches.");
+    });
+}
+
+#[test]
 fn a_delete_without_a_confirmation_deletes_nothing() {
     Desk::new().with_each_hand(|desk, name| {
         let failed = desk.fail(name, "x");

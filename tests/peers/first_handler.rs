@@ -22,6 +22,9 @@ const NO_WAY: &[(&str, &str)] = &[
     ("PIP_RETRIES", "0"),
 ];
 
+/// What is said where namespaces are not allowed. Root may always have them.
+const NOT_ISOLATED: &str = "machine.sh: not isolated";
+
 /// A machine with the program and little else.
 struct Machine {
     folder: TempDir,
@@ -73,7 +76,13 @@ impl Machine {
                 set(name, value);
             }
         }
-        command.arg("host").args(arguments).output().unwrap()
+        let output = command.arg("host").args(arguments).output().unwrap();
+        let shown = String::from_utf8_lossy(&output.stderr);
+        if shown.contains(NOT_ISOLATED) {
+            assert!(!rustix::process::geteuid().is_root(), "{shown}");
+            eprintln!("{NOT_ISOLATED}: the files of this machine are there too");
+        }
+        output
     }
 
     fn succeeds(&self, network: Network, arguments: &[&str]) -> String {
@@ -148,6 +157,10 @@ fn builds_without_a_network(mut machine: Machine, lang: &str) {
         "{shown}"
     );
     assert!(shown.contains("a mirror of it in "), "{shown}");
+    assert!(
+        shown.contains("installing componentize-") && shown.contains(" MB, once)"),
+        "what is installed, and how much it is: {shown}"
+    );
     for program in ["node", "npm", "python3"] {
         fs::remove_file(machine.folder.path().join("bin").join(program)).unwrap();
     }

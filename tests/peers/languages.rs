@@ -109,6 +109,27 @@ fn assert_fetches(client: &Client, reflector: &Reflector, handler: &str) {
     assert_eq!(refused["failure"]["kind"], "user_error", "{refused}");
 }
 
+/// Each attempt begins with what the imports have made, but with random numbers of its own.
+fn assert_starts_warm(client: &Client) {
+    let twice = |handler| {
+        [(); 2].map(|()| {
+            let job = run(client, handler, &json!({}));
+            assert_eq!(job["state"], "completed", "{job}");
+            job["result"].clone()
+        })
+    };
+    let [first, second] = twice("at-import");
+    assert_eq!(first, second, "what is made at import is made once");
+    let [first, second] = twice("random");
+    let numbers = |it: &Value| match it {
+        Value::Array(numbers) => numbers.clone(),
+        number => vec![number.clone()],
+    };
+    for (first, second) in numbers(&first).iter().zip(numbers(&second)) {
+        assert_ne!(*first, second, "attempts do not share random numbers");
+    }
+}
+
 #[test]
 fn python() {
     let (folder, reflector) = (TempDir::new().unwrap(), Reflector::start());
@@ -116,7 +137,7 @@ fn python() {
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
     let stack: &[&str] = &[
-        "File \"handlers.py\", line 17, in deep",
+        "File \"handlers.py\", line 19, in deep",
         "ValueError: nobody catches this",
     ];
     assert_fails(
@@ -134,6 +155,7 @@ fn python() {
     );
     assert_fetches(&client, &reflector, "fetches");
     assert_fetches(&client, &reflector, "fetches-itself");
+    assert_starts_warm(&client);
 }
 
 #[test]
@@ -154,11 +176,7 @@ fn typescript_in_quickjs() {
     );
     assert_fetches(&client, &reflector, "fetches");
     assert_fetches(&client, &reflector, "fetches-itself");
-    let numbers = [(); 2].map(|()| run(&client, "random", &json!({}))["result"].clone());
-    assert_ne!(
-        numbers[0], numbers[1],
-        "instances do not share their random numbers"
-    );
+    assert_starts_warm(&client);
 }
 
 #[test]
@@ -176,4 +194,5 @@ fn typescript_in_starlingmonkey() {
     );
     assert_fetches(&client, &reflector, "fetches");
     assert_fetches(&client, &reflector, "fetches-itself");
+    assert_starts_warm(&client);
 }

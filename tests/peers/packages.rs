@@ -104,11 +104,7 @@ fn check_npm(folder: &str, name: &str, program: &str) {
 
 #[test]
 fn of_handlers_in_javascript() {
-    let program = "
-        import { MockHost, handler } from 'host-jobs';
-        const words = handler('words', {}, (ctx, params) => String(params).split(' ').length);
-        if ((await new MockHost().run(words, 'one two')) === 2) console.log('it works');";
-    check_npm("sdk/js", "host-jobs", program);
+    check_npm("sdk/js", "host-jobs", include_str!("packages/handlers.mts"));
 }
 
 #[test]
@@ -158,6 +154,31 @@ assert MockHost().run(words, 'one two') == 2
 print('it works')
 ";
     check_python("sdk/python", "host_jobs", program);
+}
+
+/// The package says that it has types: they are true, and handlers that use it pass as strict a check.
+#[test]
+fn of_handlers_in_python_has_types() {
+    let place = TempDir::new().unwrap();
+    let template = package("host/cli/src/commands/new/python/handlers.py.in");
+    let template = fs::read_to_string(template).unwrap();
+    let new = place.path().join("handlers.py");
+    fs::write(&new, template.replace("{{name}}", "count-words")).unwrap();
+    let sdk = package("sdk/python");
+    for checked in [
+        sdk.join("host_jobs"),
+        package("examples/python/handlers.py"),
+        new,
+    ] {
+        // Only a component has the modules that `component.py` imports.
+        run(Command::new(peers::mypy().join("mypy"))
+            .current_dir(place.path())
+            .env("MYPYPATH", &sdk)
+            .args(["--strict", "--exclude", "component.py$"])
+            .arg("--cache-dir")
+            .arg(peers::mypy().join("../types"))
+            .arg(checked));
+    }
 }
 
 #[test]

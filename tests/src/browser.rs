@@ -268,8 +268,14 @@ impl Browser {
     /// Shows pages as by day or as by night.
     pub fn dark(&mut self, is_dark: bool) {
         let value = if is_dark { "dark" } else { "light" };
-        let features = json!({"features": [{"name": "prefers-color-scheme", "value": value}]});
+        let features =
+            json!({"media": "", "features": [{"name": "prefers-color-scheme", "value": value}]});
         self.call("Emulation.setEmulatedMedia", &features);
+    }
+
+    /// Shows pages as they are printed.
+    pub fn print(&mut self) {
+        self.call("Emulation.setEmulatedMedia", &json!({"media": "print"}));
     }
 
     /// Puts another tab over the page, or takes it away. (A browser without windows has none to cover.)

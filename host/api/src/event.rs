@@ -24,7 +24,7 @@ pub struct EventsQuery {
     #[param(value_type = Option<String>)]
     pub queue: Option<Name>,
     /// Instead of events, send `changed` without data: at most one in two seconds after something has happened, and
-    /// one in fifteen without; `false` if absent.
+    /// one in fifteen without, or in three while the job `job` runs and may log lines; `false` if absent.
     #[serde(default)]
     #[param(value_type = Option<bool>)]
     pub hints: bool,

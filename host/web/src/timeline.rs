@@ -43,6 +43,13 @@ pub(crate) struct Timeline {
     pub(crate) whole: String,
 }
 
+impl Timeline {
+    /// Returns whether a pause is seen.
+    pub(crate) fn has_pauses(&self) -> bool {
+        self.bars.iter().any(|bar| bar.is_pause)
+    }
+}
+
 /// Where instants are in the drawing.
 struct Scale {
     begin: Time,

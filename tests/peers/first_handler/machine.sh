@@ -27,6 +27,7 @@ isolate="unshare --mount"
 [ "$(id -u)" = 0 ] || isolate="$isolate --map-root-user"
 [ "$network" = online ] || isolate="$isolate --net"
 if ! $isolate true 2> /dev/null; then
+    echo "machine.sh: not isolated" >&2
     exec "$@"
 fi
 

@@ -1,5 +1,7 @@
 """Handlers that fail deep inside, that try to connect, and that send requests."""
 
+import os
+import random
 import socket
 from typing import Any
 
@@ -32,3 +34,16 @@ def fetches(ctx: Ctx, params: dict[str, str]) -> list[Any]:
 @handler("fetches-itself")
 def fetches_itself(ctx: Ctx, params: dict[str, str]) -> Any:
     return outgoing.post(params["url"], b"hello", {"x-from": "handler"})
+
+
+@handler("random")
+def random_numbers(ctx: Ctx, params: Any) -> list[Any]:
+    return [random.random(), os.urandom(8).hex()]
+
+
+MADE = random.random()
+
+
+@handler("at-import")
+def at_import(ctx: Ctx, params: Any) -> float:
+    return MADE

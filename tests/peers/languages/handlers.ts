@@ -35,3 +35,7 @@ export const fetchesItself = handler('fetches-itself', { params: url }, async (c
 });
 
 export const random = handler('random', {}, () => Math.random());
+
+const made = Date.now();
+
+export const atImport = handler('at-import', {}, () => made);
