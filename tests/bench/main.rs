@@ -169,6 +169,8 @@ enum Part {
     Nodes,
     /// On a database: several hosts far from it
     Distance,
+    /// On a database: a backlog at one of two hosts
+    Share,
     /// On a database: another queue
     Peers,
     /// On a database, only on request: dead rows and sizes after each round of a load
@@ -197,7 +199,7 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Distance | Self::Peers | Self::Growth => {
+            Self::Nodes | Self::Distance | Self::Share | Self::Peers | Self::Growth => {
                 matches!(suite, Suite::Postgres)
             }
         }

@@ -5,6 +5,7 @@ mod bare;
 mod distance;
 mod growth;
 mod seed;
+mod share;
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -75,6 +76,9 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     if args.wants(Part::Distance) {
         distance::measure(args, &cluster, report).await?;
     }
+    if args.wants(Part::Share) {
+        tokio::task::block_in_place(|| share::measure(args, &cluster, report))?;
+    }
     Ok(())
 }
 
@@ -103,9 +107,17 @@ impl Database {
         self.stage_with(Vec::new())
     }
 
+    /// Starts a host on it with the handlers of another component.
+    fn stage_of(&self, component: &str) -> Result<Stage> {
+        Stage::stored(&[component], Vec::new(), self.env())
+    }
+
+    fn env(&self) -> Vec<(String, String)> {
+        vec![("HOST_STORE_URL".to_owned(), self.url.clone())]
+    }
+
     fn stage_with(&self, args: Vec<String>) -> Result<Stage> {
-        let env = vec![("HOST_STORE_URL".to_owned(), self.url.clone())];
-        Stage::stored(&["basics"], args, env)
+        Stage::stored(&["basics"], args, self.env())
     }
 }
 

@@ -158,6 +158,7 @@ impl Loop {
                 trace_context: Vec::new(),
                 attributes: Vec::new(),
                 origin: None,
+                latest_start: None,
             },
         })
     }

@@ -1,7 +1,7 @@
 //! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
-//! once, never runs in two places at once, and every wait is answered. A schedule fires each second exactly once, and
-//! no key of a limit is ever above it.
+//! once, never runs in two places at once, and every wait is answered. A schedule fires each second exactly once, no key
+//! of a limit is ever above it, and a batch counts its jobs and calls back once.
 //!
 //! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
 
@@ -114,6 +114,8 @@ fn options(data: &Path, socket: &Path) -> Options {
 /// The clients and the answers they got.
 struct Load<'a> {
     places: &'a [Place],
+    /// A batch that some of the jobs are added to.
+    batch: &'a str,
     seed: u64,
     next: AtomicU64,
     stop: AtomicBool,
@@ -180,6 +182,9 @@ impl Load<'_> {
                 "attributes": {"lane": (number / 2 % LANES).to_string()},
                 "unique": {"key": key, "scope": "retained"},
             });
+            if dice.roll(4) == 0 {
+                job["batch"] = self.batch.into();
+            }
             if let Some(last) = last.take().filter(|_| dice.roll(4) == 0) {
                 job["depends_on"] = json!([last]);
             }
@@ -340,6 +345,35 @@ fn set_schedule_and_limit(client: &Client) {
     assert_eq!(set.status, 200, "{}", set.body);
 }
 
+/// Makes a batch that stays open. Returns its id.
+fn make_batch(client: &Client) -> String {
+    let callback = json!({
+        "handler": "vm.tick", "params": {"lines": 1, "fail_times": 0}, "queue": "callbacks",
+    });
+    let batch = json!({"open": true, "on_end": callback});
+    let made = client.post("/api/v1/batches", &batch).unwrap();
+    assert_eq!(made.status, 201, "{}", made.body);
+    made.body["batch"]["id"].as_str().unwrap().to_owned()
+}
+
+/// Closes the batch, and checks that it has counted its jobs when all have ended.
+fn assert_batch_ends(client: &Client, batch: &str) {
+    let path = format!("/api/v1/batches/{batch}");
+    let closed = client.post(&format!("{path}/close"), &json!({})).unwrap();
+    assert_eq!(closed.status, 200, "{}", closed.body);
+    let ended = eventually("the batch to end", PATIENCE, || {
+        let batch = client.get(&path).ok()?.body;
+        (batch["state"] == "ended").then_some(batch)
+    });
+    let jobs = client.items(&format!("/api/v1/jobs?batch={batch}"));
+    let in_state = |state: &str| jobs.iter().filter(|job| job["state"] == state).count();
+    let expected = json!({
+        "jobs": jobs.len(), "not_ended": 0, "completed": in_state("completed"),
+        "discarded": in_state("discarded"), "cancelled": in_state("cancelled"),
+    });
+    assert_eq!(ended["counts"], expected, "{ended}");
+}
+
 /// Checks that each second up to the last has exactly one job of the schedule.
 fn assert_fired_each_second(schedule: &Value, jobs: &[Value]) {
     let nominal = |job: &Value| job["attributes"]["schedule.nominal"].clone();
@@ -387,9 +421,11 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let mut places = vec![Place::new(&cluster)];
     crate::fixture::deploy(&places[0].client(), "actions");
     set_schedule_and_limit(&places[0].client());
+    let batch = make_batch(&places[0].client());
     places.extend((1..HOSTS).map(|_| Place::new(&cluster)));
     let load = Load {
         places: &places,
+        batch: &batch,
         seed,
         next: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -426,6 +462,7 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let client = places[0].client();
     let schedule = client.post(&format!("{SCHEDULE}/pause"), &json!({}));
     let schedule = schedule.unwrap().body;
+    assert_batch_ends(&client, &batch);
     let jobs = eventually("every job to end", PATIENCE, || {
         let jobs = client.items("/api/v1/jobs");
         jobs.iter().all(has_ended).then_some(jobs)
@@ -433,6 +470,10 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     println!("{} jobs on {HOSTS} hosts", jobs.len());
     let (fired, jobs): (Vec<Value>, Vec<Value>) =
         jobs.into_iter().partition(|job| job["wire"] == "schedule");
+    let (callbacks, jobs): (Vec<Value>, Vec<Value>) = jobs
+        .into_iter()
+        .partition(|job| job["queue"] == "callbacks");
+    assert_eq!(callbacks.len(), 1, "{callbacks:?}");
     let fired = fired
         .iter()
         .map(|job| client.job(job["id"].as_str().unwrap()));

@@ -144,6 +144,45 @@ fn a_cancel_reaches_the_runner() {
 }
 
 #[test]
+fn limits_schedules_and_batches_are_for_the_jobs_of_a_runner_too() {
+    let host = Pool::of_workers(1, 4);
+    let client = host.client();
+    host.loaded();
+    let put = |path: &str, body: Value| {
+        let answer = client.call("PUT", path, Some(&body)).unwrap();
+        assert!(answer.status < 300, "{}", answer.body);
+    };
+    let limit = json!({"match": {"queue": "theirs"}, "concurrency": 1});
+    put("/api/v1/limits/one", limit);
+    let in_queue = |handler: &str, params: Value| json!({"handler": handler, "params": params, "queue": "theirs"});
+    let first = host.running(&in_queue("own#sleep", json!({"ms": 60_000})));
+    let second = client.enqueue(&in_queue("own#echo", json!({"n": 2})));
+    let waits = client.job(&second);
+    assert_eq!(waits["state"], "pending", "{waits}");
+    assert_eq!(waits["waits_because"]["limit"], "one", "{waits}");
+    let schedule = json!({"when": {"every": "24h"}, "job": in_queue("own#echo", json!({"n": 3}))});
+    put("/api/v1/schedules/daily", schedule);
+    let fired = client.post("/api/v1/schedules/daily/trigger", &json!({}));
+    let fired = fired.unwrap().body["fired"][0]["job"].clone();
+    let batch = json!({
+        "jobs": [in_queue("own#echo", json!({"n": 4}))], "on_success": in_queue("own#echo", json!({})),
+    });
+    let batch = client.post("/api/v1/batches", &batch).unwrap().body["batch"]["id"].clone();
+    let cancel = format!("/api/v1/jobs/{first}/cancel");
+    assert_eq!(client.post(&cancel, &json!({})).unwrap().status, 200);
+    for (id, n) in [(second.as_str(), 2), (fired.as_str().unwrap(), 3)] {
+        assert_eq!(client.wait(id)["result"], json!({"n": n}));
+    }
+    let path = format!("/api/v1/batches/{}", batch.as_str().unwrap());
+    let callback = eventually("the callback", WAIT_MAX, || {
+        let batch = client.get(&path).unwrap().body;
+        batch["callbacks"][0]["job"].as_str().map(str::to_owned)
+    });
+    let called = client.wait(&callback);
+    assert_eq!(called["result"]["counts"]["completed"], 1, "{called}");
+}
+
+#[test]
 fn jobs_of_a_killed_runner_run_again_without_counting_an_attempt() {
     let host = Pool::of_workers(1, 4);
     let client = host.client();

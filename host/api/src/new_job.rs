@@ -127,7 +127,7 @@ pub struct UniqueBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<UniqueOnConflict>)]
     pub on_conflict: Option<OnConflictBody>,
-    /// With `push_back`: it starts no later than this long after it was first enqueued.
+    /// With `push_back`: later jobs with the key delay this one no longer than this after it was enqueued.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<f64>, minimum = 0, maximum = 31_536_000)]
     pub max_delay_seconds: Option<Seconds>,

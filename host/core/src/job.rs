@@ -291,6 +291,8 @@ pub struct Payload {
     pub attributes: Vec<(String, String)>,
     /// Who enqueued it; `None` for anyone on a host without tokens, and for peers of wires.
     pub origin: Option<Box<Origin>>,
+    /// The latest start that later jobs with its unique key can push it back to.
+    pub latest_start: Option<Time>,
 }
 
 /// The principal that enqueued a job. What the job enqueues or calls in turn has the same origin.
@@ -320,9 +322,8 @@ pub enum OnConflict {
     Keep,
     /// It gets the params of the new one.
     Replace,
-    /// It gets the params of the new one and starts when that would, but no later than this many milliseconds after it
-    /// was first enqueued.
-    PushBack { max_delay_ms: Option<u64> },
+    /// It gets the params of the new one and starts when that would, but no later than its own latest start.
+    PushBack,
 }
 
 /// Which earlier job with the same key an enqueue returns. A job that has not ended always qualifies.

@@ -40,6 +40,16 @@ impl Outcome {
             Self::Cancelled { .. } => "cancelled",
         }
     }
+
+    /// Returns how many bytes its result takes.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Completed { result } | Self::Cancelled { partial: result } => {
+                result.as_ref().map_or(0, |result| result.as_str().len())
+            }
+            Self::Failed(_) | Self::Retry { .. } => 0,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -241,6 +241,7 @@ fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }
 }

@@ -20,6 +20,7 @@ use host_runtime::mailbox::Mailbox;
 use host_store::{Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
+use crate::dispatch_loop::BATCH_BYTES_MAX;
 use crate::readers::READERS;
 use crate::workers::WorkerMessage;
 use crate::workers::table::LeaseTable;
@@ -115,7 +116,12 @@ impl LeaseService {
 
     /// Takes the messages of one turn, oldest first.
     pub(crate) fn take(&self) -> Vec<LeaseMail> {
-        self.mail.take_at_most(TURN_MAIL_MAX)
+        let weight = |mail: &LeaseMail| match mail {
+            LeaseMail::Message(message) => message.body.bytes(),
+            // The ends are stored in slices.
+            LeaseMail::Ask(..) | LeaseMail::Ended(_) | LeaseMail::Resume(_) => 0,
+        };
+        self.mail.take_some(TURN_MAIL_MAX, BATCH_BYTES_MAX, weight)
     }
 
     /// Waits until a message has arrived. Cancel safe.

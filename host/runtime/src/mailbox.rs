@@ -62,10 +62,23 @@ impl<T> Mailbox<T> {
         std::mem::take(&mut self.messages.lock().waiting)
     }
 
-    /// Takes the oldest messages, at most `count`. If more wait, [`Self::arrived`] returns at once.
-    pub fn take_at_most(&self, count: usize) -> Vec<T> {
+    /// Takes the oldest messages, at most `count`, up to one with which they weigh `weight_max` or more. If others wait,
+    /// [`Self::arrived`] returns at once.
+    pub fn take_some(
+        &self,
+        count: usize,
+        weight_max: usize,
+        weight: impl Fn(&T) -> usize,
+    ) -> Vec<T> {
         let mut messages = self.messages.lock();
-        if messages.waiting.len() <= count {
+        let mut taken = 0;
+        let has_room = messages.waiting.iter().take(count).take_while(|message| {
+            let has_room = taken < weight_max;
+            taken += weight(message);
+            has_room
+        });
+        let count = has_room.count();
+        if messages.waiting.len() == count {
             return std::mem::take(&mut messages.waiting);
         }
         let later = messages.waiting.split_off(count);
@@ -124,8 +137,20 @@ mod tests {
         let mut taken = Vec::new();
         while taken.iter().map(Vec::len).sum::<usize>() < 5 {
             mailbox.arrived().await;
-            taken.push(mailbox.take_at_most(2));
+            taken.push(mailbox.take_some(2, 5, |n| *n));
         }
         assert_eq!(taken, [vec![0, 1], vec![2, 3], vec![4]]);
+    }
+
+    #[tokio::test]
+    async fn messages_are_taken_up_to_the_one_that_weighs_too_much() {
+        let mailbox = Mailbox::default();
+        for weight in [1, 9, 4, 7, 1] {
+            mailbox.put(weight).unwrap();
+        }
+        let taken: Vec<_> = (0..3)
+            .map(|_| mailbox.take_some(9, 10, |weight| *weight))
+            .collect();
+        assert_eq!(taken, [vec![1, 9], vec![4, 7], vec![1]]);
     }
 }

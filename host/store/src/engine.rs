@@ -256,6 +256,10 @@ pub(crate) struct Batch<'a, R> {
     lost_requests: Option<Box<Requests>>,
     /// What the batch changes of the numbers of users' batches, which are counted at its end.
     steps: BTreeMap<BatchId, BatchStep>,
+    /// How many users' batches have not ended; `None` if they were not counted.
+    unended_batches: Option<u64>,
+    /// How many callbacks, and failed jobs that they name, the turn may still enqueue.
+    named_left: usize,
     /// The users' batch of the job whose end is being written.
     inside: Option<BatchId>,
     /// What is known of the end of the job that is being changed, if it tells somebody.
@@ -283,6 +287,8 @@ pub fn run<R: Rows>(
         inputs_left: INPUT_BYTES_MAX,
         moves_left: MOVED_MAX,
         steps: BTreeMap::new(),
+        unended_batches: None,
+        named_left: job_batch::NAMED_MAX,
         inside: None,
         ending: Ending::default(),
         deliveries: Vec::new(),

@@ -107,6 +107,7 @@ impl LeaseHost {
             trace_context: vec![("traceparent".to_owned(), "00-1-2-01".to_owned())],
             attributes: attributes.collect(),
             origin: None,
+            latest_start: None,
         };
         self.change(|inner, now| {
             inner.made += 1;

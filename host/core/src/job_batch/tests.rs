@@ -30,6 +30,7 @@ fn batch(is_open: bool) -> JobBatch {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     };
     let ons = [On::FirstFailure, On::Success, On::End];

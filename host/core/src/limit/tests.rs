@@ -209,6 +209,7 @@ fn payload() -> Payload {
         trace_context: Vec::new(),
         attributes: vec![("region".to_owned(), "eu".to_owned())],
         origin: None,
+        latest_start: None,
     }
 }
 

@@ -239,6 +239,20 @@ pub enum LeaseMessage {
     Exited(Exit),
 }
 
+impl LeaseMessage {
+    /// Returns how many bytes the result takes that it brings.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Complete { outcome, .. } => outcome.bytes(),
+            Self::CancelAck {
+                partial: Some(partial),
+                ..
+            } => partial.as_str().len(),
+            _ => 0,
+        }
+    }
+}
+
 /// The state of a job and its lease after a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {

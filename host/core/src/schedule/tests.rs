@@ -1,6 +1,7 @@
 //! Tests of schedules: tables for each choice, properties over random histories, and the calendar beside another one.
 
 mod calendar;
+mod clock;
 mod plan;
 
 use super::{CatchUp, KeptSchedule, Overlap, Schedule, Source, WINDOW_MS_DEFAULT, When};

@@ -93,7 +93,7 @@ impl Attempts {
         self.finished.is_empty()
     }
 
-    /// Takes the ends that are to be stored: up to one with whose writes they are as much as a batch may be.
+    /// Takes the ends that are to be stored: up to one with which they are as much as a batch may be.
     pub(super) fn take_finished(&mut self) -> Vec<Finished> {
         let mut weight = 0;
         let taken = self.finished.iter().take_while(|finished| {
@@ -112,5 +112,44 @@ impl Attempts {
     /// Puts back ends that could not be stored.
     pub(super) fn put_back(&mut self, finished: Vec<Finished>) {
         self.finished.splice(0..0, finished);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::json::JsonText;
+    use host_core::outcome::{Meter, Outcome, Report};
+    use host_runtime::ids;
+
+    use super::super::batch::End;
+    use super::super::tests::bench::job;
+    use super::*;
+
+    fn returned(bytes: usize) -> Finished {
+        let result = JsonText("0".repeat(bytes));
+        Finished {
+            job: job("noop").id,
+            lease: ids::lease(),
+            end: End::Reported(Box::new(Report {
+                outcome: Outcome::Completed {
+                    result: Some(result),
+                },
+                meter: Meter::default(),
+                progress: None,
+                executor: String::new(),
+                revision: None,
+                requests: None,
+            })),
+        }
+    }
+
+    #[test]
+    fn ends_are_stored_up_to_the_one_whose_result_is_too_much() {
+        let mut attempts = Attempts::new(0, None);
+        for _ in 0..3 {
+            attempts.finish(returned(BATCH_BYTES_MAX / 2));
+        }
+        let taken = [(); 3].map(|()| attempts.take_finished().len());
+        assert_eq!(taken, [2, 1, 0]);
     }
 }

@@ -23,7 +23,7 @@ use crate::workers::WorkerMessage;
 use crate::workers::requests::RequestId;
 use crate::{Request, SubmitError};
 
-/// The size that an end is counted with beside what it writes, in bytes.
+/// The size that an end is counted with beside its result and what it writes, in bytes.
 const END_BYTES: usize = 2_048;
 
 /// An attempt that has ended but is not stored yet.
@@ -47,16 +47,18 @@ pub(super) enum End {
 }
 
 impl Finished {
-    /// Estimates how much work its writes are, in bytes to write.
+    /// Estimates how much work it is, in bytes to write.
     pub(super) fn weight(&self) -> usize {
-        match &self.end {
-            End::Wrote(_, wrote) => {
+        let written = match &self.end {
+            End::Wrote(report, wrote) => {
                 let (writes, _) = &**wrote;
                 let state: usize = writes.state.iter().map(weight_of_state).sum();
-                END_BYTES + weight_of(&writes.jobs) + state
+                report.outcome.bytes() + weight_of(&writes.jobs) + state
             }
-            End::Reported(_) | End::Lost { .. } => END_BYTES,
-        }
+            End::Reported(report) => report.outcome.bytes(),
+            End::Lost { .. } => 0,
+        };
+        END_BYTES + written
     }
 
     fn command(&self) -> Command {

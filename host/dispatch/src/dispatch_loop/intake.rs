@@ -146,8 +146,13 @@ impl Intake {
 
 /// Estimates how much work a command is, in bytes to write.
 fn weight(command: &Command) -> usize {
-    let payload = match command.bare() {
-        Command::Enqueue(jobs) => weight_of(jobs),
+    let others = match command.bare() {
+        Command::NewBatch(new) => {
+            let callbacks = new.plan.callbacks.iter();
+            callbacks
+                .map(|(_, job)| weight_of(std::slice::from_ref(job)))
+                .sum()
+        }
         Command::Fire(fire) => fire.job.as_ref().map_or(0, |job| {
             weight_of(std::slice::from_ref(job)) * fire.ids.len()
         }),
@@ -156,7 +161,7 @@ fn weight(command: &Command) -> usize {
         Command::Deploy { bytes, .. } => bytes.len(),
         _ => 0,
     };
-    COMMAND_BYTES + payload
+    COMMAND_BYTES + weight_of(command.new_jobs()) + others
 }
 
 /// Estimates how much work changes of state are.
@@ -173,7 +178,9 @@ pub(super) fn weight_of(jobs: &[NewJob]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use host_core::command::Change;
+    use host_core::command::{Change, NewBatch};
+    use host_core::id::BatchId;
+    use host_core::job_batch::BatchPlan;
 
     use super::super::tests::bench::job;
     use super::*;
@@ -181,19 +188,40 @@ mod tests {
     #[tokio::test]
     async fn a_batch_ends_with_the_request_that_has_too_many_dependencies() {
         let (sender, mut requests) = mpsc::channel(16);
-        let enqueue = |dependencies: usize| {
+        let with = |dependencies: usize| {
             let mut new = job("noop");
             new.depends_on = vec![new.id; dependencies];
+            vec![new]
+        };
+        let batch_of = |jobs| {
+            Command::NewBatch(Box::new(NewBatch {
+                id: BatchId(job("noop").id.0),
+                plan: BatchPlan {
+                    callbacks: Vec::new(),
+                    notify: None,
+                    origin: None,
+                    created_at: Time::default(),
+                    kept_ms: 0,
+                },
+                jobs,
+                is_open: false,
+            }))
+        };
+        let commands = [
+            Command::Enqueue(with(1)),
+            batch_of(with(5_000)),
+            Command::Enqueue(with(5_000)),
+            Command::Enqueue(with(1)),
+        ];
+        for command in commands {
             let (reply, _) = tokio::sync::oneshot::channel();
-            let command = Command::Enqueue(vec![new]);
-            Request {
+            let taken = crate::Taken::default();
+            let request = Request {
                 command,
                 reply,
-                taken: crate::Taken::default(),
-            }
-        };
-        for dependencies in [1, 5_000, 5_000, 1] {
-            sender.send(enqueue(dependencies)).await.unwrap();
+                taken,
+            };
+            sender.send(request).await.unwrap();
         }
         let (_sender, mut events) = mpsc::channel(1);
         let mut taken = Vec::new();

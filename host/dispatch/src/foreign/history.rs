@@ -141,6 +141,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
             trace_context: job.trace,
             attributes,
             origin: None,
+            latest_start: None,
         },
     }
 }

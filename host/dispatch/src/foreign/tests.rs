@@ -28,7 +28,8 @@ struct Notes(SyncSender<(Tag, Answer)>);
 
 impl Answers for Notes {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
-        self.0.send((tag, answer)).unwrap();
+        // A test that is over needs no more answers.
+        let _over = self.0.send((tag, answer));
     }
 }
 

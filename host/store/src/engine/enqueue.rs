@@ -148,9 +148,8 @@ impl<R: Rows> Batch<'_, R> {
             return Ok(());
         }
         self.rows.set_params(earlier, &new.payload.params)?;
-        if let OnConflict::PushBack { max_delay_ms } = on_conflict {
-            let latest = max_delay_ms.map(|ms| job.enqueued_at.plus_ms(ms));
-            let run_at = new.run_at.into_iter().chain(latest).min();
+        if on_conflict == OnConflict::PushBack {
+            let run_at = new.run_at.into_iter().chain(payload.latest_start).min();
             let run_at = run_at.unwrap_or(self.now);
             self.apply(&job, &Input::Reschedule(run_at))?;
         }

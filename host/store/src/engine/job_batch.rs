@@ -21,6 +21,9 @@ use crate::error::StoreError;
 /// How many batches a tick looks at.
 const SLICE: usize = 64;
 
+/// How many callbacks, and failed jobs that they name, a turn enqueues, besides those of the last.
+pub(super) const NAMED_MAX: usize = 2_048;
+
 /// The rows of batches of jobs.
 pub trait BatchRows {
     /// Reads batches and keeps other hosts from changing them until the turn ends, all at once and in this order.
@@ -50,7 +53,12 @@ pub trait BatchRows {
 
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn new_batch(&mut self, new: &NewBatch) -> Result<Reply, Stop> {
-        if self.rows.count_job_batches()? >= BATCHES_MAX {
+        let unended = match self.unended_batches {
+            Some(counted) => counted,
+            None => self.rows.count_job_batches()?,
+        };
+        self.unended_batches = Some(unended);
+        if unended >= BATCHES_MAX {
             return Err(Rejection::TooManyBatches { limit: BATCHES_MAX }.into());
         }
         for (_, callback) in &new.plan.callbacks {
@@ -71,6 +79,7 @@ impl<R: Rows> Batch<'_, R> {
                 return Err(stop);
             }
         };
+        self.unended_batches = Some(unended + 1);
         if !new.is_open {
             self.close_batch(new.id)?;
         }
@@ -244,7 +253,9 @@ impl<R: Rows> Batch<'_, R> {
         if batch.is_over(self.now) {
             return self.rows.delete_job_batch(batch.id);
         }
-        for on in batch.due(self.now) {
+        // Otherwise they stay due for the next turn.
+        let may_call = self.named_left > 0;
+        for on in batch.due(self.now).into_iter().filter(|_| may_call) {
             let refused = match self.call_back(&batch, on) {
                 Ok(()) => None,
                 Err(Stop::Rejected(rejection)) => Some(rejection.to_string()),
@@ -264,6 +275,7 @@ impl<R: Rows> Batch<'_, R> {
             0 => Vec::new(),
             _ => self.rows.discarded_of_batch(batch.id, FAILED_NAMED_MAX)?,
         };
+        self.named_left = self.named_left.saturating_sub(1 + failed.len());
         if let Some(job) = batch.callback(on, &failed) {
             self.enqueue(&[job])?;
         }

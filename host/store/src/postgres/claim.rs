@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use host_core::id::JobId;
 use host_core::job::{Lane, Payload, State};
-use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
 use tokio_postgres::Row;
@@ -213,14 +212,8 @@ async fn load_claimable(
 
 fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, crate::error::StoreError> {
     let extra = Extra::read(row.get(5), || id.to_string())?;
-    Ok(Payload {
-        params: JsonText(params),
-        wire: row.get(4),
-        external_id: extra.external_id,
-        trace_context: extra.trace_context,
-        attributes: extra.attributes,
-        origin: extra.origin,
-    })
+    let (payload, _) = extra.whole(params, row.get(4));
+    Ok(payload)
 }
 
 /// Loads jobs whose rows are due, at least `limit` that the batch has not changed if there are so many.

@@ -128,15 +128,8 @@ pub(super) fn payload_of(
         .transpose()
         .map_err(|error| damaged(format!("the unique key of job {id}"), error.to_string()))?;
     let extra = Extra::read(row.get(3), || id.to_string())?;
-    let payload = Payload {
-        params: JsonText(row.get(0)),
-        wire: row.get(1),
-        external_id: extra.external_id,
-        trace_context: extra.trace_context,
-        attributes: extra.attributes,
-        origin: extra.origin,
-    };
-    Ok((payload, key, extra.depends_on))
+    let (payload, depends_on) = extra.whole(row.get(0), row.get(1));
+    Ok((payload, key, depends_on))
 }
 
 impl Rows for Transaction<'_> {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::job::{Origin, Payload};
+use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::query::NumberedChange;
 use host_core::time::Time;
@@ -73,6 +74,7 @@ pub(crate) struct Extra {
     pub(crate) attributes: Vec<(String, String)>,
     pub(crate) depends_on: Vec<JobId>,
     pub(crate) origin: Option<Box<Origin>>,
+    pub(crate) latest_start: Option<Time>,
 }
 
 impl Extra {
@@ -84,6 +86,7 @@ impl Extra {
             attributes: payload.attributes.clone(),
             depends_on: depends_on.to_vec(),
             origin: payload.origin.clone(),
+            latest_start: payload.latest_start,
         };
         (extra != Self::default()).then_some(extra)
     }
@@ -97,5 +100,19 @@ impl Extra {
             Some(bytes) => decode(&bytes, || format!("the payload of job {}", job())),
             None => Ok(Self::default()),
         }
+    }
+
+    /// Returns the whole payload, and the jobs that it depends on.
+    pub(crate) fn whole(self, params: String, wire: String) -> (Payload, Vec<JobId>) {
+        let payload = Payload {
+            params: JsonText(params),
+            wire,
+            external_id: self.external_id,
+            trace_context: self.trace_context,
+            attributes: self.attributes,
+            origin: self.origin,
+            latest_start: self.latest_start,
+        };
+        (payload, self.depends_on)
     }
 }

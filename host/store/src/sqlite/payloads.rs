@@ -24,15 +24,8 @@ pub(super) fn of(
         })
         .map_err(doing("read a job's params"))?;
     let extra = Extra::read(extra, || seq.to_string())?;
-    let payload = Payload {
-        params: JsonText(params),
-        wire,
-        external_id: extra.external_id,
-        trace_context: extra.trace_context,
-        attributes: extra.attributes,
-        origin: extra.origin,
-    };
-    Ok((payload, unique_key, extra.depends_on))
+    let (payload, depends_on) = extra.whole(params, wire);
+    Ok((payload, unique_key, depends_on))
 }
 
 /// Returns the result of a job's latest attempt, `null` if it has none.

@@ -39,6 +39,7 @@ fn enqueue(n: u128) -> Command {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }])
 }

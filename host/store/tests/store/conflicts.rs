@@ -23,9 +23,7 @@ fn a_new_job_may_change_the_waiting_one_with_its_key() {
         });
         new
     };
-    let push_back = OnConflict::PushBack {
-        max_delay_ms: Some(1_000),
-    };
+    let push_back = OnConflict::PushBack;
     check(|store| {
         let seen = |store: &mut dyn Store| {
             let kept = store.reader().unwrap().job(id(1)).unwrap().unwrap();
@@ -35,7 +33,9 @@ fn a_new_job_may_change_the_waiting_one_with_its_key() {
                 kept.lifecycle.state,
             )
         };
-        enqueue(store, vec![with(1, "1", push_back, 400)]);
+        let mut first = with(1, "1", push_back, 400);
+        first.payload.latest_start = Some(NOW.plus_ms(1_000));
+        enqueue(store, vec![first]);
         enqueue(store, vec![with(2, "2", push_back, 900)]);
         let at = |ms| Some(NOW.plus_ms(ms));
         assert_eq!(seen(store), ("2".to_owned(), at(900), State::Scheduled));

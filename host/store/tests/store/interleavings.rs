@@ -83,11 +83,10 @@ impl History {
             };
             let on_conflict = match self.jobs % 4 {
                 0 => OnConflict::Replace,
-                1 => OnConflict::PushBack {
-                    max_delay_ms: Some(5_000),
-                },
+                1 => OnConflict::PushBack,
                 _ => OnConflict::Keep,
             };
+            new.payload.latest_start = Some(NOW.plus_ms(5_000));
             let key = format!("key-{}", self.jobs % 5);
             new.unique_key = keyed.then_some(UniqueKey {
                 key,

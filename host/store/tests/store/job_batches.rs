@@ -173,6 +173,20 @@ fn an_empty_batch_fires_when_it_is_closed() {
 }
 
 #[test]
+fn a_turn_enqueues_a_number_of_callbacks_and_ticks_go_on() {
+    check(|store| {
+        let batches = (1..=1_100).map(|n| new_batch(n, false, vec![]));
+        let committed = commit(store, NOW, batches.collect());
+        let enqueued = committed.changes.len();
+        assert!((2_000..2_100).contains(&enqueued), "{enqueued}");
+        tick(store, NOW);
+        for n in [1, 1_000, 1_100] {
+            assert_eq!(fired(store, n), [On::Success, On::End]);
+        }
+    });
+}
+
+#[test]
 fn an_open_batch_takes_jobs_until_it_is_closed() {
     check(|store| {
         ask(store, NOW, new_batch(1, true, vec![job(1)])).unwrap();

@@ -68,6 +68,7 @@ pub(crate) fn job(n: u128) -> NewJob {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }
 }

@@ -9,7 +9,7 @@ use super::*;
 use crate::id::JobId;
 use crate::schedule::{Fate, Firing, HELD_MAX, NOMINALS_MAX, Plan};
 
-fn ids(count: usize) -> Vec<JobId> {
+pub(super) fn ids(count: usize) -> Vec<JobId> {
     (1..=count)
         .map(|n| JobId(Uuid::from_u128(n as u128)))
         .collect()

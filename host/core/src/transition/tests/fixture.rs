@@ -47,6 +47,7 @@ pub(super) fn new_job(policy: Policy) -> NewJob {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }
 }

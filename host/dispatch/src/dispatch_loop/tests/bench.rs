@@ -292,6 +292,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }
 }

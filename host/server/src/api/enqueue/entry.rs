@@ -60,6 +60,7 @@ pub(super) fn into_job(
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
     let batch = body.batch.as_deref().map(batch).transpose()?;
     let run_at = start(&body, clock)?;
+    let max_delay = body.unique.as_ref().and_then(|it| it.max_delay_seconds);
     let (depends_on, conditions) = prerequisites::read(&body, siblings)?;
     let mut job = NewJob {
         id,
@@ -83,6 +84,7 @@ pub(super) fn into_job(
             trace_context: trace_context(body.trace_context)?,
             attributes: attributes(body.attributes)?,
             origin: None,
+            latest_start: max_delay.map(|delay| clock.now().plus_ms(delay.ms)),
         },
     };
     if let Some(batch) = batch {
@@ -231,9 +233,7 @@ fn on_conflict(unique: &UniqueBody, is_delayed: bool) -> Result<OnConflict, ApiE
                 "unique.on_conflict: push_back needs delay_seconds or run_at",
             ));
         }
-        OnConflictBody::PushBack => OnConflict::PushBack {
-            max_delay_ms: unique.max_delay_seconds.map(|delay| delay.ms),
-        },
+        OnConflictBody::PushBack => OnConflict::PushBack,
     })
 }
 

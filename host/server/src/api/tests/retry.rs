@@ -103,6 +103,7 @@ fn late_job() -> NewJob {
             trace_context: Vec::new(),
             attributes: Vec::new(),
             origin: None,
+            latest_start: None,
         },
     }
 }
