@@ -347,9 +347,7 @@ fn set_schedule_and_limit(client: &Client) {
 
 /// Makes a batch that stays open. Returns its id.
 fn make_batch(client: &Client) -> String {
-    let callback = json!({
-        "handler": "vm.tick", "params": {"lines": 1, "fail_times": 0}, "queue": "callbacks",
-    });
+    let callback = json!({"handler": "vm.tick", "max_attempts": 1, "queue": "callbacks"});
     let batch = json!({"open": true, "on_end": callback});
     let made = client.post("/api/v1/batches", &batch).unwrap();
     assert_eq!(made.status, 201, "{}", made.body);

@@ -159,13 +159,14 @@ fn limits_schedules_and_batches_are_for_the_jobs_of_a_runner_too() {
     let second = client.enqueue(&in_queue("own#echo", json!({"n": 2})));
     let waits = client.job(&second);
     assert_eq!(waits["state"], "pending", "{waits}");
-    assert_eq!(waits["waits_because"]["limit"], "one", "{waits}");
+    let because = waits["waits_because"].as_str().unwrap();
+    assert!(because.starts_with("the limit one is full"), "{waits}");
     let schedule = json!({"when": {"every": "24h"}, "job": in_queue("own#echo", json!({"n": 3}))});
     put("/api/v1/schedules/daily", schedule);
     let fired = client.post("/api/v1/schedules/daily/trigger", &json!({}));
-    let fired = fired.unwrap().body["fired"][0]["job"].clone();
+    let fired = fired.unwrap().body["jobs"][0].clone();
     let batch = json!({
-        "jobs": [in_queue("own#echo", json!({"n": 4}))], "on_success": in_queue("own#echo", json!({})),
+        "jobs": [in_queue("own#echo", json!({"n": 4}))], "on_success": {"handler": "own#echo"},
     });
     let batch = client.post("/api/v1/batches", &batch).unwrap().body["batch"]["id"].clone();
     let cancel = format!("/api/v1/jobs/{first}/cancel");
