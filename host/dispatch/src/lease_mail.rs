@@ -20,7 +20,6 @@ use host_runtime::mailbox::Mailbox;
 use host_store::{Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
-use crate::dispatch_loop::BATCH_BYTES_MAX;
 use crate::readers::READERS;
 use crate::workers::WorkerMessage;
 use crate::workers::table::LeaseTable;
@@ -31,6 +30,9 @@ const WAITING_MAX: usize = 16_384;
 
 /// How many of them one turn of the loop takes.
 const TURN_MAIL_MAX: usize = 1_024;
+
+/// The results that they bring, in bytes, besides that of the last.
+const TURN_RESULTS_MAX: usize = 8 << 20;
 
 pub(crate) enum LeaseMail {
     /// A wire asks for attempts.
@@ -121,7 +123,7 @@ impl LeaseService {
             // The ends are stored in slices.
             LeaseMail::Ask(..) | LeaseMail::Ended(_) | LeaseMail::Resume(_) => 0,
         };
-        self.mail.take_some(TURN_MAIL_MAX, BATCH_BYTES_MAX, weight)
+        self.mail.take_some(TURN_MAIL_MAX, TURN_RESULTS_MAX, weight)
     }
 
     /// Waits until a message has arrived. Cancel safe.

@@ -256,10 +256,7 @@ pub(crate) struct Batch<'a, R> {
     lost_requests: Option<Box<Requests>>,
     /// What the batch changes of the numbers of users' batches, which are counted at its end.
     steps: BTreeMap<BatchId, BatchStep>,
-    /// How many users' batches have not ended; `None` if they were not counted.
-    unended_batches: Option<u64>,
-    /// How many callbacks, and failed jobs that they name, the turn may still enqueue.
-    named_left: usize,
+    callbacks: job_batch::CallbackWork,
     /// The users' batch of the job whose end is being written.
     inside: Option<BatchId>,
     /// What is known of the end of the job that is being changed, if it tells somebody.
@@ -287,8 +284,7 @@ pub fn run<R: Rows>(
         inputs_left: INPUT_BYTES_MAX,
         moves_left: MOVED_MAX,
         steps: BTreeMap::new(),
-        unended_batches: None,
-        named_left: job_batch::NAMED_MAX,
+        callbacks: job_batch::CallbackWork::default(),
         inside: None,
         ending: Ending::default(),
         deliveries: Vec::new(),
