@@ -205,6 +205,27 @@ impl Ctx {
         self.services.reveal(name)
     }
 
+    /// Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
+    /// node. It is stored at once, whatever becomes of this attempt. If the attempt then asks for a retry, it does not
+    /// count.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn call(ctx: &Ctx) -> Result<(), Error> {
+    ///     let answer = ctx.http().get("https://api.example.com/rows").send()?;
+    ///     if answer.status == 429 {
+    ///         ctx.hold("by-customer", Duration::from_secs(30))?;
+    ///         return Err(Error::retry_after_ms("too many requests", 30_000));
+    ///     }
+    ///     Ok(())
+    /// }
+    /// ```
+    pub fn hold(&self, limit: &str, time: Duration) -> Result<(), StoreError> {
+        let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        self.services.hold(limit, ms)
+    }
+
     pub(crate) fn services(&self) -> &dyn Services {
         &*self.services
     }

@@ -34,6 +34,7 @@ pub struct MockHost {
     answer: Option<Rc<Answer>>,
     has_no_store: bool,
     secrets: BTreeMap<String, String>,
+    limits: BTreeSet<String>,
 }
 
 #[derive(Default)]
@@ -46,6 +47,7 @@ struct State {
     requests: Vec<HttpRequest>,
     enqueued: Vec<NewJob>,
     enqueued_now: Vec<NewJob>,
+    holds: Vec<(String, u32)>,
     /// How many of the enqueued jobs are those of attempts that have completed.
     kept_jobs: usize,
     values: BTreeMap<Key, Vec<u8>>,
@@ -63,6 +65,9 @@ pub struct Line {
     /// Its fields, by name.
     pub fields: BTreeMap<String, String>,
 }
+
+/// The longest time for which a key of a limit is held, in milliseconds.
+const HOLD_MS_MAX: u32 = 86_400_000;
 
 /// A space, and a key in it.
 type Key = (Option<String>, String);
@@ -110,6 +115,7 @@ impl MockHost {
             answer: None,
             has_no_store: false,
             secrets: BTreeMap::new(),
+            limits: BTreeSet::new(),
         }
     }
 
@@ -201,6 +207,25 @@ impl MockHost {
         self
     }
 
+    /// Gives the job a limit, whose key the handler may hold.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use guest_sdk::MockHost;
+    ///
+    /// let host = MockHost::new().with_limit("by-customer");
+    /// let ctx = host.ctx();
+    /// ctx.hold("by-customer", Duration::from_secs(1)).unwrap();
+    /// assert_eq!(host.holds(), [("by-customer".to_owned(), 1_000)]);
+    /// assert!(ctx.hold("other", Duration::from_secs(1)).is_err());
+    /// ```
+    #[must_use]
+    pub fn with_limit(mut self, name: &str) -> Self {
+        self.limits.insert(name.to_owned());
+        self
+    }
+
     /// Grants neither jobs nor state, as a manifest without grants.
     #[must_use]
     pub const fn without_store(mut self) -> Self {
@@ -254,6 +279,11 @@ impl MockHost {
     /// Returns the jobs that were enqueued at once, in order.
     pub fn enqueued_now(&self) -> Vec<NewJob> {
         self.state.borrow().enqueued_now.clone()
+    }
+
+    /// Returns the limits whose keys were held, each with the time in milliseconds, in order.
+    pub fn holds(&self) -> Vec<(String, u32)> {
+        self.state.borrow().holds.clone()
     }
 
     /// Returns the value of a key of the handler's own state.
@@ -371,6 +401,25 @@ impl Services for MockHost {
             .map(|(_, key)| key.clone())
             .collect();
         Ok(there.into_iter().collect())
+    }
+
+    fn hold(&self, limit: &str, ms: u32) -> Result<(), StoreError> {
+        let invalid = |message| {
+            let kind = StoreErrorKind::InvalidRequest;
+            Err(StoreError { kind, message })
+        };
+        if !self.limits.contains(limit) {
+            return invalid(format!(
+                "the job has no limit {limit}; see MockHost::with_limit"
+            ));
+        }
+        if ms > HOLD_MS_MAX {
+            return invalid(format!(
+                "a key is held for at most {HOLD_MS_MAX} ms (24 hours)"
+            ));
+        }
+        self.state.borrow_mut().holds.push((limit.to_owned(), ms));
+        Ok(())
     }
 
     fn reveal(&self, name: &str) -> Result<String, StoreError> {

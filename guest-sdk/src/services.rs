@@ -22,6 +22,7 @@ pub(crate) trait Services {
         prefix: &str,
         after: Option<&str>,
     ) -> Result<Vec<String>, StoreError>;
+    fn hold(&self, limit: &str, ms: u32) -> Result<(), StoreError>;
     fn reveal(&self, name: &str) -> Result<String, StoreError>;
 }
 
@@ -149,6 +150,10 @@ impl Services for Imports {
         after: Option<&str>,
     ) -> Result<Vec<String>, StoreError> {
         crate::bindings::host::jobs::state::list(space, prefix, after).map_err(store_error)
+    }
+
+    fn hold(&self, limit: &str, ms: u32) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::limits::hold(limit, ms).map_err(store_error)
     }
 
     fn reveal(&self, name: &str) -> Result<String, StoreError> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_tests::{Client, Options, Server, eventually};
+use host_tests::{Client, Options, Server, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -223,4 +223,44 @@ fn a_new_job_cancels_the_one_that_runs_on_another_node() {
     );
     let shown = clients[0].get("/api/v1/limits/by-branch").unwrap().body;
     assert_eq!(shown["keys"], json!([]));
+}
+
+#[test]
+fn a_held_key_keeps_jobs_from_starting_on_another_node() {
+    let node = Node::new("limit_holds");
+    let other = node.another();
+    let (first, second) = (node.start(), other.start());
+    deploy(&first.client());
+    let component = std::fs::read(guests::component("cases")).unwrap();
+    let deployed = first.client().deploy("cases", &component, None).unwrap();
+    assert_eq!(deployed.status, 201, "{deployed:?}");
+    set(
+        &first.client(),
+        "by-customer",
+        &json!({"key": "attributes:customer", "concurrency": 9}),
+    );
+    let params = json!({"limit": "by-customer", "ms": 4_000});
+    let job = json!({"handler": "case.hold", "params": params, "max_attempts": 1});
+    let holder = first.client().enqueue(&of("acme", job));
+    let client = second.client();
+    eventually("the handler asks for a retry", ENDS_WITHIN, || {
+        (client.job(&holder)["state"] == "retryable").then_some(())
+    });
+    let shown = client.get("/api/v1/limits/by-customer").unwrap().body;
+    let until = shown["keys"][0]["held_until"].as_str().unwrap().to_owned();
+    let waits = client.enqueue(&asleep("acme", 1));
+    let because = client.job(&waits)["waits_because"].clone();
+    assert_eq!(
+        because,
+        format!("a handler holds its key of the limit by-customer until {until}")
+    );
+    let free = client.enqueue(&asleep("beta", 1));
+    let times = attempts(&client, &[waits, free]);
+    let until = host_core::time::Time::parse_rfc3339(&until).unwrap().0;
+    assert!(times[0][0].0 >= until, "{times:?} {until}");
+    assert!(times[1][0].0 < until, "{times:?} {until}");
+    client
+        .post(&format!("/api/v1/jobs/{holder}/cancel"), &json!({}))
+        .unwrap();
+    assert_eq!(client.wait(&holder)["state"], "cancelled");
 }

@@ -93,6 +93,12 @@ fn check(client: &Client, case: &Value) {
         return;
     }
     forget(client, case);
+    for name in given["limits"].as_array().into_iter().flatten() {
+        let path = format!("/api/v1/limits/{}", name.as_str().unwrap());
+        let limit = json!({"match": {"handler": case["handler"]}, "concurrency": 9});
+        let set = client.call("PUT", &path, Some(&limit)).unwrap();
+        assert_eq!(set.status, 200, "{set:?}");
+    }
     let before = in_rows(client);
     let ended = ended(client, case, &client.enqueue(&job));
     for expected in ["result", "cancelled"].map(|key| &then[key]) {
@@ -205,6 +211,13 @@ fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
             .as_str()
             .map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
         assert_eq!(&kept, expected, "{case}: {key}");
+    }
+    for held in then["holds"].as_array().into_iter().flatten() {
+        let path = format!("/api/v1/limits/{}", held[0].as_str().unwrap());
+        let keys = client.get(&path).unwrap().body["keys"].clone();
+        assert!(keys[0]["held_until"].is_string(), "{case}: {keys}");
+        // It did not count, so there is another attempt.
+        assert_eq!(ended["attempts_lost"], 0, "{case}: {ended}");
     }
     if let Some(expected) = then["enqueued"].as_array() {
         let children = in_rows(client).into_iter();

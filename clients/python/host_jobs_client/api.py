@@ -781,6 +781,8 @@ class LimitKey(TypedDict):
 
     available: int
     """How many may be claimed."""
+    held_until: NotRequired[str | None]
+    """A handler holds the key until then: none of its jobs starts before."""
     key: str
     """The value that its jobs have in common. Several parts are a JSON array; empty if a job has no such value."""
     running: int

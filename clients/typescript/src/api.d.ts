@@ -674,6 +674,8 @@ export interface LimitChange {
 export interface LimitKey {
   /** How many may be claimed. */
   available: number;
+  /** A handler holds the key until then: none of its jobs starts before. */
+  held_until?: string | null;
   /** The value that its jobs have in common. Several parts are a JSON array; empty if a job has no such value. */
   key: string;
   /** How many run. */

@@ -5,6 +5,7 @@ use host_core::limit::{KeptLimit, KeyPart, KeyUse, Limit, Rate, WhenFull};
 use host_core::name::Name;
 use host_core::schedule::Source;
 use host_core::seconds::Seconds;
+use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -113,6 +114,9 @@ pub struct LimitKeyView {
     pub available: u32,
     /// How many run.
     pub running: u32,
+    /// A handler holds the key until then: none of its jobs starts before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<String>,
 }
 
 /// How many keys to show.
@@ -268,14 +272,20 @@ impl From<Limit> for LimitBody {
 }
 
 impl LimitView {
-    /// Shows a limit that so many jobs wait for, with some of its keys.
-    pub fn new(kept: KeptLimit, waiting: u64, keys: Option<Vec<(String, KeyUse)>>) -> Self {
+    /// Shows a limit that so many jobs wait for now, with some of its keys.
+    pub fn new(
+        kept: KeptLimit,
+        waiting: u64,
+        keys: Option<Vec<(String, KeyUse)>>,
+        now: Time,
+    ) -> Self {
         let keys = keys.map(|keys| {
             let keys = keys.into_iter().map(|(key, used)| LimitKeyView {
                 key,
                 waiting: used.waiting,
                 available: used.reserved,
                 running: used.running,
+                held_until: used.is_held(now).then(|| used.held_until.to_rfc3339()),
             });
             keys.collect()
         });

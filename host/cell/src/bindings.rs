@@ -8,6 +8,7 @@ wasmtime::component::bindgen!({
         "host:jobs/http.send": async,
         "host:jobs/jobs.enqueue": async,
         "host:jobs/jobs.enqueue-now": async,
+        "host:jobs/limits.hold": async,
         "host:jobs/secrets.reveal": async,
         "host:jobs/state.get": async,
         "host:jobs/state.set": async,

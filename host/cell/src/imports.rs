@@ -3,6 +3,7 @@
 mod control;
 mod http;
 mod jobs;
+mod limits;
 mod log;
 mod secrets;
 mod state;

@@ -33,6 +33,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     jobs::http::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::jobs::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::log::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::limits::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::secrets::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::state::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
 
@@ -69,6 +70,7 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "host:jobs/control",
         "host:jobs/http",
         "host:jobs/jobs",
+        "host:jobs/limits",
         "host:jobs/log",
         "host:jobs/secrets",
         "host:jobs/state",

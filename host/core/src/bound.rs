@@ -33,6 +33,7 @@ impl Command {
             | Self::Log { .. }
             | Self::Renew(_)
             | Self::CancelReceived { .. }
+            | Self::Hold(_)
             | Self::SetPriority { .. }
             | Self::Reschedule { .. }
             | Self::Record(_) => (1, "one job"),

@@ -142,6 +142,9 @@ pub enum Command {
         /// Overrides the job's grace, in milliseconds.
         grace_ms: Option<u64>,
     },
+    /// The handler of a running job holds the job's key of a limit. Refused if the job does not have the limit. Answered by
+    /// [`Reply::Moved`].
+    Hold(Box<KeyHold>),
     /// A worker has received the cancel: its grace ends after this time at the latest, in milliseconds. Refused
     /// if no cancel is requested. Answered by [`Reply::Moved`].
     CancelReceived {
@@ -352,6 +355,7 @@ impl Command {
             Self::Complete { .. } => "complete",
             Self::Lose { .. } => "lose",
             Self::Cancel { .. } => "cancel",
+            Self::Hold(_) => "hold",
             Self::CancelReceived { .. } => "cancel_received",
             Self::CancelAck { .. } => "cancel_ack",
             Self::Retry { .. } => "retry",
@@ -385,6 +389,16 @@ impl Command {
             Self::ForgetAudit { .. } => "forget_audit",
         }
     }
+}
+
+/// A hold of the key that a running job has of a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyHold {
+    pub job: JobId,
+    pub fence: Fence,
+    pub limit: Name,
+    /// How long no job of the key starts, in milliseconds.
+    pub ms: u64,
 }
 
 /// The answer for one job of an enqueue.

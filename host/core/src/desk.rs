@@ -68,6 +68,12 @@ pub enum DeskRequest {
         prefix: String,
         after: String,
     },
+    /// Hold the job's key of a limit. Answered by [`DeskAnswer::Held`].
+    Hold {
+        limit: String,
+        /// For how long, in milliseconds.
+        ms: u32,
+    },
     /// See the value of a secret. Answered by [`DeskAnswer::Secret`].
     Reveal { name: String },
 }
@@ -82,6 +88,7 @@ pub enum DeskAnswer {
     Set(bool),
     /// In order. Some, unless there are no more.
     Keys(Vec<String>),
+    Held,
     /// With its value.
     Secret(Secret),
 }

@@ -201,6 +201,8 @@ pub struct LimitsOfJob {
     pub keys: Vec<KeyOfJob>,
     /// The one that the job waits for: its index in `keys`.
     pub waits_for: Option<u8>,
+    /// The latest attempt that has held one of them; 0 if none has.
+    pub held_in: u32,
 }
 
 impl Lifecycle {

@@ -36,6 +36,9 @@ pub const KEY_PARTS_MAX: usize = 4;
 /// The highest concurrency, count and burst.
 pub const COUNT_MAX: u32 = 1_000_000;
 
+/// The longest time for which a handler holds a key, in milliseconds: 24 hours.
+pub const HOLD_MS_MAX: u64 = 24 * 3_600_000;
+
 /// The longest period of a rate, in seconds: 31 days.
 pub const PER_SECONDS_MAX: u32 = 31 * 24 * 3_600;
 

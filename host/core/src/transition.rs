@@ -92,6 +92,10 @@ pub enum Input<'a> {
     InputFailed(&'a Failure),
     /// The limit that the job waits for has room.
     Admit,
+    /// The key of one of its limits, by its index, is held: it waits for that.
+    Withhold(u8),
+    /// The handler holds a key of a limit of the job.
+    Hold(&'a Fence),
 }
 
 /// What must be done after a transition is committed.
@@ -165,6 +169,8 @@ impl Lifecycle {
             }
             Input::InputFailed(failure) => prerequisite::input_failed(self, now, failure),
             Input::Admit => limit::admit(self, now),
+            Input::Withhold(place) => limit::withhold(self, *place),
+            Input::Hold(fence) => limit::hold(self, now, fence),
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::id::LeaseId;
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
 use crate::secret::{Revealed, Secret};
 use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
@@ -80,6 +81,8 @@ struct Collected {
     of_all: CollectedBytes,
     /// Who enqueued the job of the attempt.
     origin: Option<Box<Origin>>,
+    /// The lease of the attempt, if it may hold keys of limits.
+    holder: Option<LeaseId>,
     revealed: Revealed,
 }
 
@@ -133,8 +136,19 @@ impl WriteBuffer {
             jobs_now: 0,
             of_all,
             origin,
+            holder: None,
             revealed: Revealed::default(),
         })))
+    }
+
+    /// Lets the attempt with this lease hold keys of the limits of its job.
+    pub fn let_hold(&self, lease: LeaseId) {
+        self.lock().holder = Some(lease);
+    }
+
+    /// Returns the lease of the attempt if its job has limits.
+    pub fn holder(&self) -> Option<LeaseId> {
+        self.lock().holder
     }
 
     /// Counts jobs that are enqueued before the end.

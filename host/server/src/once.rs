@@ -167,6 +167,7 @@ fn request(now: Time, asked: OnceRequest) -> RunRequest {
         params: asked.params,
         check_params: true,
         may_write: false,
+        is_limited: false,
         env: Vec::new(),
         caps: Caps::default(),
     }

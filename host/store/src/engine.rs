@@ -4,6 +4,7 @@
 mod access;
 mod capacity;
 mod cascade;
+mod claim;
 mod enqueue;
 mod foreign;
 mod input;
@@ -22,10 +23,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use host_core::capacity::Capacity;
-use host_core::command::{Change, Claimed, Command, Committed, NewJob, Reply, Slot};
+use host_core::command::{Change, Command, Committed, NewJob, Reply};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
-use host_core::id::{BatchId, JobId, NodeId};
+use host_core::id::{BatchId, JobId};
 use host_core::invariants;
 use host_core::job::{KeyOfJob, Lane, Lifecycle, Payload};
 use host_core::job_batch::BatchStep;
@@ -37,7 +38,6 @@ use host_core::outcome::{Attempt, Progress, Report};
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::requests::Requests;
-use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input};
 use host_core::webhook::Ending;
@@ -252,6 +252,8 @@ pub(crate) struct Batch<'a, R> {
     inputs_left: usize,
     /// How many jobs that wait for limits may still be moved.
     moves_left: usize,
+    /// Whether claims have passed jobs whose keys are held, which the batch could not move.
+    claims_go_on: bool,
     /// The requests of the attempt that a command reports as lost.
     lost_requests: Option<Box<Requests>>,
     /// What the batch changes of the numbers of users' batches, which are counted at its end.
@@ -283,6 +285,7 @@ pub fn run<R: Rows>(
         settle_until: None,
         inputs_left: INPUT_BYTES_MAX,
         moves_left: MOVED_MAX,
+        claims_go_on: false,
         steps: BTreeMap::new(),
         callbacks: job_batch::CallbackWork::default(),
         inside: None,
@@ -309,7 +312,7 @@ pub fn run<R: Rows>(
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
     batch.committed.next_wakeup = batch.rows.wakeup_after()?;
     batch.committed.available = batch.rows.available()?;
-    batch.committed.claim_goes_on = batch.rows.claim_goes_on();
+    batch.committed.claim_goes_on = batch.claims_go_on || batch.rows.claim_goes_on();
     Ok(batch.committed)
 }
 
@@ -364,6 +367,7 @@ impl<R: Rows> Batch<'_, R> {
                 let (reason, grace_ms) = (reason.as_deref(), *grace_ms);
                 self.moved(*job, &Input::Cancel { reason, grace_ms })
             }
+            Command::Hold(hold) => self.hold(hold),
             Command::CancelReceived {
                 job,
                 fence,
@@ -423,59 +427,6 @@ impl<R: Rows> Batch<'_, R> {
 
     fn get(&mut self, id: JobId) -> Result<Lifecycle, Stop> {
         Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
-    }
-
-    /// Leases claimable jobs of each lane, at most one for each of its slots; suspects in the order in which they
-    /// fit into groups.
-    fn claim(
-        &mut self,
-        node: NodeId,
-        slots: &[Slot],
-        except: &BTreeSet<Name>,
-        params_bytes_max: usize,
-    ) -> Result<Reply, Stop> {
-        let mut bytes = 0;
-        let mut claimed = Vec::with_capacity(slots.len());
-        let mut lanes: BTreeMap<&Lane, Vec<&Slot>> = BTreeMap::new();
-        for slot in slots {
-            lanes.entry(&slot.lane).or_default().push(slot);
-        }
-        for (lane, slots) in lanes {
-            let nothing = BTreeSet::new();
-            let except = match lane {
-                Lane::Shared | Lane::Apart => except,
-                Lane::Runner(_) => &nothing,
-            };
-            let jobs = self.rows.claimable(lane, except, slots.len())?;
-            let mut groups = Groups::new(slots.len().div_ceil(GROUP_JOBS_MAX));
-            let mut slots = slots.into_iter();
-            for id in jobs {
-                let job = self.get(id)?;
-                // A job past its deadline is not leased. Its tick is due and ends it.
-                if job.is_overdue(self.now)
-                    || (*lane == Lane::Apart && groups.add(job.suspicion).is_none())
-                {
-                    continue;
-                }
-                let Some(slot) = slots.next() else {
-                    break;
-                };
-                let input = Input::Claim {
-                    node,
-                    lease: slot.lease,
-                    worker: &slot.worker,
-                    hold: slot.hold,
-                };
-                let lifecycle = self.apply(&job, &input)?;
-                let payload = self.rows.payload(id)?;
-                bytes += payload.params.as_str().len();
-                claimed.push(Claimed { lifecycle, payload });
-                if bytes >= params_bytes_max {
-                    return Ok(Reply::Claimed(claimed));
-                }
-            }
-        }
-        Ok(Reply::Claimed(claimed))
     }
 
     fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {

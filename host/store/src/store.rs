@@ -13,7 +13,7 @@ use host_core::capacity::Capacity;
 use host_core::command::{Claimed, Command, Committed};
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId, NodeId};
-use host_core::job::State;
+use host_core::job::{LimitKey, State};
 use host_core::job_batch::JobBatch;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
@@ -201,6 +201,9 @@ pub trait Reader: Send {
     /// Returns the fullest keys of a limit, each with how much of it is used: those for which most jobs wait, and then
     /// others, at most `limit`.
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError>;
+
+    /// Returns how much of a key is used.
+    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError>;
 
     /// Returns how many jobs wait for each limit, by its number, without limits that none waits for.
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError>;

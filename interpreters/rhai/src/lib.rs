@@ -106,7 +106,7 @@ fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
         .set_max_array_size(0)
         .set_max_map_size(0);
     calls.register(&mut engine);
-    store::register(&mut engine, ctx);
+    store::register(&mut engine, ctx, calls);
     http::register(&mut engine, ctx, calls);
     // Skip output that an earlier run of the script has logged.
     let (log, repeats) = (ctx.clone(), calls.clone());

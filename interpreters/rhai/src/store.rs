@@ -1,16 +1,20 @@
-//! `enqueue`, `state_get` and `state_set`: what scripts ask of the host's store, under the grants of this handler. What
-//! a script writes counts once it has ended, so it does not matter how often it runs again for its calls.
+//! `enqueue`, `state_get`, `state_set` and `hold`: what scripts ask of the host's store, under the grants of this handler.
+//! What a script writes counts once it has ended, so it does not matter how often it runs again for its calls. It holds a
+//! key once.
+
+use std::time::Duration;
 
 use guest_sdk::{Ctx, NewJob, StoreError};
 use rhai::{Dynamic, Engine, EvalAltResult, Map};
 use serde_json::Value;
 
+use crate::calls::Calls;
 use crate::value::{self, thrown};
 
 type Thrown = Box<EvalAltResult>;
 
 /// Adds the functions to an engine.
-pub(crate) fn register(engine: &mut Engine, ctx: &Ctx) {
+pub(crate) fn register(engine: &mut Engine, ctx: &Ctx, calls: &Calls) {
     let asked = ctx.clone();
     engine.register_fn("enqueue", move |handler: &str, params: Map| {
         enqueue(&asked, handler, params, Map::new())
@@ -25,6 +29,20 @@ pub(crate) fn register(engine: &mut Engine, ctx: &Ctx) {
     engine.register_fn("state_set", move |key: &str, value: Dynamic| {
         set(&asked, key, &value)
     });
+    let (asked, repeats) = (ctx.clone(), calls.clone());
+    engine.register_fn("hold", move |limit: &str, ms: i64| {
+        if repeats.is_repeating() {
+            return Ok(());
+        }
+        hold(&asked, limit, ms)
+    });
+}
+
+/// Holds the job's key of a limit for some milliseconds.
+fn hold(ctx: &Ctx, limit: &str, ms: i64) -> Result<(), Thrown> {
+    let ms = u64::try_from(ms).map_err(|_| thrown(format!("hold: {ms} ms is no time")))?;
+    let held = ctx.hold(limit, Duration::from_millis(ms));
+    Ok(held.map_err(refused)?)
 }
 
 /// Enqueues a job with other fields of the API. Returns its id.

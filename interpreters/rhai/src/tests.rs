@@ -249,6 +249,15 @@ fn a_script_enqueues_jobs_and_keeps_state() {
     assert!(failed.message.contains("has no store"), "{failed:?}");
 }
 
+#[test]
+fn a_script_holds_a_key_once_however_often_it_runs_again() {
+    let host = MockHost::new().with_limit("by-customer");
+    let script = r#"hold("by-customer", 1500); run("next", #{})"#;
+    let (_, ended) = run_on(&host, script, |_, _| Ok(json!(1)));
+    assert_eq!(ended.unwrap(), json!(1));
+    assert_eq!(host.holds(), [("by-customer".to_owned(), 1_500)]);
+}
+
 /// Answers with the request: its method, headers and body.
 fn reflecting() -> MockHost {
     MockHost::new().answer(|request| {

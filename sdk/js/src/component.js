@@ -3,6 +3,7 @@
 import * as control from 'host:jobs/control@1.1.0';
 import * as http from 'host:jobs/http@1.1.0';
 import * as jobs from 'host:jobs/jobs@1.1.0';
+import * as limits from 'host:jobs/limits@1.1.0';
 import * as log from 'host:jobs/log@1.1.0';
 import * as secrets from 'host:jobs/secrets@1.1.0';
 import * as state from 'host:jobs/state@1.1.0';
@@ -32,6 +33,7 @@ export const host = {
   control: offered(control),
   http: offered(http, HttpError),
   jobs: offered(jobs, StoreError),
+  limits: offered(limits, StoreError),
   log: offered(log),
   secrets: offered(secrets, StoreError),
   state: offered(state, StoreError),

@@ -74,6 +74,10 @@ export class Ctx {
     return jobs.length ? this.#host.jobs.enqueueNow(documents(jobs)) : [];
   }
 
+  hold(limit, ms) {
+    this.#host.limits.hold(limit, ms);
+  }
+
   secret(name) {
     return this.#host.secrets.reveal(name);
   }

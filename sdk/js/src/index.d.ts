@@ -179,6 +179,10 @@ export interface Ctx {
   enqueueNow(job: NewJob): string;
   /** Enqueues jobs, all or none, as `enqueueNow` does. Returns their ids, in order. */
   enqueueAllNow(jobs: NewJob[]): string[];
+  /** Holds the key that the job has of a limit, for 24 hours (86,400,000 ms) at most: no job of the key starts within this
+   * time, on any node. It is stored at once, whatever becomes of this attempt. If the attempt then throws `Retry`, it does not
+   * count. */
+  hold(limit: string, ms: number): void;
   /** Returns the value of a secret that the manifest lets the handler see. */
   secret(name: string): string;
 }
@@ -225,7 +229,7 @@ export class Cancelled extends Error {
 }
 
 /** Takes the place of the host in a test, and records what the handler does. Without `answer` and `replay` no request is
- * granted, without `secrets` no secret, and with `store: false` neither jobs nor state. */
+ * granted, without `secrets` no secret, without `limits` the job has none, and with `store: false` neither jobs nor state. */
 export class MockHost {
   constructor(options?: {
     attempt?: number;
@@ -237,6 +241,7 @@ export class MockHost {
     replay?: string;
     state?: Record<string, unknown>;
     secrets?: Record<string, string>;
+    limits?: string[];
     store?: boolean;
   });
   readonly job: Context;
@@ -252,6 +257,8 @@ export class MockHost {
   readonly enqueued: Record<string, any>[];
   /** The jobs that were enqueued at once. */
   readonly enqueuedNow: Record<string, any>[];
+  /** The limits whose keys were held, in order. */
+  readonly holds: { limit: string; ms: number }[];
   /** All sleeps together, in milliseconds. The mock does not really sleep. */
   readonly sleptMs: number;
   /** Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not. */

@@ -212,6 +212,18 @@ export interface Jobs {
   enqueueNow(jobs: string): Array<string>;
 }
 
+/** The limits of the job: how many jobs with its keys run at once or start per period. */
+export interface Limits {
+  /**
+   * Holds the key that the job has of a limit, for example because a server has answered 429: no job of the key
+   * starts within this time, in milliseconds, at most 86,400,000 (24 hours). A longer hold stays. It is stored before
+   * this returns, whatever becomes of the attempt. If the attempt then asks for a retry, it does not count.
+   *
+   * Throws JobsError.
+   */
+  hold(limit: string, ms: number): void;
+}
+
 /** The severity of a line. */
 export type LogLevel =
   | 'trace'
@@ -305,6 +317,7 @@ export interface Host {
   control: Control;
   http: Http;
   jobs: Jobs;
+  limits: Limits;
   log: Log;
   secrets: Secrets;
   state: State;

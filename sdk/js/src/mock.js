@@ -10,6 +10,9 @@ const decode = (value) => JSON.parse(new TextDecoder().decode(value));
 const keyOf = (space, key) => JSON.stringify([space ?? null, key]);
 const same = (one, other) => String(one) === String(other);
 
+/** The longest time for which a key of a limit is held, in milliseconds. */
+const HOLD_MS_MAX = 86_400_000;
+
 /** Takes the place of the host in a test, and records what the handler does. */
 export class MockHost {
   progress = [];
@@ -17,6 +20,7 @@ export class MockHost {
   requests = [];
   enqueued = [];
   enqueuedNow = [];
+  holds = [];
   sleptMs = 0;
   #options;
   #reason;
@@ -105,6 +109,7 @@ export class MockHost {
         enqueue: (jobs) => this.#enqueue(jobs, this.enqueued),
         enqueueNow: (jobs) => this.#enqueue(jobs, this.enqueuedNow),
       },
+      limits: { hold: (limit, ms) => this.#hold(limit, ms) },
       secrets: { reveal: (name) => this.#reveal(name) },
       state: this.#state(),
     };
@@ -157,6 +162,13 @@ export class MockHost {
     const documents = JSON.parse(jobs);
     kept.push(...documents);
     return documents.map((_, at) => `job-${first + at}`);
+  }
+
+  #hold(limit, ms) {
+    const refused = (message) => new StoreError({ kind: 'invalid-request', message });
+    if (!this.#options.limits?.includes(limit)) throw refused(`the job has no limit ${limit}; give the mock \`limits\``);
+    if (ms > HOLD_MS_MAX) throw refused(`a key is held for at most ${HOLD_MS_MAX} ms (24 hours)`);
+    this.holds.push({ limit, ms });
   }
 
   #reveal(name) {

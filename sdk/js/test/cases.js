@@ -83,6 +83,11 @@ handler('case.order', {}, (ctx, { fails }) => {
 
 handler('case.sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
 
+handler('case.hold', {}, (ctx, { limit }) => {
+  ctx.hold(limit, 1500);
+  throw new Retry('too many requests', { afterMs: 5000 });
+});
+
 handler('case.call', {}, async (ctx, { url }) => {
   const response = await ctx.fetch(url, { method: 'POST', json: { a: 1 } });
   return { status: response.throwForStatus().status, body: await response.json() };

@@ -11,9 +11,9 @@ import './cases.js';
 
 const table = readFileSync(new URL('../../cases.json', import.meta.url), 'utf8');
 
-function hostOf({ attributes, secrets, answer, cancelled }) {
+function hostOf({ attributes, secrets, limits, answer, cancelled }) {
   const answered = answer && (() => new Response(answer.json, { status: answer.status }));
-  const host = new MockHost({ attributes, secrets, answer: answered });
+  const host = new MockHost({ attributes, secrets, limits, answer: answered });
   if (cancelled) host.cancel(cancelled);
   return host;
 }
@@ -52,6 +52,7 @@ for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{o
     if (then.progress) {
       assert.deepEqual(host.progress.map(({ percent, message }) => [percent, message]), then.progress);
     }
+    if (then.holds) assert.deepEqual(host.holds.map(({ limit, ms }) => [limit, ms]), then.holds);
     if (then.enqueued) assert.deepEqual(host.enqueued, then.enqueued);
     for (const [key, value] of Object.entries(then.state ?? {})) assert.deepEqual(host.state(key) ?? null, value);
     if (then.requests) {

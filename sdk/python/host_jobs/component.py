@@ -7,7 +7,7 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import control, http, jobs, log, secrets, state, types
+from wit_world.imports import control, http, jobs, limits, log, secrets, state, types
 
 from . import handlers, interface
 from .errors import failure
@@ -52,7 +52,7 @@ class _Store:
 
 class _Imports:
     control, http, log = control, _Http, _Log
-    jobs, secrets, state = _Store(jobs), _Store(secrets), _Store(state)
+    jobs, limits, secrets, state = _Store(jobs), _Store(limits), _Store(secrets), _Store(state)
 
 
 class Handler(exports.Handler):

@@ -114,6 +114,11 @@ class Ctx:
         """Values that the handler keeps from one attempt to another."""
         return State(self._host)
 
+    def hold(self, limit: str, seconds: float) -> None:
+        """Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
+        node. It is stored at once, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
+        self._host.limits.hold(limit, round(seconds * 1000))
+
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the manifest lets the handler see."""
         return self._host.secrets.reveal(name)

@@ -257,6 +257,18 @@ class Jobs(Protocol):
         ...
 
 
+class Limits(Protocol):
+    """The limits of the job: how many jobs with its keys run at once or start per period."""
+
+    def hold(self, limit: str, ms: int) -> None:
+        """Holds the key that the job has of a limit, for example because a server has answered 429: no job of the key
+        starts within this time, in milliseconds, at most 86,400,000 (24 hours). A longer hold stays. It is stored before
+        this returns, whatever becomes of the attempt. If the attempt then asks for a retry, it does not count.
+
+        Raises JobsError."""
+        ...
+
+
 class LogLevel(Enum):
     """The severity of a line."""
 
@@ -356,6 +368,9 @@ class Host(Protocol):
 
     @property
     def jobs(self) -> Jobs: ...
+
+    @property
+    def limits(self) -> Limits: ...
 
     @property
     def log(self) -> Log: ...

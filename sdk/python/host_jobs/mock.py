@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Sequence
 
 from . import handlers
 from .ctx import Ctx, NewJob
@@ -24,6 +24,9 @@ from .values import to_json
 
 _Key = tuple["str | None", str]
 
+_HOLD_MS_MAX = 86_400_000
+"""The longest time for which a key of a limit is held, in milliseconds."""
+
 
 @dataclass
 class Line:
@@ -42,6 +45,7 @@ class MockHost:
     `postData` has a `text`: each once, in order, and then the last one.
 
     Without `answer` and `replay` no request is granted, without `secrets` no secret, and with `store=False` neither jobs nor state.
+    Without `limits` the job has none.
     """
 
     def __init__(
@@ -53,6 +57,7 @@ class MockHost:
         replay: str | None = None,
         state: Mapping[str, Any] | None = None,
         secrets: Mapping[str, str] | None = None,
+        limits: Sequence[str] = (),
         store: bool = True,
     ) -> None:
         self.job = Context(
@@ -79,10 +84,12 @@ class MockHost:
         """The jobs that exist exactly if their attempt completes, without those of attempts that did not."""
         self.enqueued_now: list[NewJob] = []
         """The jobs that were enqueued at once."""
+        self.holds: list[tuple[str, int]] = []
+        """The limits whose keys were held, each with the time in milliseconds, in order."""
         self.slept = 0.0
         """All sleeps together, in seconds. The mock does not really sleep."""
         self._answer = answer if replay is None else answers(replay)
-        self._secrets, self._has_store = dict(secrets or {}), store
+        self._secrets, self._limits, self._has_store = dict(secrets or {}), set(limits), store
         self._reason: str | None = None
         self._checks_left: int | None = None
         self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
@@ -133,7 +140,7 @@ class MockHost:
     def control(self) -> MockHost:
         return self
 
-    http = jobs = log = secrets = control
+    http = jobs = limits = log = secrets = control
 
     @property
     def state(self) -> _State:
@@ -169,6 +176,13 @@ class MockHost:
 
     def enqueue_now(self, jobs: str) -> list[str]:
         return self._enqueue(jobs, self.enqueued_now)
+
+    def hold(self, limit: str, ms: int) -> None:
+        if limit not in self._limits:
+            raise JobsError(JobsErrorKind.INVALID_REQUEST, f"the job has no limit {limit}; give the mock `limits`")
+        if ms > _HOLD_MS_MAX:
+            raise JobsError(JobsErrorKind.INVALID_REQUEST, f"a key is held for at most {_HOLD_MS_MAX} ms (24 hours)")
+        self.holds.append((limit, ms))
 
     def reveal(self, name: str) -> str:
         if name not in self._secrets:

@@ -105,6 +105,12 @@ def sign(ctx: Ctx, params: dict[str, str]) -> int:
     return len(ctx.secret(params["secret"]))
 
 
+@handler("case.hold")
+def hold(ctx: Ctx, params: dict[str, str]) -> None:
+    ctx.hold(params["limit"], 1.5)
+    raise Retry("too many requests", after=5)
+
+
 @handler("case.call")
 def call(ctx: Ctx, params: dict[str, str]) -> Any:
     response = ctx.http.post(params["url"], json={"a": 1}).raise_for_status()

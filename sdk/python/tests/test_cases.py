@@ -17,6 +17,7 @@ def host_of(given):
     host = MockHost(
         attributes=given.get("attributes"),
         secrets=given.get("secrets"),
+        limits=given.get("limits", ()),
         answer=answer and (lambda _: Response(answer["status"], json=answer["json"])),
     )
     if "cancelled" in given:
@@ -63,6 +64,8 @@ class Cases(unittest.TestCase):
             self.assertEqual([[line.level.value, line.message, line.fields] for line in host.logs], then["logs"])
         if "progress" in then:
             self.assertEqual([list(report) for report in host.reports], then["progress"])
+        if "holds" in then:
+            self.assertEqual([list(hold) for hold in host.holds], then["holds"])
         if "enqueued" in then:
             self.assertEqual([job.document() for job in host.enqueued], then["enqueued"])
         for key, value in then.get("state", {}).items():

@@ -37,6 +37,8 @@ pub struct RunRequest {
     pub check_params: bool,
     /// Whether what the attempt writes is stored with its end.
     pub may_write: bool,
+    /// Whether the job has limits, whose keys the attempt may hold.
+    pub is_limited: bool,
     /// Variables that came with the job. They take precedence over the host's own if both are
     /// granted.
     pub env: Vec<(String, String)>,
@@ -109,8 +111,11 @@ impl RunBuilder {
         let origin = request.origin.clone();
         let scope = origin.as_ref().map(|origin| origin.scope.clone());
         let chained = kind.map(|kind| (kind, request.env.clone()));
-        let may_write = request.may_write && (kind.is_some() || uses_desk(&handler.grants));
-        let writes = may_write.then(|| self.programs.buffer(origin));
+        let asks = kind.is_some() || uses_desk(&handler.grants) || request.is_limited;
+        let writes = (request.may_write && asks).then(|| self.programs.buffer(origin));
+        if let Some(writes) = writes.as_ref().filter(|_| request.is_limited) {
+            writes.let_hold(lease);
+        }
         let start = self
             .start(now, request, &handler, writes.as_ref())
             .map_err(|failure| refused(failure, Some(revision.clone())))?;

@@ -23,8 +23,7 @@ use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// Why a run does not get to the desk.
-const NO_DESK: &str =
-    "only jobs that this host owns may enqueue others, keep state and see secrets";
+const NO_DESK: &str = "only jobs that this host owns may enqueue others, keep state, see secrets and hold keys of limits";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -138,7 +137,7 @@ pub(crate) const fn uses_desk(grants: &Grants) -> bool {
     !grants.jobs.is_empty() || grants.state.is_some() || !grants.secrets.is_empty()
 }
 
-/// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what
+/// Returns the way to the desk that a run of `handler` gets, if it has grants or its job has limits. The attempt's end is stored with what
 /// is in `writes`; it is not if there is none.
 pub(crate) fn desk(
     handler: &Handler,
@@ -146,7 +145,8 @@ pub(crate) fn desk(
     context: &Context,
     writes: Option<&WriteBuffer>,
 ) -> Option<DeskDoor> {
-    if !uses_desk(&handler.grants) {
+    let may_hold = writes.is_some_and(|writes| writes.holder().is_some());
+    if !may_hold && !uses_desk(&handler.grants) {
         return None;
     }
     let Some(writes) = writes else {

@@ -435,6 +435,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         params: JsonText(serde_json::to_string(&steps).unwrap()),
         check_params: false,
         may_write: false,
+        is_limited: false,
         env: Vec::new(),
         caps: Caps::default(),
     };

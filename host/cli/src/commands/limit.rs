@@ -216,6 +216,7 @@ fn key_table(keys: &[LimitKeyView]) -> Rows {
         Column::Right("WAITING"),
         Column::Right("AVAILABLE"),
         Column::Right("RUNNING"),
+        Column::Left("HELD UNTIL"),
     ]);
     for key in keys {
         rows.row(vec![
@@ -223,6 +224,7 @@ fn key_table(keys: &[LimitKeyView]) -> Rows {
             Cell::new(human::count(key.waiting)),
             Cell::new(human::count(key.available.into())),
             Cell::new(human::count(key.running.into())),
+            Cell::new(plain::line(key.held_until.as_deref().unwrap_or_default())),
         ]);
     }
     rows

@@ -2,7 +2,7 @@
 
 use crate::canned::{CannedHost, Transcript, run_alone};
 
-const BY_CUSTOMER: &str = r#"{"name":"by-customer","limit":{"key":"/customer","concurrency":3,"when_full":"wait"},"source":"api","waiting":1234,"keys":[{"key":"acme","waiting":1200,"available":1,"running":2},{"key":"","waiting":34,"available":0,"running":3}]}"#;
+const BY_CUSTOMER: &str = r#"{"name":"by-customer","limit":{"key":"/customer","concurrency":3,"when_full":"wait"},"source":"api","waiting":1234,"keys":[{"key":"acme","waiting":1200,"available":1,"running":2},{"key":"","waiting":34,"available":0,"running":3,"held_until":"2026-09-12T10:00:00.000Z"}]}"#;
 const MAIL: &str = r#"{"name":"mail","limit":{"match":{"queue":"mail*","handler":"python#*"},"key":["/customer","attributes:region"],"rate":{"count":100,"per_seconds":60,"burst":10},"units":"/recipients","when_full":"refuse"},"source":"configuration","waiting":0,"keys":[]}"#;
 const HIDDEN: &str = r#"{"name":"all","limit":{"concurrency":5000,"rate":{"count":1,"per_seconds":1,"burst":1}},"source":"api","waiting":0}"#;
 

@@ -24,6 +24,8 @@ pub struct KeyUse {
     pub waiting: u64,
     /// How many units the first of them has at least.
     pub next_units: u32,
+    /// No job starts with the key before: a handler holds it.
+    pub held_until: Time,
     /// When the bucket is full again if no job starts, in nanoseconds since the Unix epoch. Each start moves it by the time
     /// of its tokens.
     pub refilled_at_ns: i64,
@@ -125,13 +127,28 @@ impl KeyUse {
             .min(u32::try_from(self.waiting).unwrap_or(u32::MAX));
     }
 
-    /// Returns whether it equals the state of an unused key.
-    pub fn is_idle(&self, now: Time) -> bool {
-        self.reserved == 0 && self.running == 0 && self.waiting == 0 && self.refilled(now)
+    /// Lets no job start before. A longer hold stays.
+    pub fn hold(&mut self, until: Time) {
+        self.held_until = self.held_until.max(until);
     }
 
-    fn refilled(&self, now: Time) -> bool {
-        i128::from(self.refilled_at_ns) <= i128::from(now.0) * NS
+    /// Returns whether a handler holds the key.
+    pub fn is_held(&self, now: Time) -> bool {
+        now < self.held_until
+    }
+
+    /// Returns whether it equals the state of an unused key.
+    pub fn is_idle(&self, now: Time) -> bool {
+        self.is_unused() && self.waiting == 0 && now >= self.idle_at()
+    }
+
+    fn is_unused(&self) -> bool {
+        self.reserved == 0 && self.running == 0
+    }
+
+    /// Returns when nothing is left of what jobs have taken and held, if no other starts.
+    fn idle_at(&self) -> Time {
+        ms_of(self.refilled_at_ns.into()).max(self.held_until)
     }
 }
 
@@ -139,7 +156,7 @@ impl Limit {
     /// Returns whether a job of a key that has so many units may become available.
     pub fn has_room(&self, used: &KeyUse, units: u32, now: Time) -> bool {
         let has_tokens = |rate: &Rate| rate.tokens(used, now) >= rate.tokens_before(used, units);
-        self.has_place(used) && self.rate.as_ref().is_none_or(has_tokens)
+        !used.is_held(now) && self.has_place(used) && self.rate.as_ref().is_none_or(has_tokens)
     }
 
     fn has_place(&self, used: &KeyUse) -> bool {
@@ -162,8 +179,7 @@ impl Limit {
     /// key that is not used is full. Waiting jobs that a command has left behind can be admitted at once.
     pub fn wake_at(&self, used: &KeyUse, now: Time) -> Option<Time> {
         if used.waiting == 0 {
-            let is_unused = used.reserved == 0 && used.running == 0;
-            return (is_unused && !used.refilled(now)).then(|| ms_of(used.refilled_at_ns.into()));
+            return Some(used.idle_at()).filter(|at| used.is_unused() && *at > now);
         }
         if used.to_cancel > 0 {
             return Some(now);
@@ -171,11 +187,10 @@ impl Limit {
         if !self.has_place(used) {
             return None;
         }
-        match &self.rate {
-            Some(rate) if !self.has_room(used, used.next_units, now) => {
-                rate.has_tokens_at(used, rate.tokens_before(used, used.next_units))
-            }
-            _ => Some(now),
-        }
+        let tokens_at = match &self.rate {
+            Some(rate) => rate.has_tokens_at(used, rate.tokens_before(used, used.next_units))?,
+            None => now,
+        };
+        Some(tokens_at.max(used.held_until).max(now))
     }
 }

@@ -38,6 +38,7 @@ enum Step {
     End,
     Wait(u16),
     WaitUntilWoken,
+    Hold(u16),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -48,6 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
         3 => Just(Step::End),
         2 => (0_u16..3_000).prop_map(Step::Wait),
         2 => Just(Step::WaitUntilWoken),
+        1 => (0_u16..3_000).prop_map(Step::Hold),
     ]
 }
 
@@ -105,6 +107,7 @@ proptest! {
             rate.units = has_units.then(|| KeyPart::try_from("/n".to_owned()).unwrap());
         }
         let (mut used, mut now, mut jobs) = (KeyUse::default(), Time(1_000_000), Jobs::default());
+        let mut held_until = now;
         for step in steps {
             match step {
                 Step::Enqueue(units) if used.waiting == 0 && limit.has_room(&used, units, now) => {
@@ -115,7 +118,14 @@ proptest! {
                     used.wait(units);
                     jobs.waiting.push_back(units);
                 }
+                // A claim makes it wait.
+                Step::Claim if used.is_held(now) => if let Some(units) = jobs.available.pop_front() {
+                    used.release(units, false);
+                    used.wait(units);
+                    jobs.waiting.push_front(units);
+                }
                 Step::Claim => if let Some(units) = jobs.available.pop_front() {
+                    prop_assert!(now >= held_until);
                     used.start(units, &limit, now);
                     jobs.starts.push((now, units));
                     jobs.running.push_back(units);
@@ -125,6 +135,10 @@ proptest! {
                 }
                 Step::End => if let Some(units) = jobs.running.pop_front() {
                     used.release(units, true);
+                }
+                Step::Hold(ms) => {
+                    used.hold(now.plus_ms(ms.into()));
+                    held_until = held_until.max(now.plus_ms(ms.into()));
                 }
                 Step::Wait(ms) => now = now.plus_ms(ms.into()),
                 Step::WaitUntilWoken => {
@@ -284,4 +298,18 @@ fn a_job_that_has_more_units_than_a_lowered_bucket_takes_all_of_it() {
     used.start(5, &limit, now);
     used.wait(5);
     assert_eq!(limit.wake_at(&used, now), Some(now.plus_ms(2_000)));
+}
+
+#[test]
+fn a_held_key_has_no_room_and_is_kept_until_the_hold_is_over() {
+    let limit = limit(Some(2), None);
+    let (mut used, now) = (KeyUse::default(), Time(1_000_000));
+    used.hold(now.plus_ms(100));
+    used.hold(now.plus_ms(50));
+    assert!(!limit.has_room(&used, 1, now.plus_ms(99)));
+    assert!(limit.has_room(&used, 1, now.plus_ms(100)));
+    assert_eq!(limit.wake_at(&used, now), Some(now.plus_ms(100)));
+    assert!(!used.is_idle(now.plus_ms(99)) && used.is_idle(now.plus_ms(100)));
+    used.wait(1);
+    assert_eq!(limit.wake_at(&used, now), Some(now.plus_ms(100)));
 }

@@ -41,6 +41,9 @@ pub(super) fn apply(
         }
         Outcome::Retry { after_ms, .. } => {
             job.failure = Some(FailureKind::UserError);
+            if job.limits.held_in == job.attempt && job.attempt <= HELD_ATTEMPTS_MAX {
+                job.attempts_forgiven += 1;
+            }
             job.try_again(now, *after_ms);
         }
         Outcome::Failed(failure) => {
@@ -54,6 +57,9 @@ pub(super) fn apply(
     }
     Ok(Vec::new())
 }
+
+/// How many attempts do not count if they hold a key and ask for a retry. Every later one counts.
+const HELD_ATTEMPTS_MAX: u32 = 1_000;
 
 /// How many attempts may follow each other at once, as far as the handler and its backoff want it.
 const RESTLESS_ATTEMPTS: u32 = 10;

@@ -1,7 +1,8 @@
-//! The limits of a job let it pass, or hold it back.
+//! The limits of a job let it pass, or hold it back; and its handler holds a key of one.
 
 use super::Effect;
 use crate::job::{Lifecycle, State};
+use crate::lease::Fence;
 use crate::rejection::Rejection;
 use crate::time::Time;
 
@@ -11,6 +12,29 @@ pub(super) fn admit(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejec
         return Err(Rejection::WrongState(job.state));
     }
     job.enter_queue(now);
+    Ok(Vec::new())
+}
+
+/// Makes an available job wait for one of its limits again.
+pub(super) fn withhold(job: &mut Lifecycle, place: u8) -> Result<Vec<Effect>, Rejection> {
+    if job.state != State::Available || job.limits.keys.len() <= usize::from(place) {
+        return Err(Rejection::WrongState(job.state));
+    }
+    job.wait_for_limit(place);
+    Ok(Vec::new())
+}
+
+/// Notes that the attempt has held a key: it does not count if it asks for a retry.
+pub(super) fn hold(
+    job: &mut Lifecycle,
+    now: Time,
+    fence: &Fence,
+) -> Result<Vec<Effect>, Rejection> {
+    job.check_fence(now, fence)?;
+    if job.awaits_ack() {
+        return Err(Rejection::NotAcknowledged);
+    }
+    job.limits.held_in = job.attempt;
     Ok(Vec::new())
 }
 

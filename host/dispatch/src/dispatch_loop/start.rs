@@ -34,6 +34,7 @@ pub(super) fn request(claimed: Claimed, lease: LeaseId, worker: &str) -> RunRequ
         params: payload.params,
         check_params: false,
         may_write: true,
+        is_limited: !lifecycle.limits.keys.is_empty(),
         env: Vec::new(),
         origin: payload.origin,
     }

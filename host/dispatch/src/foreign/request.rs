@@ -45,6 +45,7 @@ pub(super) fn request(now: Time, ids: Ids, job: &ForeignJob) -> RunRequest {
         // They are checked before, where that may take long.
         check_params: false,
         may_write: false,
+        is_limited: false,
         env: job.env.clone(),
     }
 }

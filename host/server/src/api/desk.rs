@@ -1,6 +1,7 @@
 //! The desk: answers what running handlers ask of the store. Each run that may ask has a socket of its own, which
 //! says what its manifest grants. The other end is in a cell, which is not trusted.
 
+mod limits;
 mod secrets;
 mod state;
 
@@ -116,6 +117,10 @@ async fn answer(
             let (space, _) = state::space(pass, space)?;
             let keys = state::list(shared, pass, space, prefix, after).await?;
             Ok(DeskAnswer::Keys(keys))
+        }
+        DeskRequest::Hold { limit, ms } => {
+            limits::hold(shared, pass, &limit, ms).await?;
+            Ok(DeskAnswer::Held)
         }
         DeskRequest::Reveal { name } => secrets::reveal(shared, pass, name)
             .await

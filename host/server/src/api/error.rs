@@ -107,7 +107,7 @@ impl From<Rejection> for ApiError {
             Rejection::ScheduleOwned { .. } => &kinds::SCHEDULE_OWNED,
             Rejection::ScheduleChanged(_) => &kinds::SCHEDULE_CHANGED,
             Rejection::TooManySchedules { .. } => &kinds::TOO_MANY_SCHEDULES,
-            Rejection::UnknownLimit(_) => &kinds::LIMIT_NOT_FOUND,
+            Rejection::UnknownLimit(_) | Rejection::NotLimited(_) => &kinds::LIMIT_NOT_FOUND,
             Rejection::LimitOwned { .. } => &kinds::LIMIT_OWNED,
             Rejection::TooManyLimits { .. } => &kinds::TOO_MANY_LIMITS,
             Rejection::LimitFull { .. } => &kinds::LIMIT_FULL,

@@ -61,9 +61,10 @@ pub(super) async fn list(
     let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
     let mut kept: Vec<KeptLimit> = kept.collect();
     kept.sort_by(|one, other| one.limit.name.cmp(&other.limit.name));
+    let now = shared.api.clock.now();
     let items = kept.into_iter().map(|kept| {
         let waiting = waiting.get(&kept.number).copied();
-        LimitView::new(kept, waiting.unwrap_or_default(), None)
+        LimitView::new(kept, waiting.unwrap_or_default(), None, now)
     });
     Ok(Json(PageView::all(items.collect())))
 }
@@ -132,5 +133,10 @@ async fn view(
     let (kept, waiting, keys) = found.ok_or(Rejection::UnknownLimit(name))?;
     // Keys are parts of params.
     let keys = Some(keys).filter(|_| sees_payloads(caller));
-    Ok(Json(LimitView::new(kept, waiting, keys)))
+    Ok(Json(LimitView::new(
+        kept,
+        waiting,
+        keys,
+        shared.api.clock.now(),
+    )))
 }

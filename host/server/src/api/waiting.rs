@@ -95,10 +95,20 @@ pub(super) async fn reason(
 
 /// Returns which limit a job waits for, and what that allows.
 async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<String, ApiError> {
-    let limits = shared.api.dispatch.read(|reader| reader.limits()).await?;
+    let wanted = key.clone();
+    let dispatch = &shared.api.dispatch;
+    let read = dispatch.read(move |reader| Ok((reader.limits()?, reader.key_use(&wanted)?)));
+    let (limits, used) = read.await?;
     let Some(limit) = limits.get(key.limit) else {
         return Ok("the limit that it waited for was removed: it starts soon".to_owned());
     };
+    if used.is_held(shared.api.clock.now()) {
+        return Ok(format!(
+            "a handler holds its key of the limit {} until {}",
+            limit.name,
+            used.held_until.to_rfc3339()
+        ));
+    }
     let at_once = limit.concurrency.map(|jobs| format!("{jobs} at once"));
     let in_time = limit
         .rate

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::command::{NewJob, Reply};
+use host_core::command::{KeyHold, NewJob, Reply};
 use host_core::id::JobId;
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
-use host_core::limit::{KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
+use host_core::limit::{HOLD_MS_MAX, KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
 use host_core::name::Name;
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
@@ -130,6 +130,21 @@ impl<R: Rows> Batch<'_, R> {
             ..before.clone()
         })?;
         Ok(Reply::Done)
+    }
+
+    /// Holds a key of a running job.
+    pub(super) fn hold(&mut self, asked: &KeyHold) -> Result<Reply, Stop> {
+        let job = self.get(asked.job)?;
+        self.rows.lock_limits()?;
+        let limits = self.rows.limits()?;
+        let number = limits.named(&asked.limit).map(|kept| kept.number);
+        let mut keys = job.limits.keys.iter();
+        let held = keys.find(|it| Some(it.key.limit) == number);
+        let held = held.ok_or_else(|| Rejection::NotLimited(asked.limit.clone()))?;
+        let after = self.apply(&job, &Input::Hold(&asked.fence))?;
+        let until = self.now.plus_ms(asked.ms.min(HOLD_MS_MAX));
+        self.change_key(&held.key, |used, _, _| used.hold(until))?;
+        Ok(Reply::Moved(Box::new(after)))
     }
 
     /// Returns the keys of new jobs. Refuses jobs whose limits are full and refuse jobs then.

@@ -152,11 +152,11 @@ const SQL: [Part; PARTS.len()] = [
     },
     Part {
         read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel \
+               reserved_units, next_units, cancelling, to_cancel, held_until \
                FROM host_limit_keys ORDER BY number, key",
         table: "host_limit_keys",
         columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                  next_units, cancelling, to_cancel",
+                  next_units, cancelling, to_cancel, held_until",
     },
     Part {
         read: "SELECT number, key, since, job FROM host_limit_running \

@@ -84,6 +84,9 @@ impl Named {
             | Command::Purge { job } => {
                 self.jobs.insert(*job);
             }
+            Command::Hold(hold) => {
+                self.jobs.insert(hold.job);
+            }
             Command::NewBatch(new) => {
                 self.batches.remove(&new.id);
                 let callbacks = new.plan.callbacks.iter();

@@ -130,7 +130,7 @@ impl LimitRows for Transaction<'_> {
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
         let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
+                   reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.keys("find keys that are due", sql, values![now.0, limit])
     }
@@ -142,7 +142,7 @@ impl LimitRows for Transaction<'_> {
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
         let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
+                   reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![number.cast_signed(), from.to_owned(), limit];
         self.keys("read the keys of a limit", sql, values)
@@ -257,7 +257,7 @@ async fn read_keys(
     let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
     let mut pipeline = Pipeline::new(client);
     let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
+               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
                USING (number, key)";
     pipeline
         .add("read keys of limits", sql, values![numbers, keys])

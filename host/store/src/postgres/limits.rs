@@ -34,6 +34,7 @@ impl HeldLimits {
         let (mut refilled_at_ns, mut wake_at) = (Vec::new(), Vec::new());
         let (mut reserved_units, mut next_units) = (Vec::new(), Vec::new());
         let (mut cancelling, mut to_cancel) = (Vec::new(), Vec::new());
+        let mut held_until = Vec::new();
         let (mut idle_numbers, mut idle_keys) = (Vec::new(), Vec::new());
         for KeyRow { key, after, .. } in self.keys.take_changed() {
             let (number, key) = (key.limit.cast_signed(), String::from(key.key));
@@ -49,6 +50,7 @@ impl HeldLimits {
                 next_units.push(i64::from(used.next_units));
                 cancelling.push(i64::from(used.cancelling));
                 to_cancel.push(i64::from(used.to_cancel));
+                held_until.push(used.held_until.0);
             } else {
                 idle_numbers.push(number);
                 idle_keys.push(key);
@@ -57,16 +59,16 @@ impl HeldLimits {
         if !numbers.is_empty() {
             let sql = "INSERT INTO host_limit_keys \
                        (number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                       reserved_units, next_units, cancelling, to_cancel) \
+                       reserved_units, next_units, cancelling, to_cancel, held_until) \
                        SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], \
                        $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
-                       $10::bigint[], $11::bigint[]) \
+                       $10::bigint[], $11::bigint[], $12::bigint[]) \
                        ON CONFLICT (number, key) \
                        DO UPDATE SET reserved = EXCLUDED.reserved, running = EXCLUDED.running, \
                        waiting = EXCLUDED.waiting, refilled_at_ns = EXCLUDED.refilled_at_ns, \
                        wake_at = EXCLUDED.wake_at, reserved_units = EXCLUDED.reserved_units, \
                        next_units = EXCLUDED.next_units, cancelling = EXCLUDED.cancelling, \
-                       to_cancel = EXCLUDED.to_cancel";
+                       to_cancel = EXCLUDED.to_cancel, held_until = EXCLUDED.held_until";
             let values = values![
                 numbers,
                 keys,
@@ -79,6 +81,7 @@ impl HeldLimits {
                 next_units,
                 cancelling,
                 to_cancel,
+                held_until,
             ];
             pipeline.add("write keys of limits", sql, values).await?;
         }
@@ -138,6 +141,7 @@ fn used_of(row: &Row) -> (KeyUse, Option<Time>) {
         next_units: small(8),
         cancelling: small(9),
         to_cancel: small(10),
+        held_until: Time(row.get(11)),
     };
     (used, row.get::<_, Option<i64>>(6).map(Time))
 }
@@ -187,10 +191,10 @@ pub(super) async fn fullest(
     limit: u32,
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
+                reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
                 ORDER BY waiting DESC LIMIT $2) UNION ALL \
                (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
+                reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
                LIMIT $2";
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
@@ -198,10 +202,20 @@ pub(super) async fn fullest(
     Ok(keys.collect())
 }
 
+/// Returns how much of a key is used.
+pub(super) async fn used(client: &Client, key: &LimitKey) -> Result<KeyUse, StoreError> {
+    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
+               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys \
+               WHERE number = $1 AND key = $2";
+    let values: Values<'_> = &[&key.limit.cast_signed(), &&*key.key];
+    let found = rows(client, "read a key of a limit", sql, values).await?;
+    Ok(found.first().map(|row| used_of(row).0).unwrap_or_default())
+}
+
 /// Returns all keys.
 pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel FROM host_limit_keys";
+               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys";
     let found = rows(client, "read the keys of limits", sql, &[]).await?;
     let keys = found.iter().map(key_of);
     Ok(keys.map(|(key, used, _)| (key, used)).collect())

@@ -11,7 +11,7 @@ use host_core::command::Claimed;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId};
-use host_core::job::{Lifecycle, STATES, State};
+use host_core::job::{Lifecycle, LimitKey, STATES, State};
 use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::limit::{KeyUse, Limits};
@@ -446,6 +446,10 @@ impl Reader for PostgresReader {
 
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
         self.ask(&async |client| limits::fullest(client, number, limit).await)
+    }
+
+    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
+        self.ask(&async |client| limits::used(client, key).await)
     }
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {

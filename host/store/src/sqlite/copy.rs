@@ -133,11 +133,11 @@ const SQL: [Part; LOGS] = [
     },
     Part {
         read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel \
+               reserved_units, next_units, cancelling, to_cancel, held_until \
                FROM limit_keys ORDER BY number, key",
         write: "INSERT INTO limit_keys (number, key, reserved, running, waiting, refilled_at_ns, \
-                wake_at, reserved_units, next_units, cancelling, to_cancel) \
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                wake_at, reserved_units, next_units, cancelling, to_cancel, held_until) \
+                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
     },
     Part {
         read: "SELECT number, key, since, job FROM limit_running ORDER BY number, key, since, job",

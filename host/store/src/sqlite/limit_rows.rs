@@ -7,10 +7,10 @@ use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
-use rusqlite::{OptionalExtension as _, Params, params};
+use rusqlite::{Params, params};
 
 use super::jobs::Transaction;
-use super::limits::{key_of, used_of, write};
+use super::limits::{key_of, used, write};
 use super::{damaged, doing, execute, job_id};
 use crate::engine::LimitRows;
 use crate::error::StoreError;
@@ -19,9 +19,6 @@ use crate::record::decode;
 
 /// How many waiting jobs of a key are read at once, after the first.
 const WAITING_AT_ONCE: usize = 8;
-
-const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                   next_units, cancelling, to_cancel FROM limit_keys WHERE number = ?1 AND key = ?2";
 
 impl LimitRows for Transaction<'_> {
     fn limits(&mut self) -> Result<Arc<Limits>, StoreError> {
@@ -80,14 +77,7 @@ impl LimitRows for Transaction<'_> {
         if let Some(used) = self.held.key_use(key) {
             return Ok(used);
         }
-        let read = self
-            .connection
-            .prepare_cached(KEY)
-            .and_then(|mut statement| {
-                let params = params![key.limit.cast_signed(), &*key.key];
-                statement.query_row(params, used_of).optional()
-            });
-        let row = read.map_err(doing("read a key of a limit"))?;
+        let row = used(self.connection, key)?;
         self.held.load(key.clone(), row);
         Ok(row.unwrap_or_default().0)
     }

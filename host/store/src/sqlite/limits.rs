@@ -16,16 +16,16 @@ use crate::held_keys::{HeldKeys, Kept, KeyRow};
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
     const INSERT: &str = "INSERT INTO limit_keys \
-                          (reserved, reserved_units, running, cancelling, refilled_at_ns, waiting, \
-                          next_units, to_cancel, wake_at, number, key) \
-                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
+                          (reserved, reserved_units, running, cancelling, refilled_at_ns, held_until, \
+                          waiting, next_units, to_cancel, wake_at, number, key) \
+                          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)";
     const UPDATE: &str = "UPDATE limit_keys \
                           SET reserved = ?1, reserved_units = ?2, running = ?3, cancelling = ?4, \
-                          refilled_at_ns = ?5, waiting = ?6, next_units = ?7, to_cancel = ?8, \
-                          wake_at = ?9 WHERE number = ?10 AND key = ?11";
+                          refilled_at_ns = ?5, held_until = ?6, waiting = ?7, next_units = ?8, \
+                          to_cancel = ?9, wake_at = ?10 WHERE number = ?11 AND key = ?12";
     const UPDATE_PLACES: &str = "UPDATE limit_keys \
                                  SET reserved = ?1, reserved_units = ?2, running = ?3, cancelling = ?4, \
-                                 refilled_at_ns = ?5 WHERE number = ?6 AND key = ?7";
+                                 refilled_at_ns = ?5, held_until = ?6 WHERE number = ?7 AND key = ?8";
     for KeyRow { key, before, after } in held.take_changed() {
         let (number, name) = (key.limit.cast_signed(), &*key.key);
         let Some((used, wake_at)) = after else {
@@ -43,7 +43,8 @@ pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), 
             used.reserved_units.cast_signed(),
             used.running,
             used.cancelling,
-            used.refilled_at_ns
+            used.refilled_at_ns,
+            used.held_until.0,
         ];
         let waiting = params![
             used.waiting.cast_signed(),
@@ -96,6 +97,7 @@ pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
         next_units: row.get(6)?,
         cancelling: row.get(7)?,
         to_cancel: row.get(8)?,
+        held_until: Time(row.get(9)?),
     };
     Ok((used, row.get::<_, Option<i64>>(4)?.map(Time)))
 }
@@ -105,6 +107,18 @@ pub(super) fn key_of(row: &Row<'_>) -> rusqlite::Result<LimitKey> {
         limit: row.get::<_, i64>(0)?.unsigned_abs(),
         key: row.get(1)?,
     })
+}
+
+/// Returns how much of a key is used, if it has a row.
+pub(super) fn used(connection: &Connection, key: &LimitKey) -> Result<Option<Kept>, StoreError> {
+    const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
+                       next_units, cancelling, to_cancel, held_until FROM limit_keys \
+                       WHERE number = ?1 AND key = ?2";
+    let read = connection.prepare_cached(KEY).and_then(|mut statement| {
+        let params = params![key.limit.cast_signed(), &*key.key];
+        statement.query_row(params, used_of).optional()
+    });
+    read.map_err(doing("read a key of a limit"))
 }
 
 /// Reads the limits.
@@ -141,17 +155,17 @@ pub(super) fn fullest(
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let mut found = Vec::new();
     for sql in [
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, key \
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, key \
          FROM limit_keys INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
          ORDER BY waiting DESC LIMIT ?2",
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, key \
+        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, key \
          FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
     ] {
         let rest = limit as usize - found.len();
         let read = || {
             let mut statement = connection.prepare_cached(sql)?;
             let rows = statement.query_map(params![number.cast_signed(), rest], |row| {
-                Ok((row.get(9)?, used_of(row)?.0))
+                Ok((row.get(10)?, used_of(row)?.0))
             })?;
             rows.collect::<Result<Vec<_>, _>>()
         };
@@ -164,13 +178,13 @@ pub(super) fn fullest(
 pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let read = || {
         let mut statement = connection.prepare_cached(
-            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, \
+            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, \
              number, key FROM limit_keys",
         )?;
         let rows = statement.query_map([], |row| {
             let key = LimitKey {
-                limit: row.get::<_, i64>(9)?.unsigned_abs(),
-                key: row.get(10)?,
+                limit: row.get::<_, i64>(10)?.unsigned_abs(),
+                key: row.get(11)?,
             };
             Ok((key, used_of(row)?.0))
         })?;

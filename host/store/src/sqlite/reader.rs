@@ -8,7 +8,7 @@ use host_core::audit::Entry;
 use host_core::failure::Failure;
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId};
-use host_core::job::{Lifecycle, STATES, State};
+use host_core::job::{Lifecycle, LimitKey, STATES, State};
 use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::limit::{KeyUse, Limits};
@@ -409,6 +409,11 @@ impl Reader for SqliteReader {
 
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
         limits::fullest(&self.connection, number, limit)
+    }
+
+    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
+        let kept = limits::used(&self.connection, key)?;
+        Ok(kept.unwrap_or_default().0)
     }
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {

@@ -9,6 +9,7 @@ use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold, Renewal};
+use host_core::outcome::Outcome;
 use host_core::policy::Retention;
 use host_core::prerequisite::{Conditions, When};
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
@@ -24,6 +25,7 @@ use uuid::Uuid;
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, recover, returned, runner};
+use crate::limit_holds::hold;
 use crate::limit_keys::{check_room, set_limit};
 use crate::limit_units::params_with;
 use crate::schedules::{every, set};
@@ -275,6 +277,14 @@ impl History {
                     *writes = Some(Box::new(Writes { jobs, state }));
                 }
                 end
+            }
+            Message::Holds { of_customers, ms } => {
+                let limit = if of_customers { "by-customer" } else { "all" };
+                hold(number, lease_id, limit, ms.into())
+            }
+            Message::AsksForRetry => {
+                let (reason, after_ms) = (String::new(), Some(100));
+                complete(number, lease_id, Outcome::Retry { reason, after_ms })
             }
             Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
             Message::Lost(loss) => Command::Lose {

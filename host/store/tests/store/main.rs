@@ -24,6 +24,7 @@ mod jobs;
 mod kill;
 mod leases;
 mod limit_cancels;
+mod limit_holds;
 mod limit_keys;
 mod limit_nodes;
 mod limit_units;

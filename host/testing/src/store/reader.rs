@@ -7,7 +7,7 @@ use host_core::access::token::KeptToken;
 use host_core::audit::Entry as AuditEntry;
 use host_core::handler::{Digest, Revision};
 use host_core::id::{BatchId, JobId};
-use host_core::job::{STATES, State};
+use host_core::job::{LimitKey, STATES, State};
 use host_core::job_batch::JobBatch;
 use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
@@ -19,7 +19,7 @@ use host_core::query::{
 use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
 use host_core::time::Time;
-use host_store::engine::AccessRows as _;
+use host_store::engine::{AccessRows as _, LimitRows as _};
 use host_store::{Reader, StoreError};
 use parking_lot::Mutex;
 
@@ -339,6 +339,10 @@ impl Reader for MemoryReader {
 
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
         Ok(self.state.lock().fullest(number, limit))
+    }
+
+    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
+        self.state.lock().key_use(key)
     }
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 export_handlers!(
-    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, call_api
+    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, hold, call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -132,6 +132,14 @@ fn sign(ctx: &Ctx, params: Value) -> Result<usize, Error> {
     Ok(ctx.secret(name)?.len())
 }
 
+#[handler("case.hold")]
+fn hold(ctx: &Ctx, params: Value) -> Result<(), Error> {
+    let limit = params["limit"].as_str().unwrap_or_default();
+    let ms = params["ms"].as_u64().unwrap_or(1_500);
+    ctx.hold(limit, Duration::from_millis(ms))?;
+    Err(Error::retry_after_ms("too many requests", 5_000))
+}
+
 #[handler("case.call")]
 fn call_api(ctx: &Ctx, params: Value) -> Result<Value, Error> {
     let url = params["url"].as_str().unwrap_or_default();
@@ -163,6 +171,7 @@ mod tests {
         ("case.compare", compare::call),
         ("case.order", order::call),
         ("case.sign", sign::call),
+        ("case.hold", hold::call),
         ("case.call", call_api::call),
     ];
 
@@ -174,6 +183,9 @@ mod tests {
         }
         for (name, value) in pairs("secrets") {
             host = host.with_secret(&name, value.as_str().unwrap());
+        }
+        for limit in given["limits"].as_array().into_iter().flatten() {
+            host = host.with_limit(limit.as_str().unwrap());
         }
         if let Some(status) = given["answer"]["status"].as_u64() {
             let answer =
@@ -259,6 +271,8 @@ mod tests {
             let percent = percent.map(|it| format!("{it}").parse::<Value>().unwrap());
             json!([percent, message])
         });
+        let holds = host.holds().into_iter().map(|held| json!(held));
+        assert_seen(&case["then"], "holds", holds.collect());
         assert_seen(&case["then"], "logs", logs.collect());
         assert_seen(&case["then"], "requests", requests.collect());
         assert_seen(&case["then"], "progress", progress.collect());

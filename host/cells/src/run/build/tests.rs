@@ -68,6 +68,7 @@ fn request(handler: &str, caps: Caps) -> RunRequest {
         params: JsonText("{}".to_owned()),
         check_params: false,
         may_write: false,
+        is_limited: false,
         env: Vec::new(),
         caps,
     }

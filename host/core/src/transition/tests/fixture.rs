@@ -68,8 +68,8 @@ pub(super) fn waiting() -> Lifecycle {
     Lifecycle::accept(NOW, &new, 1)
 }
 
-/// A job that waits for its only limit.
-pub(super) fn held_back() -> Lifecycle {
+/// An available job that has a limit.
+pub(super) fn limited() -> Lifecycle {
     let mut job = available(Policy::default());
     job.limits.keys.push(KeyOfJob {
         key: LimitKey {
@@ -79,6 +79,12 @@ pub(super) fn held_back() -> Lifecycle {
         units: 1,
         is_listed: false,
     });
+    job
+}
+
+/// A job that waits for its only limit.
+pub(super) fn held_back() -> Lifecycle {
+    let mut job = limited();
     job.wait_for_limit(0);
     job
 }

@@ -519,3 +519,26 @@ fn a_handler_decides_about_its_own_errors_only() {
         "a wire may know of no other attempt"
     );
 }
+
+#[test]
+fn attempts_that_hold_a_key_and_ask_for_a_retry_do_not_count_up_to_a_number() {
+    let mut job = available(Policy {
+        max_attempts: 1,
+        ..Policy::default()
+    });
+    let again = Outcome::Retry {
+        reason: "429".to_owned(),
+        after_ms: Some(0),
+    };
+    let mut now = NOW;
+    for attempt in 1..=1_001 {
+        claim(&mut job, now, Hold::Connection);
+        job.apply(now, &Input::Hold(&FENCE)).unwrap();
+        job.apply(now, &Input::Complete(&FENCE, &again)).unwrap();
+        assert_eq!(job.state.is_terminal(), attempt == 1_001, "{attempt}");
+        if job.state == State::Retryable {
+            now = job.wakeup().unwrap();
+            job.apply(now, &Input::Tick).unwrap();
+        }
+    }
+}

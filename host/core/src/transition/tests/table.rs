@@ -32,7 +32,7 @@ input changes nothing:
 The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
 does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
 `running, cancel` is asked to stop within 5 s. `pending` waits for one more job, `pending, limit` for a
-limit.
+limit; `available, limit` has one.
 
 ";
 
@@ -64,6 +64,8 @@ fn while_it_runs<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
         ("heartbeat", NOW, Input::Heartbeat(current)),
         ("heartbeat, old lease", NOW, Input::Heartbeat(old)),
         ("heartbeat after the lease", LATE, Input::Heartbeat(current)),
+        ("holds a key", NOW, Input::Hold(current)),
+        ("holds a key, old lease", NOW, Input::Hold(old)),
         ("renewed by the host", NOW, renew(current, LATE)),
         ("renewed by the host, old lease", NOW, renew(old, LATE)),
         (
@@ -175,6 +177,7 @@ fn without_a_worker() -> Vec<Row<'static>> {
         ),
         ("input cannot be given", NOW, Input::InputFailed(unfit)),
         ("limit has room", NOW, Input::Admit),
+        ("key is held", NOW, Input::Withhold(0)),
     ]
 }
 
@@ -188,6 +191,9 @@ fn columns() -> Vec<(&'static str, Lifecycle)> {
             columns.push((state.as_str(), job));
             if state == State::Pending {
                 columns.push(("pending, limit", fixture::held_back()));
+            }
+            if state == State::Available {
+                columns.push(("available, limit", fixture::limited()));
             }
             continue;
         }

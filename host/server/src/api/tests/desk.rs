@@ -301,3 +301,27 @@ async fn a_run_adds_to_the_batch_of_its_own_job() {
     assert!(other.message.contains("its own job alone"), "{other}");
     assert_eq!(run.writes.take().unwrap().jobs.len(), 1);
 }
+
+#[tokio::test]
+async fn only_keys_of_the_own_job_are_held_and_not_for_too_long() {
+    let (visits, desk) = mpsc::channel(8);
+    let _host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let mut run = Run::begin(&visits, grant(), None).await;
+    let hold = |limit: &str, ms| DeskRequest::Hold {
+        limit: limit.to_owned(),
+        ms,
+    };
+    let unlimited = run.ask(&hold("by-customer", 5)).await.unwrap_err();
+    assert_eq!(unlimited.kind, DeskErrorKind::InvalidRequest);
+    assert_eq!(unlimited.message, "the job has no limit by-customer");
+    run.writes.let_hold(ids::lease());
+    let long = run.ask(&hold("by-customer", 86_400_001)).await.unwrap_err();
+    assert_eq!(
+        long.message,
+        "a key is held for at most 86400000 ms (24 hours), got 86400001"
+    );
+    let kind = DeskErrorKind::InvalidRequest;
+    assert_eq!(run.refused(&hold("a b", 5)).await, kind);
+    // Its job is not running.
+    assert_eq!(run.refused(&hold("by-customer", 5)).await, kind);
+}

@@ -364,6 +364,7 @@ CREATE TABLE host_limit_keys (
   next_units bigint NOT NULL,
   cancelling bigint NOT NULL,
   to_cancel bigint NOT NULL,
+  held_until bigint NOT NULL,
   wake_at bigint,
   PRIMARY KEY (number, key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);

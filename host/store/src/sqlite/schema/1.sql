@@ -211,6 +211,7 @@ CREATE TABLE limit_keys (
   next_units INTEGER NOT NULL,
   cancelling INTEGER NOT NULL,
   to_cancel INTEGER NOT NULL,
+  held_until INTEGER NOT NULL,
   wake_at INTEGER,
   PRIMARY KEY (number, key)
 ) STRICT, WITHOUT ROWID;

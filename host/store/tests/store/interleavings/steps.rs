@@ -205,6 +205,12 @@ pub(super) enum Message {
     },
     Lost(Loss),
     CancelAck,
+    /// Holds the key of one of its limits.
+    Holds {
+        of_customers: bool,
+        ms: u16,
+    },
+    AsksForRetry,
 }
 
 pub(super) fn message() -> impl Strategy<Value = Message> {
@@ -218,6 +224,9 @@ pub(super) fn message() -> impl Strategy<Value = Message> {
         2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
         2 => loss().prop_map(Message::Lost),
         1 => Just(Message::CancelAck),
+        2 => (any::<bool>(), 0_u16..2_000)
+            .prop_map(|(of_customers, ms)| Message::Holds { of_customers, ms }),
+        1 => Just(Message::AsksForRetry),
     ]
 }
 

@@ -350,6 +350,7 @@ impl Orchestrator {
             | Rejection::TooManyLimitsOfJob { .. }
             | Rejection::LimitKeyTooLong { .. }
             | Rejection::LimitUnits { .. }
+            | Rejection::NotLimited(_)
             | Rejection::UnknownBatch(_)
             | Rejection::BatchClosed(_)
             | Rejection::BatchFull { .. }
