@@ -1702,7 +1702,7 @@ class Unique(TypedDict):
     key: str
     """The key, 1 to 256 bytes."""
     max_delay_seconds: NotRequired[float | None]
-    """With `push_back`: it starts no later than this long after it was first enqueued."""
+    """With `push_back`: later jobs with the key delay this one no longer than this after it was enqueued."""
     on_conflict: NotRequired[UniqueOnConflict | None]
     """What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the
     params of this one. `push_back`: that, and it starts when this one would. Only a job of the same handler

@@ -1595,7 +1595,7 @@ export interface TriggeredJobs {
 export interface Unique {
   /** The key, 1 to 256 bytes. */
   key: string;
-  /** With `push_back`: it starts no later than this long after it was first enqueued. */
+  /** With `push_back`: later jobs with the key delay this one no longer than this after it was enqueued. */
   max_delay_seconds?: number | null;
   /**
    * What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the params
