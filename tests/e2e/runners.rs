@@ -177,7 +177,9 @@ fn limits_schedules_and_batches_are_for_the_jobs_of_a_runner_too() {
     let path = format!("/api/v1/batches/{}", batch.as_str().unwrap());
     let callback = eventually("the callback", WAIT_MAX, || {
         let batch = client.get(&path).unwrap().body;
-        batch["callbacks"][0]["job"].as_str().map(str::to_owned)
+        let callback = &batch["callbacks"][0];
+        let is_there = callback["enqueued"] == true;
+        is_there.then(|| callback["job"].as_str().unwrap().to_owned())
     });
     let called = client.wait(&callback);
     assert_eq!(called["result"]["counts"]["completed"], 1, "{called}");
