@@ -59,7 +59,7 @@ enum Noun {
     New(new::New),
     /// Build a handler's crate into a component
     Build(build::Build),
-    /// Build, deploy and run a handler on each change of its crate
+    /// Build, deploy and run a handler on each change of its project
     Dev(dev::Dev),
     /// Run a handler once on this machine, without a host
     Run(run::Run),
