@@ -12,8 +12,8 @@ use super::Database;
 use crate::report::{Report, Target};
 use crate::{Args, Stage};
 
-/// How many jobs there are. Each burns its fuel in about a tenth of a second.
-const JOBS: usize = 128;
+/// How many jobs there are. Each burns its fuel in some 16 ms.
+const JOBS: usize = 1_000;
 
 /// What two nodes may take, compared with one.
 const SHARE_MAX: f64 = 0.6;
