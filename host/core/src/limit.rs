@@ -189,6 +189,11 @@ impl Limits {
         kept.map(|kept| &kept.limit)
     }
 
+    /// Returns the limit with this number if it does this when a key is full.
+    pub fn get_if(&self, number: u64, when_full: WhenFull) -> Option<&Limit> {
+        self.get(number).filter(|it| it.when_full == when_full)
+    }
+
     /// Returns the keys of a new job, and what it takes of each.
     pub fn keys_of(&self, new: &NewJob) -> Result<Vec<KeyOfJob>, Rejection> {
         let mut keys = Vec::new();

@@ -140,7 +140,7 @@ pub enum Rejection {
     /// A handler holds a key of a limit that its job does not have.
     #[error("the job has no limit {0}")]
     NotLimited(Name),
-    /// What a limit finds in a job as its units is no number, or more than could ever start.
+    /// The units of a job are not a whole number, or more than the bucket ever holds.
     #[error(
         "the units of the limit {limit} must be a whole number, 0–{burst}: its bucket holds no more"
     )]

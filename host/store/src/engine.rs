@@ -258,7 +258,7 @@ pub(crate) struct Batch<'a, R> {
     lost_requests: Option<Box<Requests>>,
     /// What the batch changes of the numbers of users' batches, which are counted at its end.
     steps: BTreeMap<BatchId, BatchStep>,
-    callbacks: job_batch::CallbackWork,
+    of_users: job_batch::UsersBatches,
     /// The users' batch of the job whose end is being written.
     inside: Option<BatchId>,
     /// What is known of the end of the job that is being changed, if it tells somebody.
@@ -287,7 +287,7 @@ pub fn run<R: Rows>(
         moves_left: MOVED_MAX,
         claims_go_on: false,
         steps: BTreeMap::new(),
-        callbacks: job_batch::CallbackWork::default(),
+        of_users: job_batch::UsersBatches::default(),
         inside: None,
         ending: Ending::default(),
         deliveries: Vec::new(),

@@ -95,9 +95,7 @@ impl Limit {
             }
         }
     }
-}
 
-impl Limit {
     /// Returns how many units a job has. Refuses more than the bucket holds: the job could never start.
     pub(super) fn units_of(&self, payload: &Payload) -> Result<u32, Rejection> {
         let counted = self.rate.as_ref();

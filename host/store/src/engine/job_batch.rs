@@ -25,14 +25,14 @@ const SLICE: usize = 64;
 const NAMED_MAX: usize = 2_048;
 
 /// What a turn does for users' batches, so far.
-pub(super) struct CallbackWork {
+pub(super) struct UsersBatches {
     /// How many have not ended; `None` if they were not counted.
     unended: Option<u64>,
     /// How many callbacks, and failed jobs that they name, it may still enqueue.
     named_left: usize,
 }
 
-impl Default for CallbackWork {
+impl Default for UsersBatches {
     fn default() -> Self {
         Self {
             unended: None,
@@ -70,11 +70,11 @@ pub trait BatchRows {
 
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn new_batch(&mut self, new: &NewBatch) -> Result<Reply, Stop> {
-        let unended = match self.callbacks.unended {
+        let unended = match self.of_users.unended {
             Some(counted) => counted,
             None => self.rows.count_job_batches()?,
         };
-        self.callbacks.unended = Some(unended);
+        self.of_users.unended = Some(unended);
         if unended >= BATCHES_MAX {
             return Err(Rejection::TooManyBatches { limit: BATCHES_MAX }.into());
         }
@@ -96,7 +96,7 @@ impl<R: Rows> Batch<'_, R> {
                 return Err(stop);
             }
         };
-        self.callbacks.unended = Some(unended + 1);
+        self.of_users.unended = Some(unended + 1);
         if !new.is_open {
             self.close_batch(new.id)?;
         }
@@ -271,7 +271,7 @@ impl<R: Rows> Batch<'_, R> {
             return self.rows.delete_job_batch(batch.id);
         }
         // Otherwise they stay due for the next turn.
-        let may_call = self.callbacks.named_left > 0;
+        let may_call = self.of_users.named_left > 0;
         for on in batch.due(self.now).into_iter().filter(|_| may_call) {
             let refused = match self.call_back(&batch, on) {
                 Ok(()) => None,
@@ -292,7 +292,7 @@ impl<R: Rows> Batch<'_, R> {
             0 => Vec::new(),
             _ => self.rows.discarded_of_batch(batch.id, FAILED_NAMED_MAX)?,
         };
-        self.callbacks.named_left = self.callbacks.named_left.saturating_sub(1 + failed.len());
+        self.of_users.named_left = self.of_users.named_left.saturating_sub(1 + failed.len());
         if let Some(job) = batch.callback(on, &failed) {
             self.enqueue(&[job])?;
         }

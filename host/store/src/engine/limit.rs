@@ -162,8 +162,7 @@ impl<R: Rows> Batch<'_, R> {
             let of_job = limits.keys_of(new)?;
             let starts = new.depends_on.is_empty() && new.run_at.is_none_or(|at| at <= self.now);
             for KeyOfJob { key, units, .. } in of_job.iter().filter(|_| starts) {
-                let limit = limits.get(key.limit);
-                let Some(limit) = limit.filter(|it| it.when_full == WhenFull::Refuse) else {
+                let Some(limit) = limits.get_if(key.limit, WhenFull::Refuse) else {
                     continue;
                 };
                 self.rows.lock_limits()?;
@@ -214,7 +213,7 @@ impl<R: Rows> Batch<'_, R> {
             }
             freed.clone_from(&after.limits.keys);
         }
-        self.list(before, after)?;
+        self.update_listing(before, after)?;
         let waited = before.and_then(Lifecycle::waits_for_key).cloned();
         if after.state == State::Available && (is_back || !had_places) {
             let passes = |key: &LimitKey| is_back || waited.as_ref() == Some(key);
@@ -250,8 +249,7 @@ impl<R: Rows> Batch<'_, R> {
             return Ok(());
         };
         let limits = self.rows.limits()?;
-        let limit = limits.get(key.limit);
-        let Some(limit) = limit.filter(|it| it.when_full == WhenFull::ReplaceWaiting) else {
+        let Some(limit) = limits.get_if(key.limit, WhenFull::ReplaceWaiting) else {
             return Ok(());
         };
         let reason = format!("replaced by job {} under the limit {}", new.id, limit.name);
@@ -270,7 +268,11 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Lists a job under the keys that it runs with if their limits may cancel it, until it is cancelled or does not run.
-    fn list(&mut self, before: Option<&Lifecycle>, after: &mut Lifecycle) -> Result<(), Stop> {
+    fn update_listing(
+        &mut self,
+        before: Option<&Lifecycle>,
+        after: &mut Lifecycle,
+    ) -> Result<(), Stop> {
         let (was, is) = (before.and_then(run_of), run_of(after));
         if was == is {
             return Ok(());
@@ -279,8 +281,8 @@ impl<R: Rows> Batch<'_, R> {
         for of_job in &mut after.limits.keys {
             let key = &of_job.key;
             if was.is_none() {
-                let limit = limits.get(key.limit);
-                of_job.is_listed = limit.is_some_and(|it| it.when_full == WhenFull::CancelRunning);
+                let limit = limits.get_if(key.limit, WhenFull::CancelRunning);
+                of_job.is_listed = limit.is_some();
             }
             if !of_job.is_listed {
                 continue;
@@ -288,10 +290,10 @@ impl<R: Rows> Batch<'_, R> {
             for (run, is_listed) in [(was, false), (is, true)] {
                 match run {
                     None => {}
-                    Some(Run::Goes { since }) => {
+                    Some(Run::Listed { since }) => {
                         self.rows.list_running(key, since, after.id, is_listed)?;
                     }
-                    Some(Run::Stops) => self.change_key(key, |used, _, _| {
+                    Some(Run::Cancelling) => self.change_key(key, |used, _, _| {
                         used.cancelling = if is_listed {
                             used.cancelling + 1
                         } else {
@@ -311,8 +313,7 @@ impl<R: Rows> Batch<'_, R> {
             return Ok(());
         };
         let limits = self.rows.limits()?;
-        let limit = limits.get(key.limit);
-        let Some(limit) = limit.filter(|it| it.when_full == WhenFull::CancelRunning) else {
+        let Some(limit) = limits.get_if(key.limit, WhenFull::CancelRunning) else {
             return Ok(());
         };
         let used = self.rows.key_use(key)?;
@@ -329,8 +330,7 @@ impl<R: Rows> Batch<'_, R> {
             return Ok(());
         }
         let limits = self.rows.limits()?;
-        let limit = limits.get(key.limit);
-        let limit = limit.filter(|it| it.when_full == WhenFull::CancelRunning);
+        let limit = limits.get_if(key.limit, WhenFull::CancelRunning);
         let in_the_way = limit.map_or(0, |it| it.in_the_way(&before));
         let to_cancel = before.to_cancel.min(in_the_way) as usize;
         let wanted = to_cancel.min(self.moves_left);
@@ -509,17 +509,17 @@ impl<R: Rows> Batch<'_, R> {
 /// How a job runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Run {
-    Goes {
+    /// It can be cancelled for a new job.
+    Listed {
         since: Time,
     },
-    /// Its cancel is requested.
-    Stops,
+    Cancelling,
 }
 
 fn run_of(job: &Lifecycle) -> Option<Run> {
     let since = job.lease.as_ref()?.granted_at;
     Some(match job.cancel {
-        None => Run::Goes { since },
-        Some(_) => Run::Stops,
+        None => Run::Listed { since },
+        Some(_) => Run::Cancelling,
     })
 }

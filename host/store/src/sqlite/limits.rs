@@ -87,6 +87,14 @@ pub(super) fn next_wakeup(
         .map_err(doing("find the next key that is due"))
 }
 
+/// The columns of [`used_of`].
+macro_rules! used_columns {
+    () => {
+        "reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, \
+         to_cancel, held_until"
+    };
+}
+
 pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
     let used = KeyUse {
         reserved: row.get(0)?,
@@ -111,9 +119,11 @@ pub(super) fn key_of(row: &Row<'_>) -> rusqlite::Result<LimitKey> {
 
 /// Returns how much of a key is used, if it has a row.
 pub(super) fn used(connection: &Connection, key: &LimitKey) -> Result<Option<Kept>, StoreError> {
-    const KEY: &str = "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                       next_units, cancelling, to_cancel, held_until FROM limit_keys \
-                       WHERE number = ?1 AND key = ?2";
+    const KEY: &str = concat!(
+        "SELECT ",
+        used_columns!(),
+        " FROM limit_keys WHERE number = ?1 AND key = ?2"
+    );
     let read = connection.prepare_cached(KEY).and_then(|mut statement| {
         let params = params![key.limit.cast_signed(), &*key.key];
         statement.query_row(params, used_of).optional()
@@ -155,11 +165,17 @@ pub(super) fn fullest(
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
     let mut found = Vec::new();
     for sql in [
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, key \
-         FROM limit_keys INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 \
-         ORDER BY waiting DESC LIMIT ?2",
-        "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, key \
-         FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2",
+        concat!(
+            "SELECT ",
+            used_columns!(),
+            ", key FROM limit_keys INDEXED BY limit_keys_waiting \
+             WHERE number = ?1 AND waiting > 0 ORDER BY waiting DESC LIMIT ?2"
+        ),
+        concat!(
+            "SELECT ",
+            used_columns!(),
+            ", key FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2"
+        ),
     ] {
         let rest = limit as usize - found.len();
         let read = || {
@@ -177,10 +193,8 @@ pub(super) fn fullest(
 /// Returns all keys.
 pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let read = || {
-        let mut statement = connection.prepare_cached(
-            "SELECT reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until, \
-             number, key FROM limit_keys",
-        )?;
+        let sql = concat!("SELECT ", used_columns!(), ", number, key FROM limit_keys");
+        let mut statement = connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             let key = LimitKey {
                 limit: row.get::<_, i64>(10)?.unsigned_abs(),

@@ -141,7 +141,7 @@ proptest! {
 
     #[test]
     fn no_text_of_others_becomes_markup(text in "(\\PC|[<>\"'&=/\u{202e}\u{0}\n]){1,40}") {
-        // What is said of handlers of foreign runners is another page; a field with the name of another is none.
+        // With `#`, a handler is that of a runner, which has another page; and one field is named `who` already.
         prop_assume!(!text.contains('#') && text != "who");
         let plain = run(all(&pages("plain"), "plain"));
         let hostile = run(all(&pages(&text), &text));

@@ -29,7 +29,7 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// How long a listener that gets hints has peace after one.
 const HINT_EVERY: Duration = Duration::from_secs(2);
 
-/// How often a listener to a running job gets a hint: the lines that a job logs are no events.
+/// How often a listener to a running job gets a hint: log lines are not events.
 const LOG_EVERY: Duration = Duration::from_secs(3);
 
 /// A hint.

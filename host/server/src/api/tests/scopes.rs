@@ -110,7 +110,7 @@ async fn causes_are_those_of_jobs_in_the_scope() {
 }
 
 /// Reads a stream of what has happened until now.
-async fn heard(guarded: &Guarded, token: &str, path: &str) -> String {
+async fn streamed(guarded: &Guarded, token: &str, path: &str) -> String {
     let request = HttpRequest::get(path)
         .header("host", "127.0.0.1:7700")
         .header(proof(token).0, proof(token).1)
@@ -123,11 +123,11 @@ async fn heard(guarded: &Guarded, token: &str, path: &str) -> String {
         guarded.host.tasks.stop();
     };
     let all = async { tokio::join!(listening, ending) };
-    let (heard, ()) = tokio::time::timeout(SOON, all)
+    let (answer, ()) = tokio::time::timeout(SOON, all)
         .await
         .expect("a stream ends when the host stops");
-    assert_eq!(heard.status, 200, "{heard:?}");
-    heard.text
+    assert_eq!(answer.status, 200, "{answer:?}");
+    answer.text
 }
 
 #[tokio::test]
@@ -155,8 +155,8 @@ async fn hints_keep_to_the_scope() {
         let body = json!({"name": "m", "role": "viewer", "queues": ["mail-*"]});
         let token = guarded.make(&body).await;
         guarded.job(queue, "noop").await;
-        let heard = heard(&guarded, &token, "/api/v1/events?hints=true").await;
-        let is_heard = heard.contains("event: changed");
-        assert_eq!(is_heard, is_hinted, "{queue}: {heard}");
+        let stream = streamed(&guarded, &token, "/api/v1/events?hints=true").await;
+        let has_hint = stream.contains("event: changed");
+        assert_eq!(has_hint, is_hinted, "{queue}: {stream}");
     }
 }
