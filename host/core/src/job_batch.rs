@@ -116,9 +116,9 @@ pub struct BatchProgress {
     pub refused: Option<String>,
     pub again_at: Option<Time>,
     /// The events for which its receiver has a delivery.
-    #[serde(default, rename = "told_of")]
+    #[serde(default)]
     pub notified: Vec<On>,
-    #[serde(default, rename = "told")]
+    #[serde(default)]
     pub sent: Sent,
 }
 

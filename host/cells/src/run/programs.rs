@@ -137,8 +137,8 @@ pub(crate) const fn uses_desk(grants: &Grants) -> bool {
     !grants.jobs.is_empty() || grants.state.is_some() || !grants.secrets.is_empty()
 }
 
-/// Returns the way to the desk that a run of `handler` gets, if it has grants or its job has limits. The attempt's end is stored with what
-/// is in `writes`; it is not if there is none.
+/// Returns the way to the desk that a run of `handler` gets, if it has grants or its job has limits. The attempt's end is
+/// stored with what is in `writes`; it is not if there is none.
 pub(crate) fn desk(
     handler: &Handler,
     job: JobId,

@@ -11,7 +11,7 @@ use host_core::time::Time;
 
 use super::client::Client;
 use super::fetch::load as load_job;
-use super::limits::{kept, key_of, load};
+use super::limits::{kept, key_of, load, select_keys};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
 use super::rows::Transaction;
@@ -129,8 +129,7 @@ impl LimitRows for Transaction<'_> {
     }
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2";
+        let sql = select_keys!("WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2");
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.keys("find keys that are due", sql, values![now.0, limit])
     }
@@ -141,8 +140,7 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                   reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3";
+        let sql = select_keys!("WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3");
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![number.cast_signed(), from.to_owned(), limit];
         self.keys("read the keys of a limit", sql, values)
@@ -256,9 +254,9 @@ async fn read_keys(
     let numbers: Vec<i64> = unknown.iter().map(|key| key.limit.cast_signed()).collect();
     let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
     let mut pipeline = Pipeline::new(client);
-    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) \
-               USING (number, key)";
+    let sql = select_keys!(
+        "JOIN unnest($1::bigint[], $2::text[]) AS asked (number, key) USING (number, key)"
+    );
     pipeline
         .add("read keys of limits", sql, values![numbers, keys])
         .await?;

@@ -121,6 +121,18 @@ impl HeldLimits {
     }
 }
 
+/// The statement whose rows [`key_of`] reads, with what follows the table's name.
+macro_rules! select_keys {
+    ($rest:literal) => {
+        concat!(
+            "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, \
+             cancelling, to_cancel, held_until FROM host_limit_keys ",
+            $rest
+        )
+    };
+}
+pub(super) use select_keys;
+
 pub(super) fn key_of(row: &Row) -> (LimitKey, KeyUse, Option<Time>) {
     let key = LimitKey {
         limit: row.get::<_, i64>(0).unsigned_abs(),
@@ -190,12 +202,13 @@ pub(super) async fn fullest(
     number: u64,
     limit: u32,
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
-    let sql = "(SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND waiting > 0 \
-                ORDER BY waiting DESC LIMIT $2) UNION ALL \
-               (SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2) \
-               LIMIT $2";
+    let sql = concat!(
+        "(",
+        select_keys!("WHERE number = $1 AND waiting > 0 ORDER BY waiting DESC LIMIT $2"),
+        ") UNION ALL (",
+        select_keys!("WHERE number = $1 AND waiting = 0 ORDER BY key LIMIT $2"),
+        ") LIMIT $2"
+    );
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
     let keys = found.iter().map(|row| (row.get(1), used_of(row).0));
@@ -204,9 +217,7 @@ pub(super) async fn fullest(
 
 /// Returns how much of a key is used.
 pub(super) async fn used(client: &Client, key: &LimitKey) -> Result<KeyUse, StoreError> {
-    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys \
-               WHERE number = $1 AND key = $2";
+    let sql = select_keys!("WHERE number = $1 AND key = $2");
     let values: Values<'_> = &[&key.limit.cast_signed(), &&*key.key];
     let found = rows(client, "read a key of a limit", sql, values).await?;
     Ok(found.first().map(|row| used_of(row).0).unwrap_or_default())
@@ -214,8 +225,7 @@ pub(super) async fn used(client: &Client, key: &LimitKey) -> Result<KeyUse, Stor
 
 /// Returns all keys.
 pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
-    let sql = "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel, held_until FROM host_limit_keys";
+    let sql = select_keys!("");
     let found = rows(client, "read the keys of limits", sql, &[]).await?;
     let keys = found.iter().map(key_of);
     Ok(keys.map(|(key, used, _)| (key, used)).collect())
