@@ -225,6 +225,8 @@ fn a_new_job_cancels_the_one_that_runs_on_another_node() {
     assert_eq!(shown["keys"], json!([]));
 }
 
+const MAY_HOLD: &str = "[handlers.\"case.hold\"]\nhold = [\"by-customer\"]\n";
+
 #[test]
 fn a_held_key_keeps_jobs_from_starting_on_another_node() {
     let node = Node::new("limit_holds");
@@ -232,7 +234,10 @@ fn a_held_key_keeps_jobs_from_starting_on_another_node() {
     let (first, second) = (node.start(), other.start());
     deploy(&first.client());
     let component = std::fs::read(guests::component("cases")).unwrap();
-    let deployed = first.client().deploy("cases", &component, None).unwrap();
+    let deployed = first
+        .client()
+        .deploy_accepted("cases", &component, Some(MAY_HOLD));
+    let deployed = deployed.unwrap();
     assert_eq!(deployed.status, 201, "{deployed:?}");
     set(
         &first.client(),

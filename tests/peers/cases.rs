@@ -51,7 +51,8 @@ fn host(component: &Path) -> Own {
     let origin = reflector.origin();
     let manifest = format!(
         "[handlers.\"case.keep\".state]\nquota_kib = 64\n[handlers.\"case.compare\".state]\nquota_kib = 64\n\
-         [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
+         [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[handlers.\"case.hold\"]\nhold = [\"by-case\", \"other\"]\n\
+         [[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
          [[handlers.\"case.call\".http]]\nto = \"{origin}\"\n"
     );
     let component = fs::read(component).unwrap();

@@ -118,6 +118,10 @@ pub struct GrantsView {
     #[serde(default)]
     #[schema(required = true)]
     pub secrets: Vec<String>,
+    /// Limits whose keys it may hold.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub hold: Vec<String>,
 }
 
 impl GrantsView {
@@ -153,8 +157,10 @@ impl GrantsView {
         });
         let secrets = self.secrets.iter();
         let secrets = secrets.map(|name| format!("see the secret {name}"));
+        let hold = self.hold.iter();
+        let hold = hold.map(|limit| format!("hold keys of the limit {limit}"));
         let all = env.chain(dirs).chain(http).chain(jobs);
-        all.chain(state).chain(secrets).collect()
+        all.chain(state).chain(secrets).chain(hold).collect()
     }
 }
 
@@ -279,6 +285,7 @@ impl From<&Grants> for GrantsView {
             jobs: grants.jobs.iter().map(JobsGrantView::from).collect(),
             state: grants.state.as_ref().map(StateGrantView::from),
             secrets: grants.secrets.clone(),
+            hold: grants.hold.iter().map(Name::to_string).collect(),
         }
     }
 }

@@ -30,6 +30,8 @@ pub struct DeskPass {
     pub state: Option<StateGrant>,
     /// Names of secrets.
     pub secrets: Vec<String>,
+    /// Limits whose keys the run may hold.
+    pub hold: Vec<Name>,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.

@@ -73,6 +73,8 @@ pub struct Grants {
     pub state: Option<StateGrant>,
     /// Names of secrets that the guest may see.
     pub secrets: Vec<String>,
+    /// Limits whose keys the guest may hold.
+    pub hold: Vec<Name>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -146,6 +148,8 @@ pub struct ManifestSection {
     pub state: Option<StateGrant>,
     /// Names of secrets that the guest may see.
     pub secrets: Option<Vec<String>>,
+    /// Limits whose keys the guest may hold.
+    pub hold: Option<Vec<Name>>,
 }
 
 /// A schedule as written in a manifest.
@@ -234,6 +238,11 @@ impl Manifest {
             secrets: own
                 .and_then(|own| own.secrets.as_ref())
                 .or(self.defaults.secrets.as_ref())
+                .cloned()
+                .unwrap_or_default(),
+            hold: own
+                .and_then(|own| own.hold.as_ref())
+                .or(self.defaults.hold.as_ref())
                 .cloned()
                 .unwrap_or_default(),
         }

@@ -333,6 +333,12 @@ fn grant_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Secrets whose values the handler may see ([how](requests.md#see-a-secret)); requests carry secrets without it",
         ),
         (
+            "hold",
+            none(),
+            "at most 64 names of limits".to_owned(),
+            "Limits whose keys the handler may [hold](limits.md#hold-a-key)",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -386,6 +392,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         jobs: Some(Vec::new()),
         state: Some(StateGrant::default()),
         secrets: Some(Vec::new()),
+        hold: Some(Vec::new()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();

@@ -17,6 +17,7 @@ mod jobs;
 mod limit_rows;
 mod limits;
 mod list;
+mod live_jobs;
 pub mod logs;
 mod moment;
 mod payloads;

@@ -189,7 +189,9 @@ fn lines<'a>(
         let secrets = grants.secrets.iter();
         let secrets = secrets.map(|secret| format!("{name}: see the secret {secret}"));
         let all = env.chain(dirs).chain(http).chain(jobs);
-        let all = all.chain(state).chain(secrets);
+        let hold = grants.hold.iter();
+        let hold = hold.map(|limit| format!("{name}: hold keys of the limit {limit}"));
+        let all = all.chain(state).chain(secrets).chain(hold);
         all.collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()

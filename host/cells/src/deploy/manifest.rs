@@ -211,6 +211,7 @@ fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
         ("http", requests.count()),
         ("secrets", secrets.count()),
         ("jobs", jobs.count()),
+        ("hold", section.hold.iter().flatten().count()),
         ("env", variables.count()),
         ("read_dirs", dirs.count()),
     ] {

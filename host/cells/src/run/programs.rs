@@ -134,19 +134,21 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
 
 /// Returns whether a handler may ask the desk.
 pub(crate) const fn uses_desk(grants: &Grants) -> bool {
-    !grants.jobs.is_empty() || grants.state.is_some() || !grants.secrets.is_empty()
+    !grants.jobs.is_empty()
+        || grants.state.is_some()
+        || !grants.secrets.is_empty()
+        || !grants.hold.is_empty()
 }
 
-/// Returns the way to the desk that a run of `handler` gets, if it has grants or its job has limits. The attempt's end is
-/// stored with what is in `writes`; it is not if there is none.
+/// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what is in
+/// `writes`; it is not if there is none.
 pub(crate) fn desk(
     handler: &Handler,
     job: JobId,
     context: &Context,
     writes: Option<&WriteBuffer>,
 ) -> Option<DeskDoor> {
-    let may_hold = writes.is_some_and(|writes| writes.holder().is_some());
-    if !may_hold && !uses_desk(&handler.grants) {
+    if !uses_desk(&handler.grants) {
         return None;
     }
     let Some(writes) = writes else {
@@ -159,6 +161,7 @@ pub(crate) fn desk(
         jobs: handler.grants.jobs.clone(),
         state: handler.grants.state.clone(),
         secrets: handler.grants.secrets.clone(),
+        hold: handler.grants.hold.clone(),
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

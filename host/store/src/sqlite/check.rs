@@ -254,6 +254,19 @@ impl Findings {
 
     /// Compares the counters with the rows they count.
     fn counters(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        let live = "SELECT handler, SUM(kept), SUM(there) FROM \
+                    (SELECT handler, jobs AS kept, 0 AS there FROM live_jobs UNION ALL \
+                    SELECT handler, 0, COUNT(*) FROM jobs WHERE state < 5 AND runner IS NULL GROUP BY handler) \
+                    GROUP BY handler HAVING SUM(kept) <> SUM(there)";
+        each(connection, live, |row| {
+            let (handler, kept, there): (String, i64, i64) =
+                (row.get(0)?, row.get(1)?, row.get(2)?);
+            self.add(
+                format!("handler {handler}"),
+                format!("its counter of live jobs is {kept}, but there are {there}"),
+            );
+            Ok(())
+        })?;
         let mut counts: BTreeMap<(String, usize), (i64, i64)> = BTreeMap::new();
         let counted = "SELECT COALESCE(name, 'number ' || queue), state, jobs FROM counters \
                        LEFT JOIN queues ON queues.id = queue WHERE queue > 0";

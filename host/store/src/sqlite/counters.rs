@@ -10,6 +10,7 @@ use host_core::limit::Limits;
 use host_core::name::Name;
 use rusqlite::{Connection, params};
 
+use super::live_jobs::{self, LiveJobs};
 use super::{available, changes, doing, limits};
 use crate::engine::Counts;
 use crate::error::StoreError;
@@ -48,7 +49,9 @@ pub(super) struct Counters {
     /// The sum of `for_cells` over the queues that are not paused.
     claimable_jobs: i64,
     /// The number of jobs that have not ended.
-    live_jobs: i64,
+    live: i64,
+    /// The number of those for each handler of this host's cells.
+    live_jobs: LiveJobs,
     next_id: i64,
     next_seq: i64,
     next_change: u64,
@@ -76,7 +79,8 @@ impl Counters {
             for_cells: BTreeMap::new(),
             ready: Ready::default(),
             claimable_jobs: 0,
-            live_jobs: 0,
+            live: 0,
+            live_jobs: LiveJobs::load(connection)?,
             next_id: 1,
             next_seq: next_seq(connection).map_err(&load)?,
             next_change: changes::next(connection)?,
@@ -124,7 +128,7 @@ impl Counters {
             if let Some(count) = queue.and_then(|queue| queue.counts.get_mut(state)) {
                 *count = jobs;
                 if STATES.get(state).is_some_and(|state| !state.is_terminal()) {
-                    counters.live_jobs += jobs;
+                    counters.live += jobs;
                 }
                 let others = for_runners.get(&id).copied().unwrap_or(0);
                 if state == State::Available as usize && jobs > others {
@@ -197,7 +201,7 @@ impl Counters {
                 .execute(params![PURGED, 0, self.next_seq])
                 .map_err(&save)?;
         }
-        Ok(())
+        self.live_jobs.save(connection).map_err(save)
     }
 
     /// Returns the place for a new job.
@@ -300,6 +304,7 @@ impl Counters {
         if from == to {
             return;
         }
+        self.live_jobs.note(before, after);
         if !queue.dirty.contains(&true) {
             self.dirty.push(job.queue.clone());
         }
@@ -309,7 +314,7 @@ impl Counters {
             queue.counts[state as usize] += step;
             queue.dirty[state as usize] = true;
             if !state.is_terminal() {
-                self.live_jobs += step;
+                self.live += step;
             }
             if state != State::Available {
                 continue;
@@ -338,11 +343,16 @@ impl Counters {
         self.paused.contains(&id)
     }
 
+    /// Returns how many jobs for a handler of this host's cells have not ended.
+    pub(super) fn live_jobs(&self, handler: &Name) -> u64 {
+        self.live_jobs.of(handler)
+    }
+
     /// Returns how much of each limit is used.
     pub(super) fn all(&self) -> Counts {
         Counts {
             queues: self.queues.len() as u64,
-            live: u64::try_from(self.live_jobs).unwrap_or(0),
+            live: u64::try_from(self.live).unwrap_or(0),
         }
     }
 
@@ -367,6 +377,7 @@ pub(super) fn rebuild(connection: &Connection, next_seq: i64) -> rusqlite::Resul
     let count = "INSERT INTO counters (queue, state, jobs) \
                  SELECT queue, state, COUNT(*) FROM jobs GROUP BY queue, state";
     connection.execute(count, [])?;
+    live_jobs::rebuild(connection)?;
     let place = "INSERT INTO counters (queue, state, jobs) VALUES (?1, 0, ?2)";
     connection.execute(place, [PURGED, next_seq]).map(drop)
 }

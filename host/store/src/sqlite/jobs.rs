@@ -502,8 +502,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
-        self.flush()?;
-        registry::live_jobs(self.connection, handler)
+        Ok(self.counters.live_jobs(handler))
     }
 }
 

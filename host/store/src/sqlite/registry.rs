@@ -5,7 +5,6 @@ use host_core::name::Name;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
 use super::{damaged, doing, execute};
-use crate::engine::LIVE_JOBS_COUNTED;
 use crate::error::StoreError;
 
 /// Returns all revisions of a component, oldest first.
@@ -151,18 +150,4 @@ pub(super) fn remove(connection: &Connection, component: &Name) -> Result<(), St
 fn forget_blobs(connection: &Connection) -> Result<(), StoreError> {
     let sql = "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)";
     execute(connection, "remove a component's bytes", sql, [])
-}
-
-/// Counts the jobs for a handler in this host's cells that have not ended, at most [`LIVE_JOBS_COUNTED`].
-pub(super) fn live_jobs(connection: &Connection, handler: &Name) -> Result<u64, StoreError> {
-    let sql = "SELECT COUNT(*) FROM (SELECT 1 FROM jobs INDEXED BY jobs_live \
-               WHERE handler = ?1 AND state < 5 AND runner IS NULL LIMIT ?2)";
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| {
-            statement.query_row(params![handler.as_str(), LIVE_JOBS_COUNTED], |row| {
-                row.get(0)
-            })
-        })
-        .map_err(doing("count a handler's jobs"))
 }

@@ -106,6 +106,11 @@ fn each_damage_is_named() {
             "running jobs is 7, but there are 1",
         ),
         (
+            "UPDATE live_jobs SET jobs = 7",
+            "handler noop",
+            "live jobs is 7, but there are",
+        ),
+        (
             "DELETE FROM payloads WHERE seq = 3",
             "job 3",
             "params are missing",

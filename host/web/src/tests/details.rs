@@ -44,6 +44,7 @@ async fn a_handler_shows_its_cost_by_revision_and_all_its_grants() {
             "<li><bdi>enqueue nightly,mail-* in nightly</bdi></li>",
             "<li><bdi>keep state, 16 KiB, and share nightly</bdi></li>",
             "<li><bdi>see the secret nightly</bdi></li>",
+            "<li><bdi>hold keys of the limit nightly</bdi></li>",
         ],
     )
     .await;

@@ -15,6 +15,15 @@ fn name(text: &str) -> Name {
 
 /// Builds runs of the handler `echo`, which is granted the variables `env` and expects an object.
 fn runs(env: &[&str], environment: Environment) -> RunBuilder {
+    let defaults = ManifestSection {
+        env: Some(env.iter().map(|name| (*name).to_owned()).collect()),
+        ..ManifestSection::default()
+    };
+    runs_of(defaults, environment)
+}
+
+/// The same with other grants.
+fn runs_of(defaults: ManifestSection, environment: Environment) -> RunBuilder {
     let digest = Digest([1; 32]);
     let handlers = Handlers::default();
     handlers.add_program(digest, PathBuf::from("/basics.cwasm"), compiled(0));
@@ -23,10 +32,7 @@ fn runs(env: &[&str], environment: Environment) -> RunBuilder {
         revision: 3,
         digest,
         manifest: Manifest {
-            defaults: ManifestSection {
-                env: Some(env.iter().map(|name| (*name).to_owned()).collect()),
-                ..ManifestSection::default()
-            },
+            defaults,
             ..Manifest::default()
         },
         handlers: vec![HandlerInfo {
@@ -152,6 +158,26 @@ fn params_that_nobody_has_checked_are_checked_here() {
     let refused = build(&runs, wrong).unwrap_err();
     assert_eq!(refused.failure.kind, FailureKind::InvalidParams);
     assert_eq!(refused.revision, Some(("basics".to_owned(), 3)));
+}
+
+/// A way to the desk is a pair of sockets for each attempt.
+#[test]
+fn only_handlers_with_a_grant_get_a_way_to_the_desk() {
+    for hold in [Vec::new(), vec![name("by-customer")]] {
+        let may_hold = !hold.is_empty();
+        let defaults = ManifestSection {
+            hold: Some(hold),
+            ..ManifestSection::default()
+        };
+        let request = RunRequest {
+            may_write: true,
+            is_limited: true,
+            ..request("echo", Caps::default())
+        };
+        let order = build(&runs_of(defaults, Environment::default()), request).unwrap();
+        assert_eq!(order.start.desk.is_some(), may_hold);
+        assert_eq!(order.writes.is_some(), may_hold);
+    }
 }
 
 #[test]

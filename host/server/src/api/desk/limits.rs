@@ -19,6 +19,14 @@ pub(super) async fn hold(
     let limit: Name = limit
         .parse()
         .map_err(|error| invalid(format!("the name of a limit {error}")))?;
+    if !pass.hold.contains(&limit) {
+        return Err(DeskError::new(
+            DeskErrorKind::NotGranted,
+            format!(
+                "the handler may not hold keys of the limit {limit}; its manifest must list it in `hold`"
+            ),
+        ));
+    }
     let Some(lease) = pass.writes.holder() else {
         return Err(invalid(format!("the job has no limit {limit}")));
     };

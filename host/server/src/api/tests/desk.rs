@@ -50,6 +50,7 @@ impl Run {
             jobs,
             state,
             secrets: vec!["one".to_owned(), "gone".to_owned()],
+            hold: vec!["by-customer".parse().unwrap()],
             trace: Vec::new(),
             writes: writes.clone(),
         };
@@ -320,6 +321,8 @@ async fn only_keys_of_the_own_job_are_held_and_not_for_too_long() {
         long.message,
         "a key is held for at most 86400000 ms (24 hours), got 86400001"
     );
+    let other = run.refused(&hold("by-queue", 5)).await;
+    assert_eq!(other, DeskErrorKind::NotGranted);
     let kind = DeskErrorKind::InvalidRequest;
     assert_eq!(run.refused(&hold("a b", 5)).await, kind);
     // Its job is not running.

@@ -14,6 +14,12 @@ CREATE TABLE counters (
   PRIMARY KEY (queue, state)
 ) STRICT, WITHOUT ROWID;
 
+-- How many jobs for each handler of our cells have not ended, if there are any.
+CREATE TABLE live_jobs (
+  handler TEXT PRIMARY KEY,
+  jobs INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 -- The mutable part of a job: columns to search by, and the whole lifecycle as a record in `body`. `seq` is the
 -- order of acceptance and is never reused. `rank` is the order of claims: `seq`, or a later number if the job has waited for
 -- a limit. `waits_for` is the key of a limit that it waits for, behind the limit's number.
@@ -46,8 +52,6 @@ CREATE INDEX jobs_batch_discarded ON jobs (batch, seq) WHERE batch IS NOT NULL A
 CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
--- Whether a handler of our cells is still needed.
-CREATE INDEX jobs_live ON jobs (handler) WHERE state < 5 AND runner IS NULL;
 
 -- The immutable part of a job.
 CREATE TABLE payloads (

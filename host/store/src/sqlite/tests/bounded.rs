@@ -112,25 +112,6 @@ fn a_purge_visits_no_other_unique_key() {
 }
 
 #[test]
-fn whether_a_handler_is_needed_is_found_without_its_ended_jobs() {
-    let looks = |ended: u128| {
-        let mut store = Measured::new();
-        store.steps(&[Command::Enqueue((1..=ended).map(job).collect())]);
-        let cancel = |n| Command::Cancel {
-            job: JobId(Uuid::from_u128(n)),
-            reason: None,
-            grace_ms: None,
-        };
-        store.steps(&(1..=ended).map(cancel).collect::<Vec<_>>());
-        let before = store.steps.load(Ordering::Relaxed);
-        let live = registry::live_jobs(&store.store.connection, &job(1).handler).unwrap();
-        assert_eq!(live, 0);
-        store.steps.load(Ordering::Relaxed) - before
-    };
-    assert_bounded(looks(10), looks(1_000));
-}
-
-#[test]
 fn a_claim_visits_few_queues_however_many_have_jobs() {
     let claims = |queues: u128| {
         let mut store = Measured::new();

@@ -23,6 +23,11 @@ INSERT INTO counters VALUES(2,2,0);
 INSERT INTO counters VALUES(2,6,1);
 INSERT INTO counters VALUES(3,0,1);
 INSERT INTO counters VALUES(3,2,1);
+CREATE TABLE live_jobs (
+  handler TEXT PRIMARY KEY,
+  jobs INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+INSERT INTO live_jobs VALUES('noop',6);
 CREATE TABLE jobs (
   seq INTEGER PRIMARY KEY,
   id BLOB NOT NULL UNIQUE,
@@ -238,7 +243,6 @@ CREATE INDEX jobs_batch_discarded ON jobs (batch, seq) WHERE batch IS NOT NULL A
 CREATE INDEX jobs_queue ON jobs (queue, seq);
 CREATE INDEX jobs_handler ON jobs (handler, seq);
 CREATE INDEX jobs_state ON jobs (state, seq);
-CREATE INDEX jobs_live ON jobs (handler) WHERE state < 5 AND runner IS NULL;
 CREATE INDEX dependencies_dependent ON dependencies (dependent);
 CREATE INDEX schedules_by_time ON schedules (fires_at) WHERE fires_at IS NOT NULL;
 CREATE INDEX schedules_that_hold ON schedules (name) WHERE holds = 1;
