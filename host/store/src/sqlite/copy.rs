@@ -201,7 +201,8 @@ impl Reader {
     /// Opens the store as a host does, which upgrades it and empties its log.
     pub(crate) fn open(path: &Path, fresh: NodeId) -> Result<Self, StoreError> {
         let node = SqliteStore::open(path)?.node(fresh)?;
-        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        // What stands in for missing logs is made in memory, and could not be made in a connection that only reads.
+        let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let logs = path.with_file_name(LOGS_FILE);
         let attached = if logs.exists() {
             drop(LogStore::open(&logs)?);

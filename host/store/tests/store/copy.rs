@@ -204,6 +204,30 @@ fn a_store_comes_back_from_a_database_as_it_was() {
 }
 
 #[test]
+fn a_copy_says_how_far_it_is() {
+    let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
+    let path = folder.path().join("host.db");
+    let mut store = SqliteStore::open(&path).unwrap();
+    enqueue(&mut store, (1..=900).map(job).collect());
+    drop(store);
+    let target = Target::parse(&schema.url(), None).unwrap();
+    let check = |copy: &dyn Fn(&mut dyn FnMut(Progress)) -> Result<Moved, StoreError>| {
+        let mut reports = Vec::new();
+        let moved = copy(&mut |it| reports.push(it)).unwrap();
+        assert!(moved.rows > 1_000, "{moved:?}");
+        for step in [Step::Copying, Step::Verifying] {
+            let of = reports.iter().filter(|it| it.step == step);
+            let rows: Vec<u64> = of.clone().map(|it| it.rows).collect();
+            assert_eq!(rows, (0..moved.rows).step_by(1_000).collect::<Vec<_>>());
+            assert!(of.clone().all(|it| it.rows_total == moved.rows));
+        }
+    };
+    check(&|on_progress| to_postgres(&path, &target, true, OTHER, on_progress));
+    let back = folder.path().join("back.db");
+    check(&|on_progress| to_sqlite(&target, &back, on_progress));
+}
+
+#[test]
 fn a_database_that_was_used_or_is_in_use_is_refused() {
     let (folder, schema) = (TempDir::new().unwrap(), Schema::new());
     let path = original(folder.path());
