@@ -284,6 +284,60 @@ fn the_host_calls_only_what_its_configuration_allows() {
     assert!(webhook.got.try_recv().is_err(), "nothing was sent");
 }
 
+/// Waits until the only delivery of a job is in a state, and returns it.
+fn delivery_of(client: &Client, job: &str, state: &str) -> Value {
+    eventually("the delivery", SOON, || {
+        let path = format!("/api/v1/jobs?queue=webhooks&attribute=job%3D{job}&state={state}");
+        client.get(&path).unwrap().body["items"].get(0).cloned()
+    })
+}
+
+#[test]
+fn deliveries_are_paused_limited_and_retried_like_all_jobs() {
+    let webhook = Webhook::start(410);
+    let config = webhook.config(true) + "[queues.webhooks]\nretention_seconds = 3600\n";
+    let own = own_with(|options| configure(options, &config));
+    let client = own.server.client();
+    let pause = |verb: &str| client.post(&format!("/api/v1/queues/webhooks/{verb}"), &json!({}));
+    assert_eq!(pause("pause").unwrap().status, 200);
+    let first = client.enqueue(&echo(&webhook.notify()));
+    let waits = delivery_of(&client, &first, "available");
+    let shown = client.job(waits["id"].as_str().unwrap());
+    assert_eq!(shown["retention_seconds"], 3_600.0, "{shown}");
+    assert!(
+        shown["waits_because"].to_string().contains("paused"),
+        "{shown}"
+    );
+    assert!(webhook.got.try_recv().is_err(), "nothing was sent");
+    assert_eq!(pause("resume").unwrap().status, 200);
+    let got = webhook.next();
+    let dead = delivery_of(&client, &first, "discarded");
+    // A dead letter is delivered when it is retried.
+    webhook.answer(200);
+    let retry = format!("/api/v1/jobs/{}/retry", dead["id"].as_str().unwrap());
+    assert_eq!(client.post(&retry, &json!({})).unwrap().status, 200);
+    let again = webhook.next();
+    assert_eq!(again.body, got.body);
+    assert_eq!(again.header("webhook-id"), got.header("webhook-id"));
+    delivery_of(&client, &first, "completed");
+    // One an hour.
+    let limit = json!({"match": {"queue": "webhooks"}, "rate": {"count": 1, "per_seconds": 3600, "burst": 1}});
+    let set = client
+        .call("PUT", "/api/v1/limits/receivers", Some(&limit))
+        .unwrap();
+    assert!(set.status < 300, "{set:?}");
+    let second = client.enqueue(&echo(&webhook.notify()));
+    assert_eq!(webhook.next().message()["data"]["id"], second.as_str());
+    let third = client.enqueue(&echo(&webhook.notify()));
+    let waits = delivery_of(&client, &third, "pending");
+    let shown = client.job(waits["id"].as_str().unwrap());
+    assert!(
+        shown["waits_because"].to_string().contains("receivers"),
+        "{shown}"
+    );
+    assert!(webhook.got.try_recv().is_err(), "it waits");
+}
+
 fn start(data: &Path, config: &str) -> Server {
     let mut options = Options::new(data);
     configure(&mut options, config);

@@ -1,4 +1,6 @@
-//! How much one store keeps at most. Anything beyond that is refused.
+//! How much one store keeps at most, beyond which it refuses, and how long what it makes itself.
+
+use crate::policy::Retention;
 
 /// The limits of a store. The defaults are far above the intended use of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +13,8 @@ pub struct Capacity {
     pub components_max: u64,
     /// The most attempts that a job may ask for.
     pub attempts_max: u32,
+    /// How long deliveries of webhooks are kept.
+    pub deliveries: Retention,
 }
 
 impl Default for Capacity {
@@ -20,6 +24,7 @@ impl Default for Capacity {
             jobs_max: 10_000_000,
             components_max: 1_000,
             attempts_max: 1_000,
+            deliveries: Retention::default(),
         }
     }
 }

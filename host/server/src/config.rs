@@ -23,9 +23,9 @@ use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::limit::Limit;
 use host_core::name::Name;
-use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
+use host_core::policy::{RETENTION_MS_MIN, Retention, RetentionChoice};
 use host_core::schedule::Schedule;
-use host_core::webhook::WEBHOOKS;
+use host_core::webhook::{WEBHOOKS, executor};
 use host_wires::WIRES;
 use host_wires::wire::Configured;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
@@ -333,6 +333,7 @@ impl Config {
         let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
         let auth = access(&values)?;
+        let retentions = retentions(&values)?;
         Ok(Self {
             data: values
                 .path(&DATA)
@@ -347,12 +348,12 @@ impl Config {
             http: http::http(&values, auth.mode)?,
             auth,
             routes: routes(&values, &wires)?,
-            retentions: retentions(&values)?,
+            capacity: capacity(&values, &retentions)?,
+            retentions,
             webhooks: webhooks::read(&values)?,
             wires,
             cells,
             isolation,
-            capacity: capacity(&values)?,
             cache_bytes_max: values.number(&LIMITS_CACHE_MIB)? << 20,
             slots: u32::try_from(values.number(&CELLS_SLOTS)?).unwrap_or(u32::MAX),
             memory_mib: values
@@ -402,8 +403,9 @@ impl Config {
 }
 
 /// Reads how much the store keeps.
-fn capacity(values: &Section<'_>) -> Result<Capacity, ConfigError> {
+fn capacity(values: &Section<'_>, kept: &Retentions) -> Result<Capacity, ConfigError> {
     Ok(Capacity {
+        deliveries: kept.of(&executor(), None).over(Retention::default()),
         queues_max: values.number(&LIMITS_QUEUES)?,
         jobs_max: values.number(&LIMITS_WAITING_JOBS)?,
         components_max: values.number(&LIMITS_COMPONENTS)?,

@@ -47,7 +47,12 @@ pub(super) async fn test(
     let notify = shared.api.webhooks.check(body, &[Event::Test]);
     let notify = notify.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let now = shared.api.clock.now();
-    let job = of_test(now, ids::job(now), &notify);
+    let mut job = of_test(now, ids::job(now), &notify);
+    job.policy.retention = shared
+        .api
+        .retentions
+        .of(&job.queue, None)
+        .over(job.policy.retention);
     let detail = Some(format!("signed by {}", notify.secret));
     let enqueue = Command::Enqueue(vec![job]);
     let submitted = actor.submit(&shared, enqueue, format!("webhook {}", notify.url), detail);

@@ -218,6 +218,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
         jobs_max: 3,
         components_max: 4,
         attempts_max: 6,
+        deliveries: Retention::default(),
     };
     assert_eq!(config.capacity, capacity);
     assert_eq!(config.cache_bytes_max, 5 << 20);

@@ -53,6 +53,7 @@ impl<R: Rows> Batch<'_, R> {
     /// refused or replaced by them.
     pub(super) fn deliver(&mut self, deliveries: Vec<NewJob>) -> Result<(), StoreError> {
         for mut new in deliveries {
+            new.policy.retention = self.bounds.capacity.deliveries;
             let limits = self.rows.limits()?;
             let mut keys = limits.keys_of(&new).unwrap_or_default();
             keys.retain(|it| {

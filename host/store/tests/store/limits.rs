@@ -23,6 +23,7 @@ fn limited(store: &mut dyn Store) {
         jobs_max: 2,
         components_max: 1,
         attempts_max: 7,
+        ..Capacity::default()
     };
     store.limit(capacity, Arc::new(SlowClock::default()));
 }

@@ -8,6 +8,7 @@ use host_core::job::{NewJob, State};
 use host_core::job_batch::{BatchPlan, On};
 use host_core::limit::{Limit, WhenFull};
 use host_core::notify::{BATCH_EVENTS, Event, JOB_EVENTS, Notify};
+use host_core::policy::Retention;
 use host_core::query::JobDetail;
 use host_core::rejection::Rejection;
 use host_core::webhook::{Delivery, WEBHOOKS};
@@ -20,7 +21,7 @@ use crate::jobs::{NOW, ask, claim, commit, complete, enqueue, failed, id, job, r
 use crate::limit_keys::{of_all, set_limit};
 use crate::limits::SlowClock;
 
-fn notify(events: &[Event]) -> Notify {
+pub(crate) fn notify(events: &[Event]) -> Notify {
     Notify {
         url: "https://a.example/hook".to_owned(),
         secret: "hooks".to_owned(),
@@ -149,6 +150,23 @@ fn a_job_that_ends_again_is_told_again() {
         commit(store, NOW.plus_ms(2), vec![first]);
         let told = deliveries(store);
         assert_eq!(told[1].lifecycle.state, State::Available);
+    });
+}
+
+#[test]
+fn deliveries_are_kept_as_long_as_the_host_says() {
+    check(|store| {
+        let kept = Retention::equal(5_000);
+        let capacity = Capacity {
+            deliveries: kept,
+            ..Capacity::default()
+        };
+        store.limit(capacity, Arc::new(SlowClock::default()));
+        enqueue(store, vec![telling(1)]);
+        commit(store, NOW, vec![claim([1], false)]);
+        commit(store, NOW, vec![complete(1, 1, returned())]);
+        let delivery = deliveries(store).remove(0);
+        assert_eq!(delivery.lifecycle.policy.retention, kept);
     });
 }
 
