@@ -1,6 +1,7 @@
 //! Random batches of commands with restarts between them: each engine answers and keeps the same as the
 //! model.
 
+mod deliveries;
 mod steps;
 
 use std::collections::BTreeMap;
@@ -9,10 +10,12 @@ use host_core::command::{Command, Fire};
 use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold, Renewal};
+use host_core::notify::BATCH_EVENTS;
 use host_core::outcome::Outcome;
 use host_core::policy::Retention;
 use host_core::prerequisite::{Conditions, When};
 use host_core::schedule::{Overlap, Progress as ScheduleProgress};
+use host_core::webhook::WEBHOOKS;
 use host_core::writes::Writes;
 use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
@@ -22,14 +25,18 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
+use self::deliveries::Told;
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
-use crate::jobs::{NOW, claim_in, complete, failed, id, job, read, recover, returned, runner};
+use crate::jobs::{
+    NOW, claim_in, complete, failed, id, job, number, read, recover, returned, runner,
+};
 use crate::limit_holds::hold;
 use crate::limit_keys::{check_room, set_limit};
 use crate::limit_units::params_with;
 use crate::schedules::{every, set};
 use crate::server::Schema;
+use crate::webhooks::notify;
 
 /// The ways in which a prerequisite has to end.
 const WHEN: [When; 3] = [When::Completed, When::Ended, When::Failed];
@@ -110,6 +117,7 @@ impl History {
                 new = within(self.batches, new);
                 self.of_batches.insert(self.jobs, self.batches);
             }
+            new.notify = deliveries::receivers(self.jobs);
             new.run_at = (*delay_ms > 0).then(|| now.plus_ms(u64::from(*delay_ms)));
             new.deadline = deadline_ms.map(|ms| now.plus_ms(u64::from(ms)));
             new.policy.max_attempts = 2;
@@ -137,6 +145,7 @@ impl History {
                 let lane = match lane {
                     0 => Lane::Apart,
                     1 | 2 => runner("python"),
+                    3 => runner(WEBHOOKS),
                     _ => Lane::Shared,
                 };
                 claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
@@ -186,7 +195,11 @@ impl History {
                 let jobs = first..=self.jobs;
                 let in_batch = jobs.clone().map(|n| (n, self.batches));
                 self.of_batches.extend(in_batch);
-                new_batch(self.batches, *is_open, jobs.map(job).collect())
+                let mut command = new_batch(self.batches, *is_open, jobs.map(job).collect());
+                if let Command::NewBatch(batch) = &mut command {
+                    batch.plan.notify = Some(notify(&BATCH_EVENTS));
+                }
+                command
             }
             Step::CloseBatch { batch, cancelled } => {
                 let batch = u128::from(*batch) % (self.batches + 1);
@@ -378,7 +391,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         next_lease: 1,
         ..History::default()
     };
-    let (mut now, mut seen) = (NOW, BTreeMap::new());
+    let (mut now, mut seen, mut told) = (NOW, BTreeMap::new(), Told::default());
     for (steps, wait_ms) in batches {
         now = now.plus_ms(wait_ms);
         if matches!(steps[0], Step::Restart { .. }) {
@@ -395,6 +408,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         expected.first_change = expected.first_change.and(committed.first_change);
         prop_assert_eq!(&committed, &expected, "{:?}", steps);
         check_room(&*model.reader().unwrap(), now, &commands, &mut seen);
+        told.see(&*model.reader().unwrap(), &committed.changes);
         let name = "nightly".parse().unwrap();
         let kept = model.reader().unwrap().schedule(&name).unwrap();
         history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();
@@ -404,12 +418,12 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
             };
             let leases = jobs.iter().filter_map(|claimed| {
                 let lease = claimed.lifecycle.lease.as_ref()?;
-                let job = claimed.lifecycle.id.0.as_u128() - id(0).0.as_u128();
-                Some((job, lease.id.0.as_u128()))
+                Some((number(claimed.lifecycle.id), lease.id.0.as_u128()))
             });
             history.leases.extend(leases);
         }
     }
+    told.check();
     let store = store.unwrap_or_else(|| engine.open());
     let kept = read(&*store.reader().unwrap());
     prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));

@@ -31,10 +31,16 @@ pub(crate) const NOW: Time = Time(1_000_000);
 /// The host that claims.
 pub(crate) const NODE: NodeId = NodeId(Uuid::from_u128(1));
 
+/// The id of the job with the number 0.
+const FIRST: u128 = 0x0199_0000_0000_7000_8000_0000_0000_0000;
+
 pub(crate) fn id(n: u128) -> JobId {
-    JobId(Uuid::from_u128(
-        0x0199_0000_0000_7000_8000_0000_0000_0000 + n,
-    ))
+    JobId(Uuid::from_u128(FIRST.wrapping_add(n)))
+}
+
+/// Returns the number of a job. Those of deliveries, which have ids of their own, wrap around.
+pub(crate) fn number(id: JobId) -> u128 {
+    id.0.as_u128().wrapping_sub(FIRST)
 }
 
 pub(crate) fn lease(n: u128) -> LeaseId {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use host_core::access::Scope;
 use host_core::command::{Command, Reply};
-use host_core::id::JobId;
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
@@ -17,8 +16,8 @@ use host_store::store::{Reader, Store};
 
 use crate::cases::{check, state};
 use crate::jobs::{
-    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, job_for, lease, read,
-    returned,
+    NOW, ask, claim, claimed, commit, complete, enqueue, failed, id, job, job_for, lease, number,
+    read, returned,
 };
 
 /// Returns a limit with the key `/customer`; a rate is a count, its seconds and a burst.
@@ -120,7 +119,6 @@ pub(crate) fn check_room(
 
 pub(crate) fn ids_of(store: &mut dyn Store, now: Time, leases: std::ops::Range<u128>) -> Vec<u128> {
     let claimed = claimed(store, now, claim(leases, false));
-    let number = |id: JobId| id.0.as_u128() - self::id(0).0.as_u128();
     claimed
         .iter()
         .map(|claimed| number(claimed.lifecycle.id))

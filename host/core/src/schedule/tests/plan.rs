@@ -140,11 +140,36 @@ fn a_spread_moves_firings_but_not_nominal_times() {
     let offset = i64::try_from(spread.offset_ms()).unwrap();
     assert!(offset > 0 && offset < 30_000, "{offset}");
     assert_eq!(offset % SECOND, 0);
+    let other = Schedule {
+        name: "hourly".parse().unwrap(),
+        ..spread.clone()
+    };
+    assert_ne!(other.offset_ms(), spread.offset_ms(), "names differ");
     let kept = kept(spread, 0);
     assert_eq!(kept.fires_at(), Some(Time(MINUTE + offset)));
     let plan = |now| kept.plan(Time(now), &ids(1), None, |_| true);
     assert!(plan(MINUTE + offset - 1).firings.is_empty());
     assert_eq!(shown(&plan(MINUTE + offset)), ["60 fired"]);
+}
+
+#[test]
+fn a_job_that_is_enqueued_more_than_ten_seconds_after_its_time_is_late() {
+    let kept = kept(every(MINUTE), 0);
+    let counts = |now| {
+        let counts = kept
+            .plan(Time(now), &ids(1), None, |_| true)
+            .progress
+            .counts;
+        (counts.fired, counts.late)
+    };
+    assert_eq!(counts(70 * SECOND), (1, 0));
+    assert_eq!(counts(70 * SECOND + 1), (1, 1));
+    let nominals = [Time(MINUTE)];
+    let asked_for = kept.plan_at(&nominals, Time(HOUR), &ids(1), None, |_| true);
+    assert_eq!(
+        asked_for.progress.counts.late, 0,
+        "nobody expected it earlier"
+    );
 }
 
 #[test]

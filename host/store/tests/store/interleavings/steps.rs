@@ -245,7 +245,7 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (1_u8..4, any::<bool>(), proptest::option::of(any::<u8>()), 0_u8..3, prop_oneof![2 => Just(0), 1 => 0_u16..2_000], proptest::option::weighted(0.2, 1_u16..5_000), proptest::bool::weighted(0.3))
             .prop_map(|(jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs)| Step::Enqueue { jobs, keyed, depends, priority, delay_ms, deadline_ms, theirs }),
-        4 => (1_u8..4, 0_u8..6, 0_u8..3, any::<bool>())
+        4 => (1_u8..4, 0_u8..7, 0_u8..3, any::<bool>())
             .prop_map(|(slots, lane, node, remote)| Step::Claim { slots, lane, node, remote }),
         10 => (any::<u8>(), message()).prop_map(|(lease, message)| Step::Say { lease, message }),
         1 => any::<u8>().prop_map(|job| Step::Cancel { job }),
