@@ -3,10 +3,12 @@
 use host_core::command::Command;
 use host_core::job::UniqueScope;
 use host_core::schedule::Overlap;
-use host_store::Finding;
+use host_store::copy::to_sqlite;
 use host_store::postgres::admin;
 use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
+use host_store::{Finding, Heartbeat as _};
+use tempfile::TempDir;
 
 use crate::job_batches::new_batch;
 use crate::jobs::{
@@ -48,6 +50,7 @@ fn store() -> (Schema, Target) {
     ask(&mut store, NOW, fired).unwrap();
     commit(&mut store, NOW, one_waits(8).to_vec());
     ask(&mut store, NOW, new_batch(1, false, vec![job(20)])).unwrap();
+    store.heartbeat().leave().unwrap();
     let target = Target::parse(&schema.url(), None).unwrap();
     (schema, target)
 }
@@ -265,27 +268,77 @@ fn is_named(damage: &str, what: &str, message: &str) {
 /// How often a test looks at what the server does.
 const LOOKS_MAX: u32 = 2_000;
 
-/// A check of many jobs takes long; nobody waits for one whose client was killed.
-#[test]
-fn the_server_ends_a_check_whose_client_is_gone() {
-    let (schema, _) = store();
-    schema.run(
+/// Long reads of a store: the check, and a copy into a file.
+fn long_reads(target: &Target) -> [Box<dyn Fn() -> Option<String> + Send + Sync>; 2] {
+    let (checked, copied) = (target.clone(), target.clone());
+    let check = move || {
+        let found = check(&checked, &mut |_, _| ()).unwrap().unwrap();
+        Some(found.last()?.what.clone())
+    };
+    let copy = move || {
+        let folder = TempDir::new().unwrap();
+        let copied = to_sqlite(&copied, &folder.path().join("host.db"), &mut |_| {});
+        Some(copied.err()?.to_string())
+    };
+    [Box::new(check), Box::new(copy)]
+}
+
+/// Lets each look at the queues, which is a part of each long read, call a function.
+fn watch(schema: &Schema, function: &str) {
+    schema.run(&format!(
         "ALTER TABLE host_queues RENAME TO kept_queues; \
-         CREATE VIEW host_queues AS SELECT kept_queues.* FROM kept_queues, pg_sleep(600)",
-    );
-    let (proxy, url) = schema.proxy();
-    let target = Target::parse(&url, None).unwrap();
+         CREATE VIEW host_queues AS SELECT kept_queues.* FROM kept_queues, {function}",
+    ));
+}
+
+/// A check or a copy of many jobs takes long; nobody waits for one whose client was killed.
+#[test]
+fn the_server_ends_a_check_and_a_copy_whose_client_is_gone() {
+    let (schema, _) = store();
+    watch(&schema, "pg_sleep(600)");
     let is_asleep = |expected: bool| {
         let sleeping = "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'PgSleep')";
         let sql = format!("SELECT 1 / ({sleeping} = {expected})::int");
         (0..LOOKS_MAX).any(|_| schema.accepts(&sql))
     };
-    std::thread::scope(|scope| {
-        let checking = scope.spawn(|| check(&target, &mut |_, _| ()));
-        assert!(is_asleep(true), "the check does not begin");
-        proxy.cut();
-        let found = checking.join().unwrap().unwrap().unwrap();
-        assert_eq!(found.last().map(|it| it.what.as_str()), Some("the store"));
-    });
-    assert!(is_asleep(false), "the server goes on");
+    for which in 0..2 {
+        let (proxy, url) = schema.proxy();
+        let reads = long_reads(&Target::parse(&url, None).unwrap());
+        std::thread::scope(|scope| {
+            let reading = scope.spawn(|| reads[which]());
+            assert!(is_asleep(true), "it does not begin");
+            proxy.cut();
+            let error = reading.join().unwrap().unwrap();
+            assert!(error.contains("the store"), "{error}");
+        });
+        assert!(is_asleep(false), "the server goes on");
+    }
+}
+
+#[test]
+fn each_statement_of_a_check_and_of_a_copy_has_a_time_limit() {
+    let (schema, target) = store();
+    let is_limited = "(current_setting('statement_timeout') = '2h')::int";
+    watch(&schema, &format!("generate_series(1, 1 / {is_limited})"));
+    for read in long_reads(&target) {
+        assert_eq!(read(), None);
+    }
+}
+
+#[test]
+fn a_check_says_how_far_it_is() {
+    let (schema, target) = store();
+    schema.run(
+        "INSERT INTO host_attempts (job, number, body) SELECT job, 1000 + n, body \
+         FROM (SELECT * FROM host_attempts LIMIT 1) AS one, generate_series(1, 20000) AS n",
+    );
+    let mut reports = Vec::new();
+    check(&target, &mut |part, rows| {
+        reports.push((part.to_owned(), rows));
+    })
+    .unwrap();
+    let attempts = reports.iter().filter(|(part, _)| part == "attempts");
+    let attempts: Vec<u64> = attempts.map(|(_, rows)| *rows).collect();
+    assert_eq!(attempts, [0, 10_000, 20_000]);
+    assert_eq!(reports.last().unwrap().0, "that the tables agree");
 }

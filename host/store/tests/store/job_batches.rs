@@ -3,7 +3,9 @@
 use host_core::command::{Command, NewBatch, Reply};
 use host_core::id::BatchId;
 use host_core::job::{NewJob, State};
-use host_core::job_batch::{BATCH_JOBS_MAX, BatchCounts, BatchPlan, JobBatch, OPEN_MS_MAX, On};
+use host_core::job_batch::{
+    BATCH_JOBS_MAX, BatchCounts, BatchPlan, FAILED_NAMED_MAX, JobBatch, OPEN_MS_MAX, On,
+};
 use host_core::limit::{Limit, WhenFull};
 use host_core::query::JobFilter;
 use host_core::rejection::Rejection;
@@ -137,6 +139,27 @@ fn callbacks_are_enqueued_in_the_commit_that_ends_the_last_job() {
         });
         assert_eq!(params(store, 1, On::Success), expected);
         read(&*store.reader().unwrap());
+    });
+}
+
+#[test]
+fn a_callback_names_at_most_so_many_jobs_that_failed() {
+    check(|store| {
+        let named = FAILED_NAMED_MAX as u128;
+        let jobs = named + 1;
+        ask(
+            store,
+            NOW,
+            new_batch(1, false, (1..=jobs).map(job).collect()),
+        )
+        .unwrap();
+        start(store, jobs);
+        let ends = (1..=jobs).map(|n| complete(n, n, failed(false)));
+        commit(store, NOW, ends.collect());
+        let params = params(store, 1, On::End);
+        assert_eq!(params["counts"]["discarded"], FAILED_NAMED_MAX + 1);
+        let first = (1..=named).map(|n| id(n).to_string());
+        assert_eq!(params["failed"], first.collect::<serde_json::Value>());
     });
 }
 

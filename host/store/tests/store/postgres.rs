@@ -188,6 +188,39 @@ fn no_batch_reads_all_live_jobs() {
     assert!(counted("seq_tup_read = 0"), "the whole table was read");
 }
 
+/// Neither does a purge, with a unique key or without: it gives back a key of its own.
+#[test]
+fn no_purge_reads_all_unique_keys() {
+    const JOBS: u128 = 40;
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    for n in 1..=JOBS {
+        let mut new = job(n);
+        let key = unique(&format!("key-{n}"), UniqueScope::Retained);
+        new.unique_key = (n % 2 == 0).then_some(key);
+        enqueue(&mut store, vec![new]);
+    }
+    for n in 1..=JOBS {
+        let (job, reason) = (id(n), None);
+        let cancel = Command::Cancel {
+            job,
+            reason,
+            grace_ms: None,
+        };
+        for reply in commit(&mut store, NOW, vec![cancel, Command::Purge { job }]).replies {
+            reply.unwrap();
+        }
+    }
+    drop(store);
+    let counted = |condition: &str| {
+        let table = "pg_stat_user_tables WHERE relname = 'host_unique_keys'";
+        counted(&schema, table, condition)
+    };
+    let is_counted = (0..LOOKS_MAX).any(|_| counted("n_tup_del = 20 AND idx_scan >= 40"));
+    assert!(is_counted, "the server counts nothing");
+    assert!(counted("seq_tup_read = 0"), "the whole table was read");
+}
+
 /// Returns whether the server's statistics of a table or index of the schema meet a condition.
 fn counted(schema: &Schema, which: &str, condition: &str) -> bool {
     schema.accepts(&format!(

@@ -350,6 +350,21 @@ fn the_latest_firings_are_kept() {
 
 /// Two nodes let the same schedule fire as fast as they can, and end its jobs.
 #[test]
+fn a_schedule_goes_on_without_the_jobs_that_are_removed() {
+    check(|store| {
+        let schedule = every("nightly", 1_000, Overlap::Skip);
+        let name = schedule.name.clone();
+        ask(store, NOW, set(schedule, Time(0))).unwrap();
+        let command = fire(store, &name, Time(1_000), &[id(1)], None);
+        assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(1)));
+        run(store, 1);
+        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        let command = fire(store, &name, Time(2_000), &[id(2)], None);
+        assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(2)));
+    });
+}
+
+#[test]
 fn two_nodes_never_fire_twice() {
     let schema = Schema::new();
     let open = |n| {
