@@ -26,7 +26,6 @@ mod works;
 use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
@@ -69,9 +68,6 @@ pub const EVENTS_MAX: usize = 1_024;
 /// The most bytes of params that cells and foreign workers may hold, each job's until its attempt has
 /// ended. Beyond that, jobs wait in the store instead of in memory.
 pub const PARAMS_BYTES_MAX: usize = 256 << 20;
-
-/// How long a turn is that the log names.
-const LONG_TURN: Duration = Duration::from_secs(1);
 
 /// How often a batch is tried before it is cut in two.
 const TRIES_MAX: u32 = 3;
@@ -193,10 +189,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         shared.away.turn_is_over();
         let took = dispatch_loop.clock.uptime().saturating_sub(begun);
         let works = std::mem::take(&mut dispatch_loop.works);
-        dispatch_loop.signals.numbers.turned(took, works.main());
-        if took >= LONG_TURN {
-            tracing::warn!(took_ms = took.as_millis(), %works, "a turn took long; no request was answered meanwhile");
-        }
+        works.end_turn(took, &dispatch_loop.signals.numbers);
         if dispatch_loop.is_done() {
             break;
         }

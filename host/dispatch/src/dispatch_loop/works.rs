@@ -2,9 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use host_core::command::{Command, Reply};
 use host_core::rejection::Rejection;
+
+use crate::numbers::Numbers;
+
+/// How long a turn is that the log names.
+const LONG_TURN: Duration = Duration::from_secs(1);
 
 /// How much of each kind of work a turn has done: jobs, and dependencies of new jobs.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -21,6 +27,14 @@ impl Works {
             _ => 1 + new,
         };
         *self.0.entry(command.kind()).or_default() += size as u64;
+    }
+
+    /// Counts the turn that has done this, and logs it if it took long.
+    pub(super) fn end_turn(&self, took: Duration, numbers: &Numbers) {
+        numbers.turned(took, self.main());
+        if took >= LONG_TURN {
+            tracing::warn!(took_ms = took.as_millis(), works = %self, "a turn took long; no request was answered meanwhile");
+        }
     }
 
     /// Returns the kind that there was most of, `none` without a commit.
@@ -42,6 +56,8 @@ impl fmt::Display for Works {
 
 #[cfg(test)]
 mod tests {
+    use host_testing::Log;
+
     use super::super::tests::bench::job;
     use super::*;
 
@@ -63,5 +79,20 @@ mod tests {
             (works.main(), works.to_string().as_str()),
             ("tick", "enqueue 5, tick 9")
         );
+    }
+
+    #[test]
+    fn a_turn_of_a_second_is_logged_with_what_it_did() {
+        let (log, _guard) = Log::of_this_thread();
+        let mut works = Works::default();
+        let enqueue = Command::Enqueue(vec![job("noop")]);
+        works.add(&enqueue, &Ok(Reply::Enqueued(Vec::new())));
+        works.end_turn(Duration::from_millis(999), &Numbers::default());
+        assert_eq!(log.lines_with("a turn took long"), Vec::<String>::new());
+        works.end_turn(Duration::from_secs(1), &Numbers::default());
+        let lines = log.lines_with("a turn took long");
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        let line = &lines[0];
+        assert!(line.contains("took_ms=1000 works=enqueue 1"), "{line}");
     }
 }
