@@ -6,6 +6,7 @@ use host_tests::{Client, Options, Server, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::desk::{MANIFEST, deploy_ask};
 use crate::fixture::{deploy, own};
 
 /// How long a loaded machine may take.
@@ -116,4 +117,34 @@ fn a_killed_host_goes_on_with_its_batches_and_calls_back_once() {
         2,
         "{callbacks}"
     );
+}
+
+#[test]
+fn a_handler_adds_to_the_batch_of_its_job_and_to_no_other() {
+    let own = own();
+    let client = own.server.client();
+    deploy_ask(&client, MANIFEST);
+    let open = json!({"open": true, "on_end": {"handler": "echo"}});
+    let [batch, other] = [(); 2].map(|()| make(&client, &open));
+    let path = |verb: &str| format!("/api/v1/batches/{}/{verb}", batch["id"].as_str().unwrap());
+    let asks = |id: &Value| {
+        let jobs = json!([{"handler": "echo", "params": 7, "batch": id}]);
+        json!({"handler": "ask", "params": {"asks": [{"enqueue": jobs}]}, "max_attempts": 1})
+    };
+    let jobs = json!([asks(&batch["id"]), asks(&other["id"])]);
+    let added = client.post(&path("jobs"), &jobs).unwrap();
+    assert_eq!(added.status, 201, "{added:?}");
+    // What they enqueue may come after the close.
+    let closed = client.post(&path("close"), &json!({})).unwrap();
+    assert_eq!(closed.status, 200, "{closed:?}");
+    let shown = ended(&client, &batch);
+    assert_eq!(shown["counts"]["jobs"], 3, "{shown}");
+    assert_eq!(shown["counts"]["completed"], 3, "{shown}");
+    assert_eq!(
+        called(&client, &shown, "on_end").unwrap()["counts"]["jobs"],
+        3
+    );
+    let refused = client.job(added.body[1]["id"].as_str().unwrap());
+    let refused = refused["result"].to_string();
+    assert!(refused.contains("the batch of its own job"), "{refused}");
 }

@@ -13,7 +13,7 @@ use crate::fixture::{Own, deploy, own};
 const SOON: Duration = Duration::from_mins(3);
 
 /// What `ask` may enqueue.
-const MANIFEST: &str = "[[handlers.ask.jobs]]\nhandlers = [\"noop\", \"ec*\", \"sleep\"]\n\
+pub(crate) const MANIFEST: &str = "[[handlers.ask.jobs]]\nhandlers = [\"noop\", \"ec*\", \"sleep\"]\n\
                         queues = [\"default\", \"rows-*\"]\n";
 
 /// Starts a host with the handler `ask`, which may enqueue some of the examples.
@@ -24,7 +24,7 @@ fn host() -> Own {
     own
 }
 
-fn deploy_ask(client: &Client, manifest: &str) {
+pub(crate) fn deploy_ask(client: &Client, manifest: &str) {
     let hostile = fs::read(guests::component("hostile")).unwrap();
     let answer = client.deploy_accepted("hostile", &hostile, Some(manifest));
     let answer = answer.unwrap();

@@ -27,6 +27,12 @@ fn each_check_has_a_line_and_each_complaint_an_advice() {
             "{check}"
         );
     }
+    let zones = lines.iter().find(|line| line.contains("time zones"));
+    let zones = zones.unwrap_or_else(|| panic!("{ran}"));
+    let has_version = zones
+        .split('"')
+        .any(|text| text.starts_with("20") && text.ends_with(", for schedules"));
+    assert!(has_version, "{zones}");
     let failed = lines.iter().any(|line| line.contains(r#""status":"fail""#));
     assert!(
         ran.ends_with(if failed { "exit 1\n" } else { "exit 0\n" }),

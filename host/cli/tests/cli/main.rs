@@ -25,3 +25,4 @@ mod state;
 mod store;
 mod terminal;
 mod token;
+mod webhook;

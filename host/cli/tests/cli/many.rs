@@ -7,6 +7,8 @@ const A: &str = "01990f3c-1a2b-7000-8000-000000000001";
 const HEALTH: &str =
     r#"{"status":"ok","version":"0.9.0","uptime_seconds":60,"isolation":"shared"}"#;
 const COUNT: &str = r#"{"jobs":1500,"complete":true,"oldest":"2026-05-17T18:00:00.000Z","newest":"2026-05-17T18:25:00.000Z"}"#;
+const SOME: &str = r#"{"jobs":20,"complete":false,"oldest":"2026-05-17T17:00:00.000Z","newest":"2026-05-17T18:01:00.000Z","next_cursor":"100000"}"#;
+const AT_LEAST: &str = r#"{"jobs":20,"complete":false,"oldest":"2026-05-17T17:00:00.000Z","newest":"2026-05-17T18:01:00.000Z","next_cursor":null}"#;
 const NONE: &str = r#"{"jobs":0,"complete":true,"oldest":null,"newest":null}"#;
 const FIRST: &str =
     r#"{"matched":1000,"changed":1000,"refused":0,"refusals":[],"next_cursor":"77"}"#;
@@ -38,6 +40,16 @@ fn a_preview_changes_nothing() {
     ];
     seen.add(&host.run(&since));
     seen.add(&host.run(&["job", "retry", "--all", "--failure", "timed_out", "--yes"]));
+    seen.check();
+}
+
+#[test]
+fn a_count_goes_on_until_it_is_complete() {
+    let mut seen = Transcript::new("many_a_count_goes_on");
+    let host = CannedHost::start(&[(200, SOME), (200, COUNT), (200, AT_LEAST)]);
+    let preview = ["job", "retry", "--all", "--dry-run"];
+    seen.add(&host.run(&preview));
+    seen.add(&host.run(&preview));
     seen.check();
 }
 

@@ -10,6 +10,7 @@ use host_api::filter_text::{self, Filter};
 use host_api::path;
 use host_core::command::Command;
 use host_core::id::JobId;
+use host_core::query::JobCount;
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
@@ -55,13 +56,17 @@ pub(super) async fn count(
     let count = dispatch
         .scan(move |reader| reader.count(&filter, after, COUNT_JOBS_MAX))
         .await?;
-    Ok(Json(CountView {
+    Ok(Json(view(&count)))
+}
+
+fn view(count: &JobCount) -> CountView {
+    CountView {
         jobs: count.jobs,
         complete: count.complete,
         oldest: count.oldest.map(Time::to_rfc3339),
         newest: count.newest.map(Time::to_rfc3339),
         next_cursor: count.next.map(|cursor| cursor.0.to_string()),
-    }))
+    }
 }
 
 /// Runs discarded or cancelled jobs again: one page of those that match. `state` is required.
@@ -213,4 +218,28 @@ fn shown(mut asked: Filter) -> String {
         HIDDEN.clone_into(text);
     }
     filter_text::write(&asked)
+}
+
+#[cfg(test)]
+mod tests {
+    use host_core::query::Cursor;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_count_that_is_not_complete_says_where_it_goes_on() {
+        let count = JobCount {
+            jobs: 7,
+            complete: false,
+            next: Some(Cursor(9)),
+            oldest: Some(Time(0)),
+            newest: Some(Time(1)),
+        };
+        let expected = json!({
+            "jobs": 7, "complete": false, "next_cursor": "9",
+            "oldest": "1970-01-01T00:00:00.000Z", "newest": "1970-01-01T00:00:00.001Z",
+        });
+        assert_eq!(serde_json::to_value(view(&count)).unwrap(), expected);
+    }
 }

@@ -1,6 +1,7 @@
 //! Keys that one job of a queue has: what they give again, and their scopes.
 
 use axum::http::StatusCode;
+use host_core::time::Time;
 use serde_json::json;
 
 use super::fixture::Host;
@@ -89,4 +90,49 @@ async fn a_unique_key_has_a_scope() {
     }
     let both = r#"{"handler":"noop","unique_key":"k","unique":{"key":"k"}}"#;
     host.post(JOBS, both).await.refused(422, "invalid_request");
+}
+
+#[tokio::test]
+async fn a_later_job_replaces_the_params_of_one_that_waits() {
+    let host = Host::start().await;
+    let body = |params: u32| {
+        json!({"handler": "noop", "params": params, "delay_seconds": 600,
+               "unique": {"key": "k", "on_conflict": "replace"}})
+    };
+    let post = async |params| host.post(JOBS, body(params).to_string()).await;
+    let first = post(1).await.is(StatusCode::CREATED).body;
+    let again = post(2).await.is(StatusCode::OK).body;
+    let expected = json!({"id": first["id"], "state": "scheduled", "existing": true});
+    assert_eq!(again, expected);
+    let path = format!("{JOBS}/{}", first["id"].as_str().unwrap());
+    assert_eq!(host.get(&path).await.body["params"], 2);
+}
+
+#[tokio::test]
+async fn a_later_job_pushes_one_that_waits_back_until_its_latest_start() {
+    let host = Host::start().await;
+    let body = |params: u32, delay_seconds: u32| {
+        json!({"handler": "noop", "params": params, "delay_seconds": delay_seconds, "unique": {
+            "key": "k", "on_conflict": "push_back", "max_delay_seconds": 3_600,
+        }})
+    };
+    let first = host.post(JOBS, body(1, 600).to_string()).await;
+    let first = first.is(StatusCode::CREATED).body;
+    let path = format!("{JOBS}/{}", first["id"].as_str().unwrap());
+    let starts = async || {
+        let job = host.get(&path).await.is(StatusCode::OK).body;
+        let at = |key: &str| Time::parse_rfc3339(job[key].as_str().unwrap()).unwrap();
+        let delay_ms = at("run_at").since_ms(at("enqueued_at"));
+        (job["params"].clone(), delay_ms.div_ceil(1_000))
+    };
+    assert_eq!(starts().await, (json!(1), 600));
+    for (params, delay_seconds, latest) in [(2, 1_800, 1_800..1_900), (3, 7_200, 3_600..3_602)] {
+        let again = host
+            .post(JOBS, body(params, delay_seconds).to_string())
+            .await;
+        assert_eq!(again.is(StatusCode::OK).body["id"], first["id"]);
+        let (shown, delay) = starts().await;
+        assert_eq!(shown, params);
+        assert!(latest.contains(&delay), "{delay}");
+    }
 }

@@ -6,7 +6,9 @@ use host_core::schedule::{
 };
 use host_core::time::Time;
 
-use super::warning;
+use host_testing::Log;
+
+use super::{Warnings, warning};
 
 const MINUTE: u64 = 60_000;
 
@@ -72,4 +74,30 @@ fn a_schedule_with_a_spread_is_late_only_after_its_own_time() {
     assert!(own_ms > 10_000, "{own_ms}");
     assert_eq!(warned(&spread, own_ms, fired()), None);
     assert!(warned(&spread, own_ms + 10_001, fired()).is_some());
+}
+
+#[test]
+fn a_schedule_is_warned_about_once_a_minute() {
+    let (log, _guard) = Log::of_this_thread();
+    let mut warnings = Warnings::default();
+    let nightly = schedule(Overlap::Skip, 0);
+    let other = Schedule {
+        name: "other".parse().unwrap(),
+        ..nightly.clone()
+    };
+    let mut skipped = |schedule: &Schedule, ms: u64| {
+        let firing = Firing {
+            nominal: Time(0),
+            at: Time(0),
+            fate: Fate::Skipped,
+        };
+        warnings.note(schedule, &firing, Time(0).plus_ms(ms));
+        let lines = log.lines_with("a schedule skipped a firing");
+        lines.len()
+    };
+    assert_eq!(skipped(&nightly, 0), 1);
+    assert_eq!(skipped(&nightly, 1_000), 1);
+    assert_eq!(skipped(&other, 1_000), 2, "another has a minute of its own");
+    assert_eq!(skipped(&nightly, MINUTE - 1), 2);
+    assert_eq!(skipped(&nightly, MINUTE), 3);
 }
