@@ -263,7 +263,8 @@ class Limits(Protocol):
     def hold(self, limit: str, ms: int) -> None:
         """Holds the key that the job has of a limit, for example because a server has answered 429: no job of the key
         starts within this time, in milliseconds, at most 86,400,000 (24 hours). A longer hold stays. It is stored before
-        this returns, whatever becomes of the attempt. If the attempt then asks for a retry, it does not count.
+        this returns, whatever becomes of the attempt. If the attempt then asks for a retry, it does not count. The
+        handler's manifest must name the limit.
 
         Raises JobsError."""
         ...
