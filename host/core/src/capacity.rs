@@ -1,4 +1,4 @@
-//! How much one store keeps at most, beyond which it refuses, and how long what it makes itself.
+//! How much one store keeps at most, beyond which it refuses, and how long it keeps the deliveries that it makes.
 
 use crate::policy::Retention;
 
