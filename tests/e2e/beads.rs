@@ -243,7 +243,7 @@ fn a_start_names_what_is_in_the_way() {
     };
     let printed = start(&host.socket);
     assert!(
-        printed.contains("another orchestrator listens"),
+        printed.contains("another process is listening"),
         "{printed}"
     );
     assert!(printed.contains(host.socket.to_str().unwrap()), "{printed}");

@@ -11,7 +11,6 @@ pub mod guard;
 mod handshakes;
 mod heads;
 pub mod json;
-pub mod local;
 pub mod metrics;
 pub mod peer;
 pub mod problem;

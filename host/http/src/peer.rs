@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use rustix::process::geteuid;
 
 /// The peer of a connection, as far as the connection itself proves it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +44,35 @@ impl Peer {
         Self {
             uid: Some(uid),
             ..Self::default()
+        }
+    }
+
+    /// Returns the user of a local peer that may not connect: neither ours nor root.
+    pub(crate) fn other_user(&self) -> Option<u32> {
+        let own = geteuid().as_raw();
+        self.uid.filter(|uid| !may_connect(*uid, own))
+    }
+}
+
+/// Returns whether a process of user `peer` may connect to one of user `own`.
+const fn may_connect(peer: u32, own: u32) -> bool {
+    peer == own || peer == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peers_of_the_same_user_and_of_root_may_connect() {
+        for (peer, own, may) in [
+            (1_000, 1_000, true),
+            (0, 1_000, true),
+            (1_001, 1_000, false),
+            (1, 0, false),
+            (0, 0, true),
+        ] {
+            assert_eq!(may_connect(peer, own), may, "{peer} at {own}");
         }
     }
 }

@@ -13,6 +13,7 @@ use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODIN
 use axum::http::{HeaderValue, Request};
 use axum::response::{IntoResponse as _, Response};
 use host_core::access::{Principal, Verbs};
+use host_runtime::socket::LocalListener;
 use host_runtime::tasks::Tasks;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -29,7 +30,6 @@ use tokio_util::sync::CancellationToken;
 use crate::gate::{Asked, CONNECT, Gate};
 use crate::handshakes::{Handshake, Handshakes};
 use crate::heads::Unclear;
-use crate::local::{self, LocalListener};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::problem::Problem;
@@ -117,7 +117,7 @@ impl Accept for LocalListener {
     type Stream = UnixStream;
 
     async fn accept(&self) -> io::Result<(UnixStream, Peer)> {
-        let (stream, uid) = self.next().await?;
+        let (stream, uid) = LocalListener::accept(self).await?;
         Ok((stream, Peer::local(uid)))
     }
 }
@@ -225,7 +225,7 @@ pub(crate) async fn accept(
                 continue;
             }
         };
-        if let Some(uid) = peer.uid.filter(|uid| !local::is_welcome(*uid)) {
+        if let Some(uid) = peer.other_user() {
             tracing::warn!(uid, "refused a connection from another user");
             served.refused(&peer, "to the local socket", 403);
             continue;

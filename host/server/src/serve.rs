@@ -37,6 +37,7 @@ pub use self::node_id::FILE as NODE;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
 use host_runtime::lock::{self, DataLock, LockError};
+use host_runtime::socket::SocketError;
 use host_runtime::stops::{Stops, StopsError};
 
 /// Where a host listens.
@@ -84,7 +85,7 @@ pub enum ServeError {
     Tls(TlsError),
     /// The API cannot listen on its local socket.
     #[error("cannot listen on the local socket {}: {error}; give another path with --socket", .path.display())]
-    Socket { path: PathBuf, error: io::Error },
+    Socket { path: PathBuf, error: SocketError },
     /// A wire cannot be opened.
     #[error(transparent)]
     Wire(OpenError),

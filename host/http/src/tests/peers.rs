@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream as BlockingStream;
 use std::sync::Arc;
 use std::{fs, io};
 
+use host_runtime::socket::LocalListener;
 use host_runtime::tasks::Tasks;
 use rustix::process::{Uid, geteuid};
 use rustix::thread::set_thread_res_uid;
@@ -15,7 +16,6 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::fixture::{Counted, Recorded, SOON, app};
 use crate::gate::Gate;
-use crate::local::LocalListener;
 use crate::peer::Peer;
 use crate::proxies::Proxies;
 use crate::serve::{Accept, Transport, serve};

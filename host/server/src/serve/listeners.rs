@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use host_http::door::{DOORS, Door};
 use host_http::guard::AllowedHosts;
-use host_http::local::LocalListener;
 use host_http::serve::Transport;
 use host_http::tls::Tls;
 use host_runtime::clock::Clock;
+use host_runtime::socket::LocalListener;
 use host_runtime::tasks::Tasks;
 use tokio::net::TcpListener;
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host_core::port::lease::Leases;
+use host_runtime::socket::LocalListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
@@ -18,7 +19,7 @@ use super::leases::{LeasePort, OrchestratorHub};
 use super::orchestrator::{Event, Orchestrator};
 use super::settings::WorkerConfig;
 use super::settings::{BeadsConfig, OrchestratorConfig};
-use super::socket::Bound;
+use super::socket::{self, Guarded};
 use crate::kit::driver::Hub;
 use crate::kit::session::{Moment, Session as _};
 use crate::kit::stream::accept;
@@ -38,7 +39,7 @@ struct ActiveBeads {
 /// The orchestrator role, not yet serving.
 struct Listening {
     config: OrchestratorConfig,
-    bound: Bound,
+    socket: LocalListener,
     serving: Serving,
 }
 
@@ -54,7 +55,7 @@ pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<OpenWire, OpenEr
         return Err(OpenError::usage(message));
     }
     let working = config.worker.as_ref().filter(|_| is_alone);
-    let path = listening.as_ref().map(|it| it.bound.path());
+    let path = listening.as_ref().map(|it| it.socket.path());
     let path = path.or_else(|| working.map(|worker| worker.socket.as_path()));
     let ready = path.map(|path| (WIRE, path.display().to_string()));
     Ok(OpenWire {
@@ -72,10 +73,9 @@ pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<OpenWire, OpenEr
 
 impl Listening {
     fn open(config: &OrchestratorConfig) -> Result<Self, OpenError> {
-        let bound = Bound::at(&config.path(std::process::id()));
         Ok(Self {
             config: config.clone(),
-            bound: bound.map_err(|error| OpenError::failed(error.to_string()))?,
+            socket: socket::bind(&config.path(std::process::id()))?,
             serving: Serving::default(),
         })
     }
@@ -93,8 +93,8 @@ impl Listening {
         let workers_max = self.config.workers_max;
         let hub = Hub::with_limit(session, port, ports.clock, ports.counters, workers_max);
         let _first = self.serving.set(Arc::clone(&hub)).is_ok();
-        let path = self.bound.path().to_owned();
-        let socket = self.bound.listen(counters);
+        let path = self.socket.path().to_owned();
+        let socket = Guarded::new(self.socket, counters);
         let serving = async {
             let have_gone = CancellationToken::new();
             let ending = async {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -47,20 +47,6 @@ impl Listener for TcpListener {
         let ends = (stream.local_addr().ok()?, stream.peer_addr().ok()?);
         let owner = owner::of_peer(ends.0, ends.1).ok()??;
         Some(Peer { uid: owner.uid })
-    }
-}
-
-impl Listener for UnixListener {
-    type Stream = UnixStream;
-
-    async fn accept(&mut self) -> io::Result<UnixStream> {
-        let (stream, _) = UnixListener::accept(self).await?;
-        Ok(stream)
-    }
-
-    fn peer(stream: &UnixStream) -> Option<Peer> {
-        let uid = stream.peer_cred().ok()?.uid();
-        Some(Peer { uid })
     }
 }
 

@@ -11,7 +11,7 @@ use host_core::time::Time;
 use host_testing::{Refusals, TestClock};
 use parking_lot::Mutex;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -414,31 +414,28 @@ async fn an_effect_that_panics_silences_nobody_else() {
 
 #[tokio::test]
 async fn several_listeners_feed_one_hub_and_share_its_limit() {
-    let folder = std::env::temp_dir().join(format!("host-stream-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
-    let path = folder.join("socket");
-    let tcp = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = tcp.local_addr().unwrap();
-    let unix = UnixListener::bind(&path).unwrap();
+    let one = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let other = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (at_one, at_other) = (one.local_addr().unwrap(), other.local_addr().unwrap());
     let bench = bench(2);
     let stopping = CancellationToken::new();
     let serving = async {
         let (mut a, mut b) = tokio::join!(
-            accept(&bench.hub, tcp, &stopping),
-            accept(&bench.hub, unix, &stopping)
+            accept(&bench.hub, one, &stopping),
+            accept(&bench.hub, other, &stopping)
         );
         bench.hub.report("the end".to_owned());
         // Open connections continue until their peers close them.
         while a.join_next().await.is_some() || b.join_next().await.is_some() {}
     };
     let playing = async {
-        let mut first = Peer(BufReader::new(TcpStream::connect(address).await.unwrap()));
-        let mut second = Peer(BufReader::new(UnixStream::connect(&path).await.unwrap()));
+        let mut first = Peer(BufReader::new(TcpStream::connect(at_one).await.unwrap()));
+        let mut second = Peer(BufReader::new(TcpStream::connect(at_other).await.unwrap()));
         first.send("a\n").await;
         assert_eq!(first.line().await.unwrap(), "a");
         second.send("b\n").await;
         assert_eq!(second.line().await.unwrap(), "b");
-        let mut third = Peer(BufReader::new(TcpStream::connect(address).await.unwrap()));
+        let mut third = Peer(BufReader::new(TcpStream::connect(at_one).await.unwrap()));
         assert_eq!(third.line().await, None, "two are all it takes");
         bench.hub.report("all".to_owned());
         assert_eq!(first.line().await.unwrap(), "all");
@@ -449,7 +446,7 @@ async fn several_listeners_feed_one_hub_and_share_its_limit() {
         bench.hub.until(|echo| echo.open.len() == 1).await;
         // There is room again when the task of the connection has ended.
         let mut fourth = loop {
-            let mut peer = Peer(BufReader::new(UnixStream::connect(&path).await.unwrap()));
+            let mut peer = Peer(BufReader::new(TcpStream::connect(at_other).await.unwrap()));
             if peer.0.write_all(b"c\n").await.is_ok() && peer.line().await.as_deref() == Some("c") {
                 break peer;
             }
@@ -459,7 +456,6 @@ async fn several_listeners_feed_one_hub_and_share_its_limit() {
     };
     let both = async { tokio::join!(serving, playing) };
     timeout(BOUND, both).await.expect("both sides end");
-    std::fs::remove_dir_all(&folder).unwrap();
 }
 
 #[tokio::test]
