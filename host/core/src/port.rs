@@ -12,6 +12,8 @@ pub mod lease;
 pub mod requests;
 pub mod spans;
 
+use crate::cell::LogLine;
+use crate::id::JobId;
 use crate::time::Time;
 
 pub use execute::{Answer, Answers, Execute, ForeignJob, Reply, Stop};
@@ -40,4 +42,11 @@ pub trait Counters: Send + Sync {
     fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {
         let _ = (wire, worker, state, count);
     }
+}
+
+/// Keeps what foreign workers write about our jobs. Never waits.
+pub trait JobLogs: Send + Sync {
+    /// Keeps lines of an attempt that began at `started_at`, from which their times count. Returns
+    /// whether logs are still kept.
+    fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }

@@ -266,6 +266,8 @@ pub struct WireConfig {
     pub executors: Vec<(String, String)>,
     /// Where the executor for handlers that no component has is named, and its name.
     pub default_executor: Option<(String, String)>,
+    /// The names by which peers of the wire address this host.
+    pub hosts: Vec<String>,
     /// The wire's checked section.
     pub configured: Arc<dyn Configured>,
 }
@@ -385,7 +387,7 @@ impl Config {
     /// Returns the names by which clients address this host through proxies: the allowed ones, and those that
     /// wires name to their peers.
     pub fn hosts(&self) -> Vec<String> {
-        let of_wires = self.wires.iter().flat_map(|wire| wire.configured.hosts());
+        let of_wires = self.wires.iter().flat_map(|wire| &wire.hosts).cloned();
         self.http
             .allowed_hosts
             .iter()
@@ -452,6 +454,7 @@ fn wires(sources: Sources<'_>) -> Result<Vec<WireConfig>, ConfigError> {
             name: wire.name,
             executors: read.executors,
             default_executor: read.default_executor,
+            hosts: read.hosts,
             configured: Arc::from(read.wire),
         });
     }

@@ -13,7 +13,7 @@ use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_http::json::nearest;
-use host_wires::wire::executors::{self, ExecutorHealth, RestartError};
+use host_wires::wire::executors::{self, ExecutorHealth, NamedBy, RestartError};
 
 use self::elsewhere::Elsewhere;
 use self::numbers::Numbers;
@@ -83,7 +83,7 @@ impl Executors {
             return Found::Nobody;
         };
         for wire in self.of_wires.iter() {
-            match wire.find(&name) {
+            match wire.find(&name, NamedBy::NewJob) {
                 executors::Found::Here => return Found::Executor(name),
                 executors::Found::Full(most) => return Found::Full(most),
                 executors::Found::Nobody => {}
@@ -152,12 +152,13 @@ impl Executors {
 
     fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
         let mut wires = self.of_wires.iter();
-        wires.find(|wire| wire.find(name) == executors::Found::Here)
+        wires.find(|wire| wire.find(name, NamedBy::NewJob) == executors::Found::Here)
     }
 
-    /// Gets ready for the jobs of an executor, which wait. Returns whether this host has it.
-    pub fn open(&self, name: &Name) -> bool {
-        self.of_wires.iter().any(|wire| wire.open(name))
+    /// Returns whether this host has the executor of a job in the store, and gets ready for its jobs.
+    pub fn has_kept(&self, name: &Name) -> bool {
+        let mut wires = self.of_wires.iter();
+        wires.any(|wire| wire.find(name, NamedBy::KeptJob) == executors::Found::Here)
     }
 
     /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is for users.

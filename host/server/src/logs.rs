@@ -10,6 +10,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
+use host_core::port;
 use host_core::time::Time;
 use host_store::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
@@ -19,7 +20,6 @@ use tokio::sync::mpsc;
 use crate::api::ports;
 use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
 use host_dispatch::readers::Readers;
-use host_wires::wire;
 
 /// The most messages written in one transaction.
 const BATCH_MAX: usize = 256;
@@ -45,7 +45,7 @@ impl ForeignLogs {
     }
 }
 
-impl wire::JobLogs for ForeignLogs {
+impl port::JobLogs for ForeignLogs {
     fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool {
         let logs = self.0.lock();
         let Some(logs) = &*logs else { return false };

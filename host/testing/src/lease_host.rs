@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::cell::LogLine;
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, NewJob, Payload, State};
 use host_core::json::JsonText;
@@ -27,7 +26,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::TestClock;
+use crate::{KeptLogs, TestClock};
 
 use self::job::Job;
 use self::nodes::Nodes;
@@ -53,7 +52,6 @@ struct Inner {
     made: u128,
     /// Fails every message.
     failing: Option<LeaseError>,
-    logged: Vec<(JobId, u32, String)>,
 }
 
 /// Calls to make once the host is no longer locked.
@@ -63,6 +61,7 @@ type Calls = Vec<Box<dyn FnOnce(&LeaseHost) + Send>>;
 pub struct LeaseHost {
     inner: Mutex<Inner>,
     pub clock: Arc<TestClock>,
+    pub logs: Arc<KeptLogs>,
     /// Grows with every change, for tests that wait.
     changes: watch::Sender<u64>,
 }
@@ -72,6 +71,7 @@ impl LeaseHost {
         Arc::new(Self {
             inner: Mutex::default(),
             clock: Arc::default(),
+            logs: Arc::default(),
             changes: watch::Sender::new(0),
         })
     }
@@ -221,15 +221,11 @@ impl LeaseHost {
         waiting.filter(|it| !it.respond.is_gone()).count()
     }
 
-    /// Keeps lines of a job's log.
-    pub fn log(&self, job: JobId, attempt: u32, lines: Vec<LogLine>) {
-        let messages = lines.into_iter().map(|line| line.message);
-        let logged = messages.map(|message| (job, attempt, message));
-        self.inner.lock().logged.extend(logged);
-    }
-
+    /// Returns the text of each line in the logs, with its job and attempt.
     pub fn logged(&self) -> Vec<(JobId, u32, String)> {
-        self.inner.lock().logged.clone()
+        let lines = self.logs.all().into_iter();
+        let lines = lines.map(|(job, attempt, line)| (job, attempt, line.message));
+        lines.collect()
     }
 
     /// Waits until a job is as `is_it` says.

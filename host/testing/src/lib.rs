@@ -11,6 +11,7 @@
 mod audit;
 mod clock;
 mod executor;
+mod kept_logs;
 mod lease_host;
 mod log;
 pub mod pushed;
@@ -29,6 +30,7 @@ use host_core::cell::Compiled;
 pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
+pub use kept_logs::KeptLogs;
 pub use lease_host::{LeaseHost, LeaseNode};
 pub use log::Log;
 pub use random::Random;

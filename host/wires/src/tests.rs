@@ -2,26 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use host_core::cell::LogLine;
-use host_core::id::JobId;
-use host_core::time::Time;
-use host_testing::LeaseHost;
-
 use crate::WIRES;
 use crate::sample::SAMPLE;
+use crate::wire::Wire;
 use crate::wire::settings::Kind;
-use crate::wire::{JobLogs, Wire};
 
 /// Every wire, and the sample as one line more.
 fn wires() -> impl Iterator<Item = &'static Wire> {
     WIRES.iter().copied().chain([&SAMPLE])
-}
-
-impl JobLogs for LeaseHost {
-    fn keep(&self, job: JobId, attempt: u32, _: Time, lines: Vec<LogLine>) -> bool {
-        self.log(job, attempt, lines);
-        true
-    }
 }
 
 #[test]

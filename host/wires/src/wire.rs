@@ -18,13 +18,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use host_console::command::Command;
-use host_core::cell::LogLine;
 use host_core::chain::ChainKind;
-use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::port::lease::Leases;
-use host_core::port::{Clock, Counters, Execute};
-use host_core::time::Time;
+use host_core::port::{Clock, Counters, Execute, JobLogs};
 use host_http::route::{Description, Group, RoutePorts};
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
@@ -66,6 +63,8 @@ pub struct Configuration {
     pub executors: Vec<(String, String)>,
     /// Where the executor for handlers that no component has is named, and its name.
     pub default_executor: Option<(String, String)>,
+    /// The names by which its peers address this host, for example through a proxy.
+    pub hosts: Vec<String>,
     /// The wire, which may have nothing to do.
     pub wire: Box<dyn Configured>,
 }
@@ -76,11 +75,6 @@ pub trait Configured: fmt::Debug + Send + Sync {
     fn has_executor(&self, name: &str) -> bool {
         let _ = name;
         false
-    }
-
-    /// Returns the names by which its peers address this host, for example through a proxy.
-    fn hosts(&self) -> Vec<String> {
-        Vec::new()
     }
 
     /// Makes its HTTP routes, as [`Wire::http`] describes them. They are served from the start of the
@@ -225,13 +219,6 @@ pub struct Ports {
     pub leases: Option<Arc<dyn Leases>>,
     /// Ends the serving.
     pub stopping: CancellationToken,
-}
-
-/// Keeps what foreign workers write about our jobs. Never waits.
-pub trait JobLogs: Send + Sync {
-    /// Keeps lines of an attempt that began at `started_at`, from where their times count; tells
-    /// whether logs are still kept.
-    fn keep(&self, job: JobId, attempt: u32, started_at: Time, lines: Vec<LogLine>) -> bool;
 }
 
 /// Declares the codes of a wire, each in one row: its name, its text, the HTTP status and then the name in

@@ -512,7 +512,7 @@ fn dispatch(
         clock: base.clock,
         shared,
         cells: feed(config, base, "cell", ProcessPort::new(cells, cell_says)),
-        is_configured: Box::new(move |executor| executors.open(executor)),
+        is_configured: Box::new(move |executor| executors.has_kept(executor)),
         workers_end,
         leases,
         node,

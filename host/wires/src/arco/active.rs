@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
+use host_core::port::JobLogs;
 
 use super::NAME;
 use super::orchestrator::{Remote, Role};
@@ -13,7 +14,7 @@ use super::token::Tokens;
 use super::token::key::Keys;
 use super::worker::Bound;
 use crate::wire::executors::Executors;
-use crate::wire::{Active, ExecutorPorts, JobLogs, Mode, OpenError, OpenWire, Ports};
+use crate::wire::{Active, ExecutorPorts, Mode, OpenError, OpenWire, Ports};
 
 /// The file with the key that this host makes.
 const KEY_FILE: &str = "arco.key";

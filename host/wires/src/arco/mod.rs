@@ -53,6 +53,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors: config.orchestrator.origins.clone(),
         default_executor: None,
+        hosts: config.orchestrator.host().into_iter().collect(),
         wire: Box::new(ConfiguredArco {
             config,
             orchestrator,
@@ -76,10 +77,6 @@ impl Configured for ConfiguredArco {
     fn has_executor(&self, name: &str) -> bool {
         let mut names = self.config.orchestrator.workers.keys();
         names.any(|worker| worker.as_str() == name)
-    }
-
-    fn hosts(&self) -> Vec<String> {
-        self.config.orchestrator.host().into_iter().collect()
     }
 
     fn routes(&self, ports: &RoutePorts) -> Vec<Group> {

@@ -19,6 +19,7 @@ pub(super) mod tests;
 
 use std::sync::{Arc, OnceLock};
 
+use host_core::port::JobLogs;
 use host_core::port::lease::{Leases, Secret};
 use host_http::route::{Description, Group, RoutePorts};
 use tokio::sync::watch;
@@ -33,7 +34,7 @@ use super::token::key::Keys;
 use crate::kit::driver::Hub;
 use crate::kit::http_client::BaseUrl;
 use crate::kit::session::Session as _;
-use crate::wire::{JobLogs, Ports};
+use crate::wire::Ports;
 
 pub(super) use self::executors::Remote;
 

@@ -67,6 +67,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors: config.orchestrator.iter().map(|_| named()).collect(),
         default_executor: None,
+        hosts: Vec::new(),
         wire: Box::new(config),
     })
 }

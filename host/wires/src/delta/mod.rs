@@ -47,6 +47,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors: executors.collect(),
         default_executor: None,
+        hosts: Vec::new(),
         wire: Box::new(ConfiguredDelta {
             pools: Pools::new(config),
             worker: WorkerSettings::read(section)?,

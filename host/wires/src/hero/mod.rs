@@ -60,6 +60,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors: Vec::new(),
         default_executor: None,
+        hosts: Vec::new(),
         wire: Box::new(ConfiguredHero(HeroConfig::read(section)?)),
     })
 }

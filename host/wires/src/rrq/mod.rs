@@ -72,6 +72,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors: config.origins.clone(),
         default_executor: config.default_runner.clone(),
+        hosts: Vec::new(),
         wire: Box::new(config),
     })
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use host_core::name::Name;
 use host_core::port::lease::Leases;
-use host_core::port::{Assignment, Clock, Counters, Tag};
+use host_core::port::{Assignment, Clock, Counters, JobLogs, Tag};
 use host_runtime::slots::{Pusher, Slots};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
@@ -32,7 +32,6 @@ use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::process::{Launcher, Output, Pipes, Reason, Stop};
 use crate::kit::session::{Link, Session as _};
 use crate::kit::stream::serve_connection;
-use crate::wire::JobLogs;
 use crate::wire::executors::{WorkerHealth, WorkerState};
 
 /// How long a connection to a local port may take.

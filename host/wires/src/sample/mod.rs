@@ -72,6 +72,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
     Ok(Configuration {
         executors,
         default_executor: None,
+        hosts: Vec::new(),
         wire: Box::new(Config { listen, runners }),
     })
 }

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::time::Duration;
 
-use host_core::cell::LogLine;
 use host_core::failure::{Failure, FailureKind};
-use host_core::id::JobId;
 use host_core::outcome::Outcome;
 use host_core::port::End;
-use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_testing::{ExecuteAudit, FakeExecutor, LeaseAudit, Refusals, Run};
+use host_testing::{ExecuteAudit, FakeExecutor, KeptLogs, LeaseAudit, Refusals, Run};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -20,14 +17,11 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::wire::JobLogs;
 use crate::wire::section::{NamedTable, Sources, Stated, Tables};
 use host_testing::pushed::{PushedAttempts, assignment};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
-
-struct NoLogs;
 
 /// `echo` returns its params, `hang` runs until it is stopped, others fail.
 fn cells() -> Arc<FakeExecutor> {
@@ -35,12 +29,6 @@ fn cells() -> Arc<FakeExecutor> {
         "echo" | "hang" => Run::by_handler(job),
         _ => Run::fails(FailureKind::UserError, "no luck"),
     })
-}
-
-impl JobLogs for NoLogs {
-    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
-        true
-    }
 }
 
 async fn until<T>(watched: &watch::Sender<T>, condition: impl Fn(&T) -> bool) {
@@ -150,7 +138,7 @@ impl Orchestrator {
             clock: Arc::new(Clock::start()),
             counters: Refusals::of(NAME),
             leases: Arc::<LeaseAudit>::clone(&audit),
-            logs: Arc::new(NoLogs),
+            logs: Arc::<KeptLogs>::default(),
             tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         };

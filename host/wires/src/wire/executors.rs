@@ -15,6 +15,15 @@ pub enum Found {
     Full(usize),
 }
 
+/// Which job names an executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// One that is about to be accepted.
+    NewJob,
+    /// One that was accepted, perhaps before the host restarted: no limit keeps its executor out.
+    KeptJob,
+}
+
 /// What holds for the jobs of all executors of a wire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExecutorRules {
@@ -33,8 +42,9 @@ pub trait Executors: Send + Sync {
     /// Returns the names that are configured, for "did you mean".
     fn names(&self) -> Vec<Name>;
 
-    /// Finds the executor of this name for a job that is about to be accepted.
-    fn find(&self, name: &Name) -> Found {
+    /// Finds the executor of this name, and gets ready for its jobs.
+    fn find(&self, name: &Name, by: NamedBy) -> Found {
+        let _ = by;
         if self.names().contains(name) {
             Found::Here
         } else {
@@ -65,12 +75,6 @@ pub trait Executors: Send + Sync {
     fn waits_because(&self, executor: &Name) -> Option<String> {
         let _ = executor;
         None
-    }
-
-    /// Gets ready for the jobs of an executor, which wait. Returns whether the wire has it. May be
-    /// called for a job that was accepted before the host restarted.
-    fn open(&self, executor: &Name) -> bool {
-        self.find(executor) == Found::Here
     }
 
     /// Returns how all executors are, by name.

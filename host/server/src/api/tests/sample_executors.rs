@@ -6,7 +6,8 @@ use std::collections::BTreeSet;
 use host_core::name::Name;
 use host_core::policy::Policy;
 use host_wires::wire::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, RestartError, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, RestartError, WorkerHealth,
+    WorkerState,
 };
 use parking_lot::Mutex;
 
@@ -66,7 +67,7 @@ impl Executors for Sample {
         POOLS.map(|(name, _)| name.parse().unwrap()).to_vec()
     }
 
-    fn find(&self, name: &Name) -> Found {
+    fn find(&self, name: &Name, _: NamedBy) -> Found {
         let mut far = self.far.lock();
         if pool_size(name).is_some() || far.contains(name) {
             Found::Here

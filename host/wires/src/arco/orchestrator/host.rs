@@ -9,7 +9,7 @@ use host_core::id::JobId;
 use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::port::lease::{JobQuery, Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
-use host_core::port::{Clock, Counters, Tag};
+use host_core::port::{Clock, Counters, JobLogs, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
 use hyper::header::{HeaderName, HeaderValue};
@@ -22,7 +22,7 @@ use crate::arco::token::{Scope, TTL_SECONDS_MAX, Tokens};
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::http_client::{HttpClient, Post, Requests};
 use crate::kit::leases::{LeaseRequests, lease_events};
-use crate::wire::{JobLogs, Ports};
+use crate::wire::Ports;
 
 const SECRET: HeaderName = HeaderName::from_static("x-arco-dispatch-secret");
 

@@ -7,7 +7,7 @@ use crate::delta::NAME;
 use crate::delta::settings::PoolConfig;
 use crate::delta::tags::{self, REQUIRES};
 use crate::wire::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, WorkerHealth, WorkerState,
 };
 
 impl Executors for Pools {
@@ -16,7 +16,7 @@ impl Executors for Pools {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    fn find(&self, name: &Name) -> Found {
+    fn find(&self, name: &Name, _: NamedBy) -> Found {
         self.find_lane(name)
     }
 

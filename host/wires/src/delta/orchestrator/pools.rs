@@ -7,7 +7,7 @@ use host_core::id::NodeId;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseEvents, LeaseRequest, Leases};
-use host_core::port::{Clock, Counters};
+use host_core::port::{Clock, Counters, JobLogs};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -19,7 +19,6 @@ use crate::delta::refusals::{Code, Refused};
 use crate::delta::settings::{DeltaConfig, NODE_SEPARATOR, PoolConfig};
 use crate::kit::driver::{EffectHandler, Hub};
 use crate::kit::leases::{LeaseRequests, lease_events};
-use crate::wire::JobLogs;
 use crate::wire::executors::Found;
 
 /// How many digits of a node's id stand in names.

@@ -17,7 +17,7 @@ use super::*;
 use crate::delta::refusals::Code;
 use crate::delta::settings::{PoolConfig, Times, Tokens};
 use crate::kit::session::Action;
-use host_testing::{LeaseHost, Refusals, TestClock};
+use host_testing::{KeptLogs, LeaseHost, Refusals, TestClock};
 
 impl Pools {
     /// Starts the orchestrator at a node of a host in memory.
@@ -31,7 +31,7 @@ impl Pools {
         pools.start(
             Arc::<TestClock>::clone(&model.clock),
             Arc::<Refusals>::clone(refusals),
-            Arc::<LeaseHost>::clone(model),
+            Arc::<KeptLogs>::clone(&model.logs),
         );
         pools.connect(node);
         pools

@@ -22,7 +22,7 @@ use crate::hero::job::new::{SCRIPT, Task};
 use crate::hero::settings::HeroConfig;
 use crate::hero::transport::connection_log::ConnectionLog;
 use crate::wire::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, WorkerHealth, WorkerState,
 };
 
 /// The prefix of the worker id in an executor's name.
@@ -195,10 +195,14 @@ impl Executors for HeroExecutors {
         }
     }
 
-    fn find(&self, name: &Name) -> Found {
+    fn find(&self, name: &Name, by: NamedBy) -> Found {
+        let executors_max = match by {
+            NamedBy::NewJob => EXECUTORS_MAX,
+            NamedBy::KeptJob => usize::MAX,
+        };
         if !is_executor(name.as_str()) {
             Found::Nobody
-        } else if self.add_below(EXECUTORS_MAX, name) {
+        } else if self.add_below(executors_max, name) {
             Found::Here
         } else {
             Found::Full(EXECUTORS_MAX)
@@ -210,10 +214,6 @@ impl Executors for HeroExecutors {
             return Ok(());
         }
         Task::of(SCRIPT.to_owned(), JsonText(params.to_owned())).map(drop)
-    }
-
-    fn open(&self, executor: &Name) -> bool {
-        is_executor(executor.as_str()) && self.add_below(usize::MAX, executor)
     }
 
     fn health(&self) -> Vec<ExecutorHealth> {

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use host_core::cell::LogLine;
-use host_core::id::JobId;
 use host_core::port::Execute;
-use host_core::time::Time;
 use host_runtime::tasks::Tasks;
-use host_testing::{Refusals, TokioClock};
+use host_testing::{KeptLogs, Refusals, TokioClock};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -16,8 +13,8 @@ use super::*;
 use crate::rrq::config::{Dialect, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
-use crate::wire::executors::{Found, RestartError, WorkerState};
-use crate::wire::{Configured as _, JobLogs};
+use crate::wire::Configured as _;
+use crate::wire::executors::{Found, NamedBy, RestartError, WorkerState};
 use host_testing::pushed::PushedAttempts;
 
 fn config(listen: Option<&str>) -> RrqConfig {
@@ -109,14 +106,6 @@ async fn an_address_that_is_taken_is_named_with_what_to_do() {
     assert!(refused.is_usage && refused.message.contains(&taken));
 }
 
-struct NoLogs;
-
-impl JobLogs for NoLogs {
-    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
-        true
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pools_are_executors_of_serve_alone() {
     let runner = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -139,7 +128,7 @@ async fn pools_are_executors_of_serve_alone() {
         clock: Arc::new(TokioClock::start()),
         counters: Refusals::of("rrq"),
         leases,
-        logs: Arc::new(NoLogs),
+        logs: Arc::<KeptLogs>::default(),
         tasks: Tasks::default(),
         stopping: CancellationToken::new(),
     };
@@ -157,11 +146,8 @@ async fn pools_are_executors_of_serve_alone() {
     assert_eq!(pushed.capacity("there"), 3);
     let other: Name = "other".parse().unwrap();
     assert_eq!(pools.names(), std::slice::from_ref(&name));
-    assert_eq!(
-        (pools.find(&name), pools.find(&other)),
-        (Found::Here, Found::Nobody)
-    );
-    assert!(pools.open(&name) && !pools.open(&other));
+    let find = |name| pools.find(name, NamedBy::NewJob);
+    assert_eq!((find(&name), find(&other)), (Found::Here, Found::Nobody));
     let policy = pools.rules().policy;
     assert_eq!(
         (policy.timeout_ms, policy.max_attempts),

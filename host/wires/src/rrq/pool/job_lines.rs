@@ -9,12 +9,11 @@ use std::sync::Arc;
 
 use host_core::cell::{LINE_OVERHEAD_BYTES, Level, LogLine, LogSource};
 use host_core::id::JobId;
-use host_core::port::{Assignment, Clock, Tag};
+use host_core::port::{Assignment, Clock, JobLogs, Tag};
 use host_core::time::Time;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::kit::process::Output;
-use crate::wire::JobLogs;
 
 /// The most output kept of runners during one attempt, in bytes: what its lines cost, empty ones too.
 const LOG_BYTES_MAX: u64 = 1 << 20;

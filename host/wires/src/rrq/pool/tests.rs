@@ -1,17 +1,13 @@
 //! Tests with real processes: the test program starts itself as the runner, with one ignored test.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
-use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::End;
-use host_core::time::Time;
-use host_testing::LeaseAudit;
-use host_testing::{Refusals, TokioClock};
+use host_testing::{KeptLogs, LeaseAudit, Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -22,56 +18,25 @@ use super::{PoolPorts, RunnerPool, WorkerState};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
-use crate::wire::JobLogs;
 use host_testing::pushed::{PushedAttempts, assignment, job};
-
-/// The lines of jobs that the pool has kept.
-#[derive(Default)]
-struct Logged {
-    lines: Mutex<Vec<String>>,
-    host: Arc<PushedAttempts>,
-}
-
-impl JobLogs for Logged {
-    fn keep(&self, job: JobId, _attempt: u32, _started_at: Time, lines: Vec<LogLine>) -> bool {
-        let lines = lines.into_iter();
-        let lines = lines.map(|line| format!("{job} {}", line.message));
-        self.lines.lock().unwrap().extend(lines);
-        self.host.changes.send_modify(|changes| *changes += 1);
-        true
-    }
-}
-
-impl Logged {
-    fn all(&self) -> Vec<String> {
-        self.lines.lock().unwrap().clone()
-    }
-}
 
 struct Bench {
     pool: RunnerPool,
     audit: Arc<LeaseAudit>,
     host: Arc<PushedAttempts>,
-    logged: Arc<Logged>,
+    logs: Arc<KeptLogs>,
     stopping: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
-}
-
-fn job_id(tag: u64) -> String {
-    job(tag).to_string()
 }
 
 impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     fn start(source: Source, in_flight_max: usize, dialect: Dialect) -> Self {
         let (host, audit) = PushedAttempts::new();
-        let logged = Arc::new(Logged {
-            host: Arc::clone(&host),
-            ..Logged::default()
-        });
+        let logs = Arc::<KeptLogs>::default();
         let ports = PoolPorts {
             leases: Arc::<LeaseAudit>::clone(&audit),
-            logs: Arc::<Logged>::clone(&logged),
+            logs: Arc::<KeptLogs>::clone(&logs),
             clock: Arc::new(TokioClock::start()),
             counters: Refusals::of("rrq"),
         };
@@ -88,7 +53,7 @@ impl Bench {
             pool,
             audit,
             host,
-            logged,
+            logs,
             stopping,
             running,
         }
@@ -362,12 +327,10 @@ async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
     bench.until_capacity(1).await;
     bench.give(0, "shout", 20_000).await;
     bench.host.end_of(0).await;
-    let is_shouted =
-        |line: &String| line.starts_with(&job_id(0)) && line.ends_with("shouted by a handler");
-    let is_logged = |_: &_| bench.logged.all().iter().any(is_shouted);
-    bench.host.until("a line", is_logged).await;
-    let hello = |line: &String| line.contains("hello from a runner");
-    let is_of_a_job = bench.logged.all().iter().any(hello);
+    let is_shouted = |line: &str| line.ends_with("shouted by a handler");
+    bench.logs.until(job(0), is_shouted).await;
+    let mut lines = bench.logs.all().into_iter();
+    let is_of_a_job = lines.any(|(.., line)| line.message.contains("hello from a runner"));
     assert!(!is_of_a_job, "it was written before there was a job");
     bench.stop().await;
 }
@@ -381,9 +344,8 @@ async fn every_line_goes_to_the_job_that_wrote_it() {
         let (_, end) = bench.host.end_of(tag).await;
         assert!(is_completed(&end), "{end:?}");
         // The line is there with the end, not some time after it.
-        let heard = bench.logged.all();
-        let of_this_job = heard.iter().filter(|line| line.starts_with(&job_id(tag)));
-        assert_eq!(of_this_job.count(), 1, "{heard:?}");
+        let lines = bench.logs.of(job(tag));
+        assert_eq!(lines.len(), 1, "{lines:?}");
     }
     bench.stop().await;
 }

@@ -10,8 +10,8 @@ use axum::http::{HeaderMap, Request};
 use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::policy::Policy;
+use host_core::port::JobLogs;
 use host_core::port::lease::Leases;
-use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::door::DOORS;
 use host_http::gate::NoGate;
@@ -21,11 +21,10 @@ use host_http::problem;
 use host_http::route::RoutePorts;
 use host_http::router::{Serving, router};
 use host_runtime::tasks::Tasks;
-use host_testing::{LeaseAudit, LeaseHost, Refusals, TestClock};
+use host_testing::{KeptLogs, LeaseAudit, LeaseHost, Refusals, TestClock};
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -39,8 +38,8 @@ use crate::arco::tests::peer::{BOUND, Incoming, Peer};
 use crate::arco::token::Tokens;
 use crate::arco::token::key::Keys;
 use crate::kit::session::Session as _;
+use crate::wire::Ports;
 use crate::wire::executors::Executors as _;
-use crate::wire::{JobLogs, Ports};
 
 pub(in crate::arco) const KEY: &[u8] = b"0123456789abcdef0123456789abcdef";
 
@@ -138,18 +137,6 @@ impl Setup {
     }
 }
 
-/// The lines of logs.
-#[derive(Default)]
-struct Logged(Mutex<Vec<(JobId, LogLine)>>);
-
-impl JobLogs for Logged {
-    fn keep(&self, job: JobId, _: u32, _: Time, lines: Vec<LogLine>) -> bool {
-        let lines = lines.into_iter().map(|line| (job, line));
-        self.0.lock().extend(lines);
-        true
-    }
-}
-
 /// A control plane that runs.
 pub(in crate::arco) struct Plane {
     pub(in crate::arco) model: Arc<LeaseHost>,
@@ -157,7 +144,6 @@ pub(in crate::arco) struct Plane {
     pub(in crate::arco) refusals: Arc<Refusals>,
     pub(in crate::arco) tokens: Tokens,
     audit: Arc<LeaseAudit>,
-    logged: Arc<Logged>,
     pub(in crate::arco) router: Router,
     tasks: Tasks,
 }
@@ -205,8 +191,7 @@ impl Plane {
             stopping: tasks.stopping().clone(),
         };
         let tokens = Tokens::new(&setup.keys);
-        let logged = Arc::<Logged>::default();
-        let logs: Arc<dyn JobLogs> = Arc::<Logged>::clone(&logged);
+        let logs: Arc<dyn JobLogs> = Arc::<KeptLogs>::clone(&model.logs);
         let leases: Arc<dyn Leases> = Arc::<LeaseAudit>::clone(&audit);
         role.start(&ports, (leases, Some(logs)), tokens.clone());
         tasks.spawn(Arc::clone(&role).run(tasks.stopping().clone()));
@@ -216,7 +201,6 @@ impl Plane {
             refusals,
             tokens,
             audit,
-            logged,
             router: router(groups, &serving, problem::render),
             tasks,
         }
@@ -321,9 +305,7 @@ impl Plane {
 
     /// Returns the log of a job.
     pub(super) fn logged(&self, id: JobId) -> Vec<LogLine> {
-        let lines = self.logged.0.lock();
-        let of_job = lines.iter().filter(|(job, _)| *job == id);
-        of_job.map(|(_, line)| line.clone()).collect()
+        self.model.logs.of(id)
     }
 
     /// Uploads the log of a task, as a worker does with its API key.

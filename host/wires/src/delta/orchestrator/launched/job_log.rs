@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use host_core::cell::{LogLine, LogSource};
 use host_core::id::JobId;
-use host_core::port::Clock;
+use host_core::port::{Clock, JobLogs};
 use host_core::time::Time;
 use host_runtime::folder::{self, Dir};
 use parking_lot::Mutex;
@@ -16,7 +16,6 @@ use super::files::LOG;
 use crate::delta::messages::LOG_BYTES_MAX;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::orchestrator::log_chunks::LogChunks;
-use crate::wire::JobLogs;
 
 /// How much of the file is read at once, in bytes.
 const CHUNK_BYTES: u64 = 256 << 10;

@@ -2,34 +2,18 @@
 
 use std::time::Duration;
 
-use host_core::cell::LogLine;
 use host_core::failure::FailureKind;
-use host_core::id::JobId;
-use host_core::port::Counters;
-use host_core::time::Time;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_testing::LeaseAudit;
+use host_testing::{KeptLogs, LeaseAudit, Refusals};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::hero::orchestrator::serve;
 use crate::hero::settings::tests::parsed;
-use crate::wire::executors::{RestartError, WorkerHealth};
-use crate::wire::{ExecutorPorts, JobLogs};
+use crate::wire::ExecutorPorts;
+use crate::wire::executors::{NamedBy, RestartError, WorkerHealth};
 use host_testing::pushed::{PushedAttempts, assignment};
-
-struct Host;
-
-impl Counters for Host {
-    fn refused(&self, _wire: &'static str, _code: &'static str) {}
-}
-
-impl JobLogs for Host {
-    fn keep(&self, _: JobId, _: u32, _: Time, _: Vec<LogLine>) -> bool {
-        true
-    }
-}
 
 fn config() -> HeroConfig {
     let url = "redis://me:hush@127.0.0.1:1/2";
@@ -40,9 +24,9 @@ fn ports() -> (ExecutorPorts, Arc<PushedAttempts>, Arc<LeaseAudit>) {
     let (host, audit) = PushedAttempts::new();
     let ports = ExecutorPorts {
         clock: Arc::new(Clock::start()),
-        counters: Arc::new(Host),
+        counters: Refusals::of("hero"),
         leases: Arc::<LeaseAudit>::clone(&audit),
-        logs: Arc::new(Host),
+        logs: Arc::<KeptLogs>::default(),
         tasks: Tasks::default(),
         stopping: CancellationToken::new(),
     };
@@ -58,6 +42,11 @@ fn executors() -> (Arc<HeroExecutors>, Arc<PushedAttempts>, Arc<LeaseAudit>) {
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
+}
+
+/// Has a job that is kept name an executor.
+fn open(executors: &HeroExecutors, executor: &str) -> bool {
+    executors.find(&name(executor), NamedBy::KeptJob) == Found::Here
 }
 
 fn worker(executors: &HeroExecutors) -> WorkerHealth {
@@ -81,32 +70,34 @@ fn an_executor_is_there_by_its_name() {
         assert_eq!(is_executor(name), is, "{name}");
     }
     let (executors, ..) = executors();
-    assert!(!executors.open(&name("python")));
-    assert_eq!(executors.find(&name("python")), Found::Nobody);
+    assert!(!open(&executors, "python"));
+    assert_eq!(
+        executors.find(&name("python"), NamedBy::NewJob),
+        Found::Nobody
+    );
     for n in 0..EXECUTORS_MAX {
         assert_eq!(
-            executors.find(&name(&format!("hero-{n}"))),
+            executors.find(&name(&format!("hero-{n}")), NamedBy::NewJob),
             Found::Here,
             "{n}"
         );
     }
     assert_eq!(
-        executors.find(&name("hero-more")),
+        executors.find(&name("hero-more"), NamedBy::NewJob),
         Found::Full(EXECUTORS_MAX)
     );
     assert_eq!(
-        executors.find(&name("hero-0")),
+        executors.find(&name("hero-0"), NamedBy::NewJob),
         Found::Here,
         "it is there already"
     );
-    assert!(executors.open(&name("hero-kept")), "its jobs are kept");
+    assert!(open(&executors, "hero-kept"), "its jobs are kept");
 }
 
 #[test]
 fn an_executor_takes_work_only_while_redis_is_there() {
     let (executors, host, audit) = executors();
-    let (one, other) = (name("hero-w1"), name("hero-w2"));
-    executors.open(&one);
+    open(&executors, "hero-w1");
     assert_eq!(
         (host.capacity("hero-w1"), worker(&executors).state.as_str()),
         (0, "starting")
@@ -114,7 +105,7 @@ fn an_executor_takes_work_only_while_redis_is_there() {
     executors.connected();
     assert_eq!(host.capacity("hero-w1"), 0, "earlier jobs come first");
     executors.ready();
-    executors.open(&other);
+    open(&executors, "hero-w2");
     assert_eq!((host.capacity("hero-w1"), host.capacity("hero-w2")), (7, 7));
     let up = worker(&executors);
     assert_eq!((up.state.as_str(), up.reason), ("up", None));
@@ -126,7 +117,7 @@ fn an_executor_takes_work_only_while_redis_is_there() {
         (down.failures, down.reason.as_deref()),
         (3, Some("refused"))
     );
-    let restarted = executors.restart(&one, None);
+    let restarted = executors.restart(&name("hero-w1"), None);
     assert_eq!(restarted, Err(RestartError::NotOurs));
     audit.assert_settled();
 }
@@ -134,7 +125,7 @@ fn an_executor_takes_work_only_while_redis_is_there() {
 #[test]
 fn what_is_out_is_counted_and_its_end_is_told() {
     let (executors, host, audit) = executors();
-    executors.open(&name("hero-w1"));
+    open(&executors, "hero-w1");
     executors.ready();
     give(&host, 1, "resize");
     assert_eq!(worker(&executors).in_flight, 1);
@@ -151,7 +142,7 @@ fn what_is_out_is_counted_and_its_end_is_told() {
 fn a_script_without_one_fails_before_it_is_sent() {
     let (executors, host, audit) = executors();
     let one = name("hero-w1");
-    executors.open(&one);
+    open(&executors, "hero-w1");
     executors.ready();
     give(&host, 1, SCRIPT);
     let ends = host.ends();
@@ -170,7 +161,7 @@ fn a_script_without_one_fails_before_it_is_sent() {
 async fn a_host_that_stops_without_redis_ends_all() {
     let (ports, host, audit) = ports();
     let executors = serve::start(&config(), "host-a", &ports);
-    executors.open(&name("hero-w1"));
+    open(&executors, "hero-w1");
     executors.ready();
     give(&host, 1, "resize");
     ports.stopping.cancel();

@@ -26,7 +26,7 @@ use crate::hero::transport::driver::{Host as _, RedisSession as _};
 use crate::hero::worker::{Answered, Worker, WorkerAct};
 use crate::histories::histories;
 use crate::kit::session::Moment;
-use crate::wire::executors::Executors as _;
+use crate::wire::executors::{Executors as _, Found, NamedBy};
 
 const EXECUTOR: &str = "hero-w1";
 const JOBS: usize = 30;
@@ -116,7 +116,7 @@ impl World {
             &leases,
         );
         let name: Name = EXECUTOR.parse().unwrap();
-        assert!(executors.open(&name));
+        assert_eq!(executors.find(&name, NamedBy::KeptJob), Found::Here);
         assert!(self.model.are_left(&of_others));
         self.nodes[n].1 = self.lives.len();
         self.lives.push(Some(Life {

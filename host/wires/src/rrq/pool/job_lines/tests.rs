@@ -1,45 +1,15 @@
 //! Output of runners, with the attempts in flight.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use host_core::json::JsonText;
 use host_core::suspicion::Suspicion;
-use host_testing::TestClock;
+use host_testing::{KeptLogs, TestClock};
 
 use super::*;
-
-/// One line that was kept for a job.
-type Kept = (JobId, LogLine);
-
-/// Keeps lines in memory.
-#[derive(Default)]
-struct Memory {
-    lines: Mutex<Vec<Kept>>,
-    is_closed: AtomicBool,
-}
-
-impl JobLogs for Memory {
-    fn keep(&self, job: JobId, attempt: u32, _started_at: Time, lines: Vec<LogLine>) -> bool {
-        assert_eq!(attempt, 3);
-        let is_closed = self.is_closed.load(Ordering::Relaxed);
-        if !is_closed {
-            let lines = lines.into_iter().map(|line| (job, line));
-            self.lines.lock().extend(lines);
-        }
-        !is_closed
-    }
-}
-
-impl Memory {
-    fn take(&self) -> Option<Kept> {
-        self.lines.lock().pop()
-    }
-}
 
 struct Bench {
     lines: JobLines,
     clock: Arc<TestClock>,
-    kept: Arc<Memory>,
+    kept: Arc<KeptLogs>,
 }
 
 fn id(n: u64) -> String {
@@ -47,12 +17,12 @@ fn id(n: u64) -> String {
 }
 
 fn bench(has_one_job: bool) -> Bench {
-    let kept = Arc::new(Memory::default());
+    let kept = Arc::new(KeptLogs::default());
     let clock = Arc::new(TestClock::default());
     let lines = JobLines::new(
         has_one_job,
         Arc::<TestClock>::clone(&clock),
-        Arc::<Memory>::clone(&kept),
+        Arc::<KeptLogs>::clone(&kept),
     );
     for tag in 1..=2 {
         let assignment = Assignment {
@@ -81,9 +51,10 @@ impl Bench {
     fn write(&self, in_flight: &[u64], line: &str) -> Option<u64> {
         let tags: Vec<Tag> = in_flight.iter().copied().map(Tag).collect();
         let kept = self.lines.keep("python/1", &tags, Output::Stdout, line);
-        let logged = self.kept.take();
+        let logged = self.kept.pop();
         assert_eq!(kept, logged.is_some(), "{line}");
-        let (job, logged) = logged?;
+        let (job, attempt, logged) = logged?;
+        assert_eq!(attempt, 3);
         assert_eq!(logged.message, line);
         job.to_string().rsplit('-').next()?.parse().ok()
     }
@@ -130,7 +101,7 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
     while bench
         .lines
         .keep("python/1", &[Tag(1)], Output::Stderr, &line)
-        && let Some((_, logged)) = bench.kept.take()
+        && let Some((.., logged)) = bench.kept.pop()
     {
         if logged.source == LogSource::Host {
             assert!(logged.message.contains("1048576"), "{logged:?}");
@@ -147,7 +118,7 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
             .lines
             .keep("python/1", &[Tag(1)], Output::Stderr, &line)
     );
-    assert_eq!(bench.kept.take(), None);
+    assert_eq!(bench.kept.pop(), None);
     assert!(
         !bench
             .lines
@@ -159,7 +130,7 @@ fn the_log_of_an_attempt_is_bounded_and_says_so_once() {
 fn empty_lines_use_the_limit() {
     let bench = bench(true);
     let keep = || bench.lines.keep("python/1", &[Tag(1)], Output::Stdout, "");
-    let kept = (0..LOG_BYTES_MAX).take_while(|_| keep() && bench.kept.take().is_some());
+    let kept = (0..LOG_BYTES_MAX).take_while(|_| keep() && bench.kept.pop().is_some());
     assert_eq!(kept.count() as u64, LOG_BYTES_MAX / LINE_OVERHEAD_BYTES);
     assert!(keep(), "they are dropped, and shown nowhere else");
 }
@@ -167,6 +138,6 @@ fn empty_lines_use_the_limit() {
 #[test]
 fn nothing_is_kept_once_the_logs_are_closed() {
     let bench = bench(true);
-    bench.kept.is_closed.store(true, Ordering::Relaxed);
+    bench.kept.close();
     assert_eq!(bench.write(&[1], "hello"), None);
 }
