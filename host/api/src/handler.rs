@@ -1,6 +1,7 @@
 //! A handler as the API shows it, with its limits, grants and costs.
 
 use host_core::cost::{Cost, RevisionCost, Spread};
+use host_core::grant_words;
 use host_core::handler::{DirGrant, Grants, Limits};
 use host_core::http_grant::HttpGrant;
 use host_core::jobs_grant::JobsGrant;
@@ -127,38 +128,23 @@ pub struct GrantsView {
 impl GrantsView {
     /// Describes them, one line each.
     pub fn lines(&self) -> Vec<String> {
-        let list = |words: &[String], all: &str| match words {
-            [] => all.to_owned(),
-            _ => words.join(","),
-        };
-        let env = self.env.iter().map(|name| format!("variable {name}"));
+        let env = self.env.iter().map(|name| grant_words::env(name));
         let dirs = self.read_dirs.iter();
-        let dirs = dirs.map(|dir| format!("read {} as {}", dir.host, dir.guest));
+        let dirs = dirs.map(|dir| grant_words::dir(&dir.host, &dir.guest));
         let http = self.http.iter().map(|grant| {
-            let methods = list(&grant.methods, "any method");
-            let paths = list(&grant.paths, "any path");
-            let mut line = format!("http {} {methods} {paths}", grant.to);
-            if !grant.secrets.is_empty() {
-                let secrets = grant.secrets.join(", ");
-                line = format!("{line}, with the secrets {secrets}");
+            let line = grant_words::http(&grant.to, &grant.methods, &grant.paths);
+            match &grant.secrets[..] {
+                [] => line,
+                secrets => format!("{line}, with the secrets {}", secrets.join(", ")),
             }
-            line
         });
-        let jobs = self.jobs.iter().map(|grant| {
-            let (handlers, queues) = (grant.handlers.join(","), grant.queues.join(","));
-            format!("enqueue {handlers} in {queues}")
-        });
-        let state = self.state.iter().map(|grant| {
-            let mut line = format!("keep state, {} KiB", grant.quota_kib);
-            if !grant.shared.is_empty() {
-                line = format!("{line}, and share {}", grant.shared.join(", "));
-            }
-            line
-        });
-        let secrets = self.secrets.iter();
-        let secrets = secrets.map(|name| format!("see the secret {name}"));
+        let jobs = self.jobs.iter();
+        let jobs = jobs.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
+        let state = self.state.iter();
+        let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
+        let secrets = self.secrets.iter().map(|name| grant_words::secret(name));
         let hold = self.hold.iter();
-        let hold = hold.map(|limit| format!("hold keys of the limit {limit}"));
+        let hold = hold.map(|limit| grant_words::hold(limit));
         let all = env.chain(dirs).chain(http).chain(jobs);
         all.chain(state).chain(secrets).chain(hold).collect()
     }

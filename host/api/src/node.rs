@@ -158,7 +158,7 @@ impl NamedNode {
     }
 
     /// Returns whether it is the node with this id.
-    pub fn is(&self, id: NodeId) -> bool {
+    pub fn has_id(&self, id: NodeId) -> bool {
         self.id == id.to_string()
     }
 }

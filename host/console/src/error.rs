@@ -4,9 +4,8 @@ use std::fmt;
 use std::io;
 
 use host_api::client::{Error, Problem, Unusable, WrongServer};
-use host_core::json::words;
-use serde_json::error::Category;
 
+use crate::json;
 use crate::plain::{block, line};
 
 /// The exit codes. They are part of the public contract.
@@ -177,11 +176,8 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
             (Exit::Failed, cause, Some(advice))
         }
         Error::Unreadable(error) => {
-            let error = match error.classify() {
-                Category::Data => words::plain(&error.to_string()),
-                _ => words::syntax(&error.to_string()),
-            };
-            let cause = format!("this version does not understand the answer: {error}");
+            let flaw = json::flaw(&error);
+            let cause = format!("this version does not understand the answer: {flaw}");
             let advice = "use a `host` command of the same version as the server";
             (Exit::Failed, cause, next(advice))
         }

@@ -329,7 +329,12 @@ pub struct Revision {
 
 impl Revision {
     /// Returns whether a deploy would change nothing: the same bytes and manifest, signed by the same key or by none.
-    pub fn is(&self, digest: Digest, manifest: &Manifest, signature: Option<&Signature>) -> bool {
+    pub fn is_same(
+        &self,
+        digest: Digest,
+        manifest: &Manifest,
+        signature: Option<&Signature>,
+    ) -> bool {
         let signer = self.signature.as_ref().map(|it| &it.key);
         let is_signed = signature.is_none_or(|new| signer == Some(&new.key));
         self.digest == digest && self.manifest == *manifest && is_signed

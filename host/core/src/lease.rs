@@ -72,7 +72,7 @@ pub struct Renewal {
     pub lease: LeaseId,
     pub until: Time,
     /// Whether the holder gets this time because the host could not hear it: it may also report the end until then.
-    pub was_unheard: bool,
+    pub host_was_away: bool,
 }
 
 /// Why the host has taken a lease away.

@@ -57,7 +57,7 @@ pub enum Input<'a> {
         fence: &'a Fence,
         until: Time,
         /// Whether the worker may also report the end of the attempt until then, because the host could not hear it.
-        was_unheard: bool,
+        host_was_away: bool,
     },
     /// The attempt ended.
     Complete(&'a Fence, &'a Outcome),
@@ -152,8 +152,8 @@ impl Lifecycle {
             Input::Renew {
                 fence,
                 until,
-                was_unheard,
-            } => heartbeat::renew(self, fence, *until, *was_unheard),
+                host_was_away,
+            } => heartbeat::renew(self, fence, *until, *host_was_away),
             Input::Complete(fence, outcome) => complete::apply(self, now, fence, outcome),
             Input::Lose(fence, loss) => lose::apply(self, now, fence, *loss),
             Input::Cancel { reason, grace_ms } => cancel::apply(self, now, *reason, *grace_ms),

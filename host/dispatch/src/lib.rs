@@ -84,21 +84,21 @@ pub enum SubmitError {
     StoreMoved,
     /// The database does not answer.
     #[error(
-        "the database does not answer; nothing of this request was kept; the host goes on and tries again, so repeat it \
-         later"
+        "the database does not answer; nothing of this request was kept; the host keeps trying to reconnect: \
+         repeat the request later"
     )]
     StoreAway,
     /// The database went away while the command was being committed.
     #[error(
-        "the database went away while this was being committed; whether it was done is not known until it is back: look \
-         then, before you repeat it"
+        "the connection to the database was lost during the commit, so it is unknown whether this took effect; \
+         check once the database is back before you repeat it"
     )]
     OutcomeUnknown,
     /// Too many requests are waiting.
-    #[error("{REQUESTS_MAX} requests wait already; repeat this one later")]
+    #[error("{REQUESTS_MAX} requests are waiting already; repeat this one later")]
     Busy,
     /// The store cannot carry it out, although nothing else was asked of it at the same time.
-    #[error("the store could not carry this out and kept nothing of it: {0}")]
+    #[error("the store failed to carry this out and kept nothing of it: {0}")]
     Failed(String),
     /// The host is stopping, or its store is broken. The command may or may not be on disk.
     #[error("the host is stopping; whether this took effect is unknown")]

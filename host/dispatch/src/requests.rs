@@ -189,7 +189,7 @@ mod tests {
         is_sampled: true,
     };
 
-    fn tell(watch: &Requests, handler: &str, end: RequestEnd) {
+    fn end_request(watch: &Requests, handler: &str, end: RequestEnd) {
         let asked = Asked {
             method: Some("GET".to_owned()),
             origin: Some("https://api.example.com".to_owned()),
@@ -225,10 +225,10 @@ mod tests {
             RequestEnd::Failed(HttpErrorKind::TimedOut),
             RequestEnd::Cut,
         ] {
-            tell(&watch, "charge", end);
+            end_request(&watch, "charge", end);
         }
         for n in 0..200 {
-            tell(&watch, &format!("h{n}"), RequestEnd::Answered(200));
+            end_request(&watch, &format!("h{n}"), RequestEnd::Answered(200));
         }
         let (mut registry, mut text) = (Registry::default(), String::new());
         numbers.register(&mut registry);
@@ -254,8 +254,8 @@ mod tests {
             numbers: RequestNumbers::new(Labels::default()),
             spans: Some(Arc::clone(&spans) as _),
         };
-        tell(&watch, "charge", RequestEnd::Answered(404));
-        tell(
+        end_request(&watch, "charge", RequestEnd::Answered(404));
+        end_request(
             &watch,
             "charge",
             RequestEnd::Failed(HttpErrorKind::NotGranted),

@@ -48,7 +48,7 @@ const _: () = assert!(COMPONENT_KIB_MAX >= (BODY_BYTES_MAX >> 10) + RESPONSE_KIB
 const SHARES_KEPT: usize = 1_024;
 
 /// Why the kernel has left out what came with a message.
-const NO_DESCRIPTOR: &str = "this process has as many open files as it may have";
+const NO_DESCRIPTOR: &str = "this process has reached its limit of open files";
 
 /// What each of several users may use at once.
 struct Shares {

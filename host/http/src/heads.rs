@@ -17,7 +17,7 @@ pub(crate) struct Unclear(Arc<AtomicU64>);
 
 impl Unclear {
     /// Returns whether it is the request with this number, counted from 0.
-    pub(crate) fn is(&self, number: u64) -> bool {
+    pub(crate) fn is_request(&self, number: u64) -> bool {
         self.0.load(Ordering::Acquire) == number
     }
 }

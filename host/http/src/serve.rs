@@ -358,7 +358,9 @@ impl Requests {
         &self,
         mut request: Request<Incoming>,
     ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-        let is_unclear = self.unclear.is(self.count.fetch_add(1, Ordering::Relaxed));
+        let is_unclear = self
+            .unclear
+            .is_request(self.count.fetch_add(1, Ordering::Relaxed));
         let is_busy = self.only.is_some_and(|only| request.uri().path() != only);
         let is_last =
             is_unclear || self.only.is_some() || request.headers().contains_key(TRANSFER_ENCODING);

@@ -134,7 +134,7 @@ impl Live {
     }
 
     fn over(&self, hash: &TokenHash) -> Option<CancellationToken> {
-        let found = self.over.iter().find(|(of, _)| of.is(hash));
+        let found = self.over.iter().find(|(of, _)| of.matches(hash));
         found.map(|(_, over)| over.clone())
     }
 
@@ -303,7 +303,7 @@ impl Auth {
         for live in self.0.table.read().values() {
             let is_over = |it: &Proof| it.ends_at.is_some_and(|end| now >= end);
             let over = live.token.proofs().filter(is_over);
-            over.for_each(|proof| live.end(|hash| hash.is(&proof.hash)));
+            over.for_each(|proof| live.end(|hash| hash.matches(&proof.hash)));
         }
     }
 
@@ -444,7 +444,7 @@ impl Inner {
         let id = TokenText::read(text).map(|read| read.id());
         let presented = TokenHash::of(text);
         let Some(live) = id.and_then(|id| self.table.read().get(&id).cloned()) else {
-            let _as_long = std::hint::black_box(TokenHash::NONE.is(&presented));
+            let _as_long = std::hint::black_box(TokenHash::NONE.matches(&presented));
             return None;
         };
         let proof = live.token.proof(is_session, &presented, now);

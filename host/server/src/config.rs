@@ -109,7 +109,8 @@ host_wires::table_settings! {
     "queues.NAME.retention_discarded_seconds", "`retention_seconds`",
         "How long discarded jobs of this queue are kept, in seconds, 1 or more";
     "queues.NAME.notify", "none",
-        "Whom the host tells of the ends of this queue's jobs: `{ url = \"https://…\", secret = \"NAME\", events = [\"job.discarded\"] }`";
+        "The webhook that is called when jobs of this queue end: `{ url = \"https://…\", secret = \"NAME\", \
+         events = [\"job.discarded\"] }`";
     "webhooks.NAME.to", "none",
         "A server to which webhooks may go: `https://hooks.example.com`, `https://*.example.com`";
     "webhooks.NAME.paths", "all paths",

@@ -33,7 +33,7 @@ pub(crate) async fn apply(
         } = change;
         let note = Note::by_host("configure", format!("{kind} {name}")).detail(done);
         if let Err(error) = dispatch.submit(change.command.noted(note)).await {
-            tracing::warn!(%name, %error, "a {kind} of the configuration cannot be {done}");
+            tracing::warn!(%name, %error, "a {kind} in the configuration cannot be {done}");
         }
     }
     Ok(())

@@ -253,7 +253,7 @@ impl Deployments {
 }
 
 /// Reports what this host can run to the other nodes, and what it cannot run to its own loop.
-pub fn say(presence: &Presence, handlers: &Handlers) {
+pub fn report_runnable(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
     presence.set_unrunnable(handlers.unrunnable());
 }
@@ -280,7 +280,7 @@ impl Shared {
         let compiled = self.compiled(digest, &bytes).await?;
         if let Some(same) = current
             .as_ref()
-            .filter(|current| current.is(digest, &manifest, signature.as_ref()))
+            .filter(|current| current.is_same(digest, &manifest, signature.as_ref()))
         {
             self.announce(Some(same)).await?;
             return Ok(Deployed {
@@ -433,7 +433,7 @@ impl Shared {
             removed,
         } = reply
         else {
-            let message = "it answered something else than was asked".to_owned();
+            let message = "unexpected reply of the dispatch loop".to_owned();
             return Err(DeployError::Store(message));
         };
         self.announce(Some(&revision)).await?;
@@ -474,7 +474,7 @@ impl Shared {
             }
         }
         self.handlers.record_repair(digest, compiled.err());
-        say(&self.dispatch.shared().presence, &self.handlers);
+        report_runnable(&self.dispatch.shared().presence, &self.handlers);
     }
 
     async fn bytes(&self, digest: Digest) -> Result<Vec<u8>, DeployError> {
@@ -543,7 +543,7 @@ impl Shared {
         let revisions = self.dispatch.read(|reader| reader.components()).await;
         let revisions = revisions.map_err(unread)?;
         self.handlers.replace(revisions.clone());
-        say(&self.dispatch.shared().presence, &self.handlers);
+        report_runnable(&self.dispatch.shared().presence, &self.handlers);
         Ok(revisions)
     }
 }

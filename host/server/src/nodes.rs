@@ -136,7 +136,7 @@ impl ports::Nodes for Nodes {
             Sharing::Others(others) => others.set_drain(node, drain),
             Sharing::Nobody(data) => {
                 let kept = keep(data, drain).map_err(|error| StoreError::Broken {
-                    operation: "keep that the host is asked to drain",
+                    operation: "record that this node is to drain",
                     message: error.to_string(),
                 });
                 if kept.is_ok() {

@@ -57,7 +57,7 @@ pub struct Ready {
 #[derive(Debug, Error)]
 pub enum ServeError {
     /// The data directory cannot be created.
-    #[error("cannot make the data directory {}: {error}", .path.display())]
+    #[error("cannot create the data directory {}: {error}", .path.display())]
     Data { path: PathBuf, error: io::Error },
     /// The data directory cannot be locked.
     #[error("cannot use the data directory {}: {error}", .path.display())]
@@ -65,7 +65,7 @@ pub enum ServeError {
     /// The data directory had a store, which is gone.
     #[error(
         "the data directory {} has {left}, but its store host.db is missing or empty: all its jobs and \
-         components would be forgotten; restore host.db from a copy, or start without it by --fresh",
+         components would be lost; restore host.db from a copy, or start without it by --fresh",
         .path.display()
     )]
     Gone { path: PathBuf, left: String },
@@ -235,7 +235,7 @@ async fn serve(
             host.keep_alive();
         }),
         () = stops.asked() => {
-            say_asked(Phase::Running);
+            log_stop(Phase::Running);
             supervisor::stopping();
             phase = Phase::Stopping;
             host.enter(phase);
@@ -260,7 +260,7 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
         tokio::select! {
             ended = host.ended() => return ended,
             () = stops.asked() => {
-                say_asked(phase);
+                log_stop(phase);
                 supervisor::stopping();
                 phase = if phase == Phase::Running {
                     host.store_rest().await;
@@ -288,7 +288,7 @@ async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
     Ok(active)
 }
 
-fn say_asked(phase: Phase) {
+fn log_stop(phase: Phase) {
     if phase == Phase::Running {
         tracing::info!("stopping once running jobs have ended; signal again to abandon them");
     } else {

@@ -130,7 +130,7 @@ fn split(url: &str) -> Result<(OriginPattern, &str), String> {
     let (origin, rest) = url.split_at(end.map_or(url.len(), |at| after + at));
     let shown: String = origin.chars().take(100).collect();
     if origin.contains('*') {
-        return Err(format!("{shown:?} is no server"));
+        return Err(format!("{shown:?} is not a server"));
     }
     let origin = origin.parse::<OriginPattern>();
     let origin = origin.map_err(|error| format!("{shown:?}: {error}"))?;

@@ -377,7 +377,7 @@ fn end_with_parent() -> Result<(), WorkerError> {
     if getppid() == parent {
         return Ok(());
     }
-    let gone = io::Error::other("it has gone");
+    let gone = io::Error::other("it has exited");
     Err(system("end with the parent process")(gone))
 }
 

@@ -24,7 +24,7 @@ use host_http::gate::Caller;
 use serde_json::json;
 use tower_service::Service;
 
-use self::answers::{Said, answer, done};
+use self::answers::{Answer, answer, done};
 use crate::page;
 
 /// A clock that stands still.
@@ -75,10 +75,10 @@ const PAGES: &[&str] = &[
 
 /// Returns the pages over such an API.
 fn pages(text: &str) -> Router {
-    pages_of(Said::once(text))
+    pages_of(Answer::once(text))
 }
 
-fn pages_of(said: Said) -> Router {
+fn pages_of(said: Answer) -> Router {
     let api = Router::new().fallback(any(
         move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
             let said = said.clone();
@@ -477,7 +477,7 @@ async fn a_change_of_many_ends_at_the_time_of_its_question() {
 #[tokio::test]
 async fn the_largest_pages_are_at_most_100_kb() {
     for name in ["n".repeat(128), "a/:".repeat(42)] {
-        let pages = pages_of(Said {
+        let pages = pages_of(Answer {
             name,
             text: "<'&x".repeat(5 << 8),
             items: 120,
@@ -497,9 +497,9 @@ async fn the_largest_pages_are_at_most_100_kb() {
 /// The parts of a list follow each other without a gap.
 #[tokio::test]
 async fn the_parts_of_a_list_are_all_of_it() {
-    let said = Said {
+    let said = Answer {
         items: 250,
-        ..Said::once("plain")
+        ..Answer::once("plain")
     };
     let pages = pages_of(said);
     let (mut at, mut rows, mut parts) = ("/handlers".to_owned(), 0, 0);

@@ -19,7 +19,7 @@ impl Given {
     /// Waits for the socket for descriptors, which comes first on the socket for messages.
     pub(super) fn new(messages: &UnixStream) -> io::Result<Self> {
         let Received::Whole(group) = receive(messages)? else {
-            return Err(io::Error::other("this process may open no files"));
+            return Err(io::Error::other("this process may not open files"));
         };
         let [socket] = <[OwnedFd; 1]>::try_from(group).map_err(|_| io::Error::other(lost()))?;
         let socket = UnixStream::from(socket);

@@ -4,11 +4,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use host_core::grant_words;
 use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
 use host_core::http_grant::HttpGrant;
-use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
-use host_core::state::StateGrant;
 
 use crate::run::handlers::Flaw;
 use crate::run::programs::{Environment, NO_VARIABLE};
@@ -97,17 +96,7 @@ impl Available<'_> {
 
 /// Describes a grant of requests in one line. Grants that differ in what they allow have different lines.
 fn http_line(grant: &HttpGrant) -> String {
-    let list = |words: &[String], all: &str| match words {
-        [] => all.to_owned(),
-        // Neither methods nor paths have spaces.
-        _ => words.join(" "),
-    };
-    let mut line = format!(
-        "http {} {} {}",
-        grant.to,
-        list(&grant.methods, "any method"),
-        list(&grant.paths, "any path")
-    );
+    let mut line = grant_words::http(&grant.to, &grant.methods, &grant.paths);
     for (name, template) in &grant.headers {
         line = format!("{line}, with the header {name}: {template}");
     }
@@ -122,22 +111,6 @@ fn http_line(grant: &HttpGrant) -> String {
     }
     if let Some(timeout) = grant.timeout_seconds {
         line = format!("{line}, within {} s", f64::from(timeout));
-    }
-    line
-}
-
-/// Describes a grant of jobs in one line.
-fn jobs_line(grant: &JobsGrant) -> String {
-    let (handlers, queues) = (grant.handlers.join(","), grant.queues.join(","));
-    format!("enqueue {handlers} in {queues}")
-}
-
-/// Describes a grant of state in one line.
-fn state_line(grant: &StateGrant) -> String {
-    let mut line = format!("keep state, {} KiB", grant.quota_kib);
-    if !grant.shared.is_empty() {
-        let shared: Vec<&str> = grant.shared.iter().map(Name::as_str).collect();
-        line = format!("{line}, and share {}", shared.join(", "));
     }
     line
 }
@@ -176,23 +149,21 @@ fn lines<'a>(
 ) -> BTreeSet<String> {
     let of_handler = |handler: &HandlerInfo| {
         let (name, grants) = (&handler.name, manifest.grants(&handler.name));
-        let env = grants.env.into_iter();
-        let env = env.map(|variable| format!("{name}: env {variable}"));
-        let dirs = grants.read_dirs.into_iter();
-        let dirs = dirs.map(|dir| format!("{name}: read {} as {}", dir.host, dir.guest));
-        let http = grants.http.iter();
-        let http = http.map(|grant| format!("{name}: {}", http_line(grant)));
+        let env = grants.env.iter().map(|name| grant_words::env(name));
+        let dirs = grants.read_dirs.iter();
+        let dirs = dirs.map(|dir| grant_words::dir(&dir.host, &dir.guest));
+        let http = grants.http.iter().map(http_line);
         let jobs = grants.jobs.iter();
-        let jobs = jobs.map(|grant| format!("{name}: {}", jobs_line(grant)));
+        let jobs = jobs.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
         let state = grants.state.iter();
-        let state = state.map(|grant| format!("{name}: {}", state_line(grant)));
-        let secrets = grants.secrets.iter();
-        let secrets = secrets.map(|secret| format!("{name}: see the secret {secret}"));
+        let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
+        let secrets = grants.secrets.iter().map(|name| grant_words::secret(name));
         let all = env.chain(dirs).chain(http).chain(jobs);
         let hold = grants.hold.iter();
-        let hold = hold.map(|limit| format!("{name}: hold keys of the limit {limit}"));
+        let hold = hold.map(|limit| grant_words::hold(limit));
         let all = all.chain(state).chain(secrets).chain(hold);
-        all.collect::<Vec<_>>()
+        all.map(|line| format!("{name}: {line}"))
+            .collect::<Vec<_>>()
     };
     handlers.flat_map(of_handler).collect()
 }

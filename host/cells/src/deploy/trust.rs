@@ -50,11 +50,11 @@ fn id(line: &str) -> Option<String> {
 pub enum Untrusted {
     #[error("it is not signed, and this host runs only components that a trusted key has signed")]
     Unsigned,
-    #[error("its signature is not one of minisign's, with the hash of the file")]
+    #[error("its signature is not a minisign signature of the file's hash")]
     Unreadable,
-    #[error("the key {0} has signed it, which is not in deploy.trusted_keys")]
+    #[error("it is signed by the key {0}, which is not in deploy.trusted_keys")]
     OtherKey(String),
-    #[error("its signature by the key {0} is not that of these bytes")]
+    #[error("its signature by the key {0} does not match its bytes")]
     Wrong(String),
 }
 

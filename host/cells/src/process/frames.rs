@@ -27,7 +27,7 @@ pub enum FrameError {
         bytes: usize,
     },
     /// The bytes are not a message.
-    #[error("no valid message at byte {position} of a frame of {bytes} bytes: {message}")]
+    #[error("invalid message at byte {position} of a frame of {bytes} bytes: {message}")]
     Malformed {
         /// The position of the first invalid message.
         position: usize,

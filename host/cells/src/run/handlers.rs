@@ -258,8 +258,8 @@ impl Handlers {
             let taken = self.taken(&handler.revision);
             taken.is_some_and(|taken| taken.is_err()) || self.executable(name).is_err()
         };
-        let lacking = deployed.by_name.iter().filter(lacks);
-        lacking.map(|(name, _)| name.clone()).collect()
+        let unrunnable = deployed.by_name.iter().filter(lacks);
+        unrunnable.map(|(name, _)| name.clone()).collect()
     }
 
     /// Returns the handler `name` if it is deployed.

@@ -197,7 +197,7 @@ impl Broker {
             return;
         };
         for Secret { name, value } in changed {
-            running.tell(&ToBroker::Secret { name, value }, &[]);
+            running.notify(&ToBroker::Secret { name, value }, &[]);
         }
         if let Some(path) = &self.0.reach.authorities {
             running.trust(path, asks);
@@ -219,7 +219,7 @@ impl Broker {
                         && let Some(child) = child.upgrade()
                     {
                         tracing::error!(
-                            "the broker hangs; it is killed, and started again when it is needed"
+                            "the broker hangs; killing it; it starts again when needed"
                         );
                         let _ended_already = child.start_kill();
                     }
@@ -253,7 +253,7 @@ impl Running {
             Ok((file, digest)) => {
                 self.authorities = Some(digest);
                 tracing::info!(path = %path.display(), "the certificates of authorities have changed");
-                self.tell(&ToBroker::Authorities, &[file.as_fd()]);
+                self.notify(&ToBroker::Authorities, &[file.as_fd()]);
             }
             Err(error) => {
                 if self.authorities.take().is_some() || asks {
@@ -264,7 +264,7 @@ impl Running {
         }
     }
 
-    fn tell(&self, message: &ToBroker, fds: &[BorrowedFd<'_>]) {
+    fn notify(&self, message: &ToBroker, fds: &[BorrowedFd<'_>]) {
         let sent = encode(message).and_then(|bytes| send(&self.control, &bytes, fds));
         if let Err(error) = sent {
             // It has ended, or the next run notices that it does not read.

@@ -48,7 +48,7 @@ pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError>
         let reduced = protection.reduced.join(", ");
         tracing::info!(
             reduced,
-            "cells have all required protection, but not all that exists"
+            "cells have all required protection, but not all optional protection"
         );
     }
     Ok(protection)

@@ -177,9 +177,12 @@ fn verify(remote: &Remote) -> Result<(), CliError> {
         return put_line("the audit has no entries");
     };
     let (number, hash) = (last.number, hex(&last.hash));
-    put_line(&format!("{entries} entries are whole; {number} is {hash}"))?;
-    output
-        .hint("keep the last line elsewhere: it shows later whether entries up to it are the same");
+    put_line(&format!(
+        "{entries} entries verified; the hash of entry {number} is {hash}"
+    ))?;
+    output.hint(
+        "keep the last line elsewhere: later it proves that the entries up to it are unchanged",
+    );
     Ok(())
 }
 

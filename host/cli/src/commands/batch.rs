@@ -113,7 +113,8 @@ const LISTED: &str = "`host batch ls` lists the batches";
 /// Reads a callback: the name of a handler, or a job.
 fn callback(text: &str) -> Result<NewJobBody, String> {
     if text.starts_with('{') {
-        return serde_json::from_str(text).map_err(|error| format!("not a job as JSON: {error}"));
+        return serde_json::from_str(text)
+            .map_err(|error| format!("invalid job: {}", json::flaw(&error)));
     }
     Ok(NewJobBody {
         handler: text.to_owned(),
@@ -148,7 +149,7 @@ fn new(new: New) -> Result<(), CliError> {
     let jobs = new.jobs.as_deref().map(jobs).transpose()?;
     let jobs = jobs.unwrap_or_default();
     let (client, output) = new.remote.open()?;
-    let doing = "make a batch";
+    let doing = "create a batch";
     let (first, rest) = jobs.split_at(jobs.len().min(JOBS_AT_ONCE));
     let body = NewBatchBody {
         jobs: (!first.is_empty())

@@ -118,7 +118,7 @@ pub(super) fn put_grants(deployed: &DeployedView) -> Result<(), CliError> {
     put_list("new grants", added)?;
     let removed = deployed.grants_removed.iter();
     let removed = removed.map(|it| format!("- {}", plain::line(it)));
-    put_list("grants taken away", removed)
+    put_list("grants removed", removed)
 }
 
 /// Prints which limits are not what they were: one line for all handlers with the same change.

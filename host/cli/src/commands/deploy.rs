@@ -32,7 +32,7 @@ A manifest grants only what the section `grants` of the host's configuration all
 shown, and need --accept-grants.
 
 A host with `deploy.trusted_keys` requires a signature by one of them: `minisign -Sm report.wasm`
-writes it beside the file.
+writes it next to the file.
 
 A manifest is a TOML file:
   name = \"billing\"

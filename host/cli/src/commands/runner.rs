@@ -95,7 +95,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
             let node = pool.node.as_ref();
             let at = node.map(|node| format!(" --node {}", plain::line(&node.id)));
             let at = at.unwrap_or_default();
-            format!("`host runner show {name}{at}` shows why not all of it is up")
+            format!("`host runner show {name}{at}` shows why some of its runners are down")
         }
     });
     Ok(())
@@ -171,9 +171,9 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
             }
         }
         if let Some(node) = &pool.node {
-            put_line(&format!("it belongs to the node {}", node::line(node)))?;
+            put_line(&format!("node {}", node::line(node)))?;
         }
-        put_line(&format!("it gets {}", plain::line(&jobs(&pool))))
+        put_line(&format!("runs {}", plain::line(&jobs(&pool))))
     })?;
     if pool.restartable {
         let of_node = pool.node.as_ref().map_or("", |_| ", asked of that node,");

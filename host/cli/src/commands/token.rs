@@ -125,7 +125,7 @@ impl Token {
 
 fn create(create: Create) -> Result<(), CliError> {
     let (client, output) = create.remote.open()?;
-    let doing = format!("make the token {}", plain::line(&create.name));
+    let doing = format!("create the token {}", plain::line(&create.name));
     let body = NewTokenBody {
         name: create.name,
         role: create.role,

@@ -1,6 +1,5 @@
 //! The value of an option that takes JSON: the text itself, a file or standard input.
 
-use host_core::json::words;
 use serde_json::value::RawValue;
 
 use crate::error::{CliError, Exit};
@@ -12,8 +11,8 @@ pub fn argument(option: &str, given: &str) -> Result<Box<RawValue>, CliError> {
     let (source, text) = input::argument(option, "JSON", given)?;
     let from = source.map(|source| format!(" from {source}"));
     let from = from.unwrap_or_default();
-    serde_json::from_str(&text).map_err(|error: serde_json::Error| {
-        let cause = words::syntax(&error.to_string());
+    serde_json::from_str(&text).map_err(|error| {
+        let cause = super::flaw(&error);
         CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), cause).next(format!(
             "quote it for the shell: {option} '{{\"key\": \"value\"}}'"
         ))

@@ -202,7 +202,7 @@ impl TokenHash {
     }
 
     /// Returns whether both are the same, in constant time.
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn matches(&self, other: &Self) -> bool {
         self.0.ct_eq(&other.0).into()
     }
 
@@ -212,7 +212,7 @@ impl TokenHash {
 
 impl PartialEq for TokenHash {
     fn eq(&self, other: &Self) -> bool {
-        self.is(other)
+        self.matches(other)
     }
 }
 
@@ -347,7 +347,7 @@ impl Token {
     /// Returns the proof with this hash, if there is one that has not expired.
     pub fn proof(&self, is_session: bool, presented: &TokenHash, now: Time) -> Option<Proof> {
         let mut proofs = self.proofs();
-        let is = |it: &Proof| it.hash.is(presented) && it.ends_at.is_none_or(|end| now < end);
+        let is = |it: &Proof| it.hash.matches(presented) && it.ends_at.is_none_or(|end| now < end);
         proofs.find(|it| it.is_session == is_session && is(it))
     }
 

@@ -63,11 +63,11 @@ pub(super) fn renew(
     job: &mut Lifecycle,
     fence: &Fence,
     until: Time,
-    was_unheard: bool,
+    host_was_away: bool,
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_current(fence)?;
     if let Some(lease) = &mut job.lease {
-        let ends_by = lease.ends_by.as_mut().filter(|_| was_unheard);
+        let ends_by = lease.ends_by.as_mut().filter(|_| host_was_away);
         for end in lease.expires_at.as_mut().into_iter().chain(ends_by) {
             *end = until.max(*end);
         }

@@ -463,7 +463,7 @@ impl Table {
             job,
             lease: lease.id,
             until: lease.expires_at?,
-            was_unheard: false,
+            host_was_away: false,
         })
     }
 
@@ -477,7 +477,7 @@ impl Table {
             job,
             lease: held.lease,
             until: now.plus_ms(ttl_ms),
-            was_unheard: true,
+            host_was_away: true,
         })
     }
 

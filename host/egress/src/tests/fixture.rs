@@ -145,7 +145,7 @@ pub(super) fn reply(status: u16, body: &str) -> Vec<u8> {
 }
 
 impl World {
-    fn tell(&self, message: &ToBroker, fd: Option<BorrowedFd<'_>>) {
+    fn send(&self, message: &ToBroker, fd: Option<BorrowedFd<'_>>) {
         let message = postcard::to_stdvec(message).unwrap();
         let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -159,14 +159,14 @@ impl World {
     /// Sets the value of a secret.
     pub(super) fn secret(&self, name: &str, value: &str) {
         let (name, value) = (name.to_owned(), value.to_owned());
-        self.tell(&ToBroker::Secret { name, value }, None);
+        self.send(&ToBroker::Secret { name, value }, None);
     }
 
     /// Tells the broker of authorities and of a run without their descriptors, as if it had no room for them.
     pub(super) fn without_descriptors(&self) {
-        self.tell(&ToBroker::Authorities, None);
+        self.send(&ToBroker::Authorities, None);
         let (pass, over) = (Pass::default(), Vec::new());
-        self.tell(&ToBroker::Run { pass, over }, None);
+        self.send(&ToBroker::Run { pass, over }, None);
     }
 
     /// Passes a file of certificates.
@@ -174,7 +174,7 @@ impl World {
         let (file, mut writing) = std::io::pipe().unwrap();
         writing.write_all(pem.as_bytes()).unwrap();
         drop(writing);
-        self.tell(&ToBroker::Authorities, Some(file.as_fd()));
+        self.send(&ToBroker::Authorities, Some(file.as_fd()));
     }
 
     /// Returns the certificate of the authority of this world, in PEM.
@@ -249,7 +249,7 @@ impl World {
             }),
             cuts_bodies: component == CUTTING,
         };
-        self.tell(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
+        self.send(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
         ours.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(ours).unwrap();
         let frames = Framed::new(

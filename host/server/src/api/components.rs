@@ -321,15 +321,15 @@ async fn form(request: Request) -> Result<(Component, Manifest), ApiError> {
             "signature" => (&mut signature, SIGNATURE_BYTES_MAX),
             other => {
                 let shown: String = other.chars().take(64).collect();
-                return Err(broken(format!("there is no part {shown:?}")));
+                return Err(broken(format!("unexpected part {shown:?}")));
             }
         };
         if slot.is_some() {
-            return Err(broken(format!("the part {name} is there twice")));
+            return Err(broken(format!("the part {name} occurs twice")));
         }
         *slot = Some(part(field, &name, bytes_max).await?);
     }
-    let bytes = component.ok_or_else(|| broken("the part component is missing".to_owned()))?;
+    let bytes = component.ok_or_else(|| broken("missing the part component".to_owned()))?;
     let signature = signature.map(String::from_utf8).transpose();
     let signature = signature.map_err(|_| broken("the signature is not UTF-8".to_owned()))?;
     let manifest = manifest.map_or_else(|| Ok(Manifest::default()), |text| read_manifest(&text))?;

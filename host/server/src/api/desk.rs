@@ -58,7 +58,9 @@ async fn attend(shared: Shared, pass: DeskPass, socket: StdStream) {
         .and_then(|()| UnixStream::from_std(socket));
     let stream = match opened {
         Ok(stream) => stream,
-        Err(error) => return tracing::warn!(job = %pass.job, %error, "a run cannot ask the desk"),
+        Err(error) => {
+            return tracing::warn!(job = %pass.job, %error, "cannot connect a run to the desk");
+        }
     };
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(DESK_FRAME_BYTES_MAX);

@@ -38,7 +38,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     }
     let dispatch = &shared.api.dispatch;
     if dispatch.shared().presence.is_drain_requested() {
-        let detail = "the host is asked to start no more jobs";
+        let detail = "the host is draining: it starts no more jobs";
         return Err(ApiError::new(&kinds::DRAINING, detail));
     }
     if dispatch.shared().store_full.load(Ordering::Relaxed) {

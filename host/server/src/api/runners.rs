@@ -125,7 +125,7 @@ pub(super) async fn restart(
     let RestartBody { runner } = small_body_or_default(&shared.api.bodies, request).await?;
     let pool = look(&shared, &name).await?;
     if let Some(node) = &pool.node
-        && !node.is(shared.api.nodes.own())
+        && !node.has_id(shared.api.nodes.own())
     {
         return Err(invalid(format!(
             "{name} is a runner of the node {node}; ask that node to restart it"

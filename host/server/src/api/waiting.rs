@@ -45,7 +45,7 @@ pub(super) async fn reason(
         &job.runner,
         job.lease.as_ref().is_some_and(is_unacknowledged),
     ) {
-        return Ok(Some(format!("no worker of {runner} has begun it yet")));
+        return Ok(Some(format!("no worker of {runner} has started it yet")));
     }
     if job.state != State::Available {
         return Ok(None);

@@ -60,14 +60,14 @@ pub(super) fn watch(
             let reloading = tokio::task::spawn_blocking(move || reloaded.reload(now, is_asked));
             let reloaded = reloading.await.unwrap_or(Ok(false));
             numbers.reload_failures.inc_by(reloaded.is_err().into());
-            say(&tls, reloaded, is_asked);
+            log_reload(&tls, reloaded, is_asked);
             numbers.days_left.set(tls.days_left(now));
         }
     });
     followed.map_err(system("listen for SIGHUP"))
 }
 
-fn say(tls: &Tls, reloaded: Result<bool, TlsError>, is_asked: bool) {
+fn log_reload(tls: &Tls, reloaded: Result<bool, TlsError>, is_asked: bool) {
     match reloaded {
         Ok(true) => {
             let names = tls.names().join(", ");

@@ -166,7 +166,7 @@ impl Host {
         let spans = spans.flatten();
         reach(&base, spans.clone(), (&examiner.cells, &*presence), &tasks)?;
         restore(&*store, base.runs.handlers(), &examiner).await?;
-        deploy::say(&presence, base.runs.handlers());
+        deploy::report_runnable(&presence, base.runs.handlers());
 
         let (phase, entered) = watch::channel(Phase::Running);
         let foreign_logs = Arc::new(ForeignLogs::new(base.logs.clone()));
@@ -261,7 +261,7 @@ impl Host {
             let running = wire.active.run(ports.clone());
             self.wires.spawn(async move {
                 if let Err(error) = running.await {
-                    tracing::error!(%error, "a wire has ended; the host continues without it");
+                    tracing::error!(%error, "a wire stopped; the host continues without it");
                 }
             });
         }
@@ -494,7 +494,7 @@ fn dispatch(
         membership,
     }: LoopPorts<'_>,
 ) -> Result<Dispatching, ServeError> {
-    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    let (sender, events) = mpsc::channel(EVENTS_MAX);
     let open = |count| Readers::open(&*store, count).map_err(ServeError::Store);
     let (readers, scanners) = (open(READERS)?, open(SCANS)?);
     let (requests, asked) = mpsc::channel(REQUESTS_MAX);
@@ -511,7 +511,7 @@ fn dispatch(
         store,
         clock: base.clock,
         shared,
-        cells: feed(config, base, "cell", ProcessPort::new(cells, cell_says)),
+        cells: feed(config, base, "cell", ProcessPort::new(cells, sender)),
         is_configured: Box::new(move |executor| executors.has_kept(executor)),
         workers_end,
         leases,
@@ -534,7 +534,7 @@ fn dispatch(
 
 /// Describes what foreign work needs. Its cells start with the first job.
 fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring<ProcessPort> {
-    let (cell_says, events) = mpsc::channel(EVENTS_MAX);
+    let (sender, events) = mpsc::channel(EVENTS_MAX);
     // Wires are served only after all components are loaded.
     let loaded = CancellationToken::new();
     loaded.cancel();
@@ -544,7 +544,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
             config,
             base,
             "foreign",
-            ProcessPort::new(cells.clone(), cell_says),
+            ProcessPort::new(cells.clone(), sender),
         ),
         events,
         logs: Some(base.logs.clone()),

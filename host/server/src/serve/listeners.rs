@@ -48,7 +48,9 @@ impl Bound {
         let listener = TcpListener::bind(address)
             .await
             .map_err(|error| ServeError::Listen { address, error })?;
-        let address = listener.local_addr().map_err(system("look at a socket"))?;
+        let address = listener
+            .local_addr()
+            .map_err(system("read the address of a socket"))?;
         Ok(Self {
             listener,
             address,

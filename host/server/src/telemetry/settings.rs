@@ -64,7 +64,7 @@ impl SettingsError {
     pub(super) fn exporter(error: &ExporterBuildError) -> Self {
         Self {
             variable: "OTEL_EXPORTER_OTLP_…",
-            wanted: format!("cannot be followed: {error}"),
+            wanted: format!("cannot be used: {error}"),
         }
     }
 }
@@ -102,8 +102,7 @@ impl Settings {
         let protocol = get(PROTOCOL).unwrap_or(PROTOCOLS[0].0);
         let known = PROTOCOLS.iter().find(|(name, _)| *name == protocol);
         let Some((_, protocol)) = known else {
-            let wanted = "must be http/protobuf, http/json or unset: collectors take them at the port \
-                          for HTTP, 4318";
+            let wanted = "must be http/protobuf, http/json or unset: collectors accept these on their HTTP port, 4318";
             return Err(refused(PROTOCOL, wanted));
         };
         for variable in COMPRESSION {

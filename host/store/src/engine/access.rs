@@ -109,7 +109,7 @@ impl<R: Rows> Batch<'_, R> {
 
     pub(super) fn end_session(&mut self, id: &TokenId, session: &TokenHash) -> Result<Reply, Stop> {
         if let Some(mut token) = self.rows.token(id)? {
-            token.sessions.retain(|(hash, _)| !hash.is(session));
+            token.sessions.retain(|(hash, _)| !hash.matches(session));
             self.rows.put_token(&token)?;
         }
         Ok(Reply::Done)

@@ -36,7 +36,7 @@ impl<R: Rows> Batch<'_, R> {
         let renew = Input::Renew {
             fence: &Fence::Lease(renewal.lease),
             until: renewal.until,
-            was_unheard: renewal.was_unheard,
+            host_was_away: renewal.host_was_away,
         };
         self.moved(renewal.job, &renew)
     }

@@ -25,7 +25,8 @@ impl<R: Rows> Batch<'_, R> {
         let current = self.rows.current(&revision.component)?;
         if let Some(same) = revisions.iter().find(|old| {
             let (digest, manifest) = (revision.digest, &revision.manifest);
-            Some(old.revision) == current && old.is(digest, manifest, revision.signature.as_ref())
+            Some(old.revision) == current
+                && old.is_same(digest, manifest, revision.signature.as_ref())
         }) {
             return Ok(Reply::Deployed {
                 revision: Box::new(same.clone()),

@@ -18,9 +18,9 @@ impl<R: Rows> Batch<'_, R> {
         after: i64,
     ) -> Result<Reply, Stop> {
         // If others live, its workers could reach these.
-        let was_unheard = living.is_empty();
+        let host_was_away = living.is_empty();
         let is_left = |of| !living.contains(&of);
-        let (jobs, next) = self.take_back(node, is_left, was_unheard, after)?;
+        let (jobs, next) = self.take_back(node, is_left, host_was_away, after)?;
         let next = next.map(|after| (after, None));
         Ok(Reply::TakenBack { jobs, next })
     }
@@ -45,7 +45,7 @@ impl<R: Rows> Batch<'_, R> {
         &mut self,
         node: NodeId,
         is_left: impl Fn(NodeId) -> bool,
-        was_unheard: bool,
+        host_was_away: bool,
         after: i64,
     ) -> Result<(u32, Option<i64>), Stop> {
         let running = self.rows.running(after, TAKEN_BACK_MAX)?;
@@ -71,7 +71,7 @@ impl<R: Rows> Batch<'_, R> {
                     let renew = Input::Renew {
                         fence: &fence,
                         until: self.now.plus_ms(ttl_ms),
-                        was_unheard,
+                        host_was_away,
                     };
                     self.apply(&job, &renew)?;
                 }

@@ -148,7 +148,7 @@ pub(super) async fn owned(client: &Client, principal: &str) -> Result<u64, Store
 /// Returns how often tokens have changed.
 pub(super) async fn version(client: &Client) -> Result<u64, StoreError> {
     let sql = "SELECT version FROM host_access";
-    let found = rows(client, "look whether tokens have changed", sql, &[]).await?;
+    let found = rows(client, "check whether tokens have changed", sql, &[]).await?;
     let version = found.first().map_or(0, |row| row.get::<_, i64>(0));
     Ok(version.unsigned_abs())
 }

@@ -133,7 +133,7 @@ impl HeldState {
         Ok(self.get(space, key)?.length)
     }
 
-    pub(super) fn is(
+    pub(super) fn has(
         &self,
         space: &Space,
         key: &str,

@@ -22,7 +22,7 @@ impl StateRows for Transaction<'_> {
         key: &str,
         expected: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        self.overlay.state.is(space, key, expected)
+        self.overlay.state.has(space, key, expected)
     }
 
     fn set_state(

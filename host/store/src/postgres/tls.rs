@@ -31,18 +31,16 @@ impl Tls {
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|error| unusable(&error))?;
-        let verifier: Arc<dyn ServerCertVerifier> = match checked(target) {
-            None => Arc::new(Unchecked(provider)),
-            Some(names) => {
-                let roots = Arc::new(roots(target.authorities.as_deref())?);
-                let verifier = WebPkiServerVerifier::builder_with_provider(roots, provider);
-                let verifier = verifier.build().map_err(|error| unusable(&error))?;
-                if names {
-                    verifier
-                } else {
-                    Arc::new(AnyName(verifier))
-                }
-            }
+        let checked = checked(target);
+        let issuers = checked.map(|_| {
+            let roots = Arc::new(roots(target.authorities.as_deref())?);
+            let verifier =
+                WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(&provider));
+            verifier.build().map_err(|error| unusable(&error))
+        });
+        let verifier: Arc<dyn ServerCertVerifier> = match (checked, issuers.transpose()?) {
+            (Some(true), Some(issuers)) => issuers,
+            (_, issuers) => Arc::new(AnyName { issuers, provider }),
         };
         let config = builder
             .dangerous()
@@ -89,49 +87,12 @@ fn roots(file: Option<&Path>) -> Result<RootCertStore, StoreError> {
     Ok(roots)
 }
 
-/// Accepts any certificate.
+/// Accepts certificates for any name.
 #[derive(Debug)]
-struct Unchecked(Arc<CryptoProvider>);
-
-/// Accepts any certificate that an authority has signed, whatever its name.
-#[derive(Debug)]
-struct AnyName(Arc<WebPkiServerVerifier>);
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _: &CertificateDer<'_>,
-        _: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls12_signature(message, certificate, signed, known)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.0.signature_verification_algorithms;
-        verify_tls13_signature(message, certificate, signed, known)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
+struct AnyName {
+    /// Checks that an authority has signed them; `None` accepts any.
+    issuers: Option<Arc<WebPkiServerVerifier>>,
+    provider: Arc<CryptoProvider>,
 }
 
 impl ServerCertVerifier for AnyName {
@@ -143,10 +104,10 @@ impl ServerCertVerifier for AnyName {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match self
-            .0
-            .verify_server_cert(certificate, chain, name, ocsp, now)
-        {
+        let Some(issuers) = &self.issuers else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        match issuers.verify_server_cert(certificate, chain, name, ocsp, now) {
             // The name is checked last.
             Err(rustls::Error::InvalidCertificate(
                 CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
@@ -161,7 +122,8 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls12_signature(message, certificate, signed)
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, known)
     }
 
     fn verify_tls13_signature(
@@ -170,11 +132,13 @@ impl ServerCertVerifier for AnyName {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.0.verify_tls13_signature(message, certificate, signed)
+        let known = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, known)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_verify_schemes()
+        let known = &self.provider.signature_verification_algorithms;
+        known.supported_schemes()
     }
 }
 

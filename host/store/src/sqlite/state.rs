@@ -24,7 +24,7 @@ impl StateRows for Transaction<'_> {
         key: &str,
         expected: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
-        is(self.connection, space, key, expected)
+        has(self.connection, space, key, expected)
     }
 
     fn set_state(
@@ -69,7 +69,7 @@ fn length(connection: &Connection, space: &Space, key: &str) -> Result<Option<u6
 }
 
 /// Returns whether a key has this value, or none. A value of another length is not read.
-fn is(
+fn has(
     connection: &Connection,
     space: &Space,
     key: &str,

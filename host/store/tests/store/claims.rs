@@ -59,7 +59,7 @@ fn running_jobs_are_read_as_they_were_claimed() {
     });
 }
 
-fn lacking(job: NewJob) -> NewJob {
+fn unrunnable(job: NewJob) -> NewJob {
     NewJob {
         handler: "lacking".parse().unwrap(),
         ..job
@@ -80,9 +80,9 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
     check(|store| {
         let jobs = |n: u128| {
             vec![
-                lacking(job(n)),
+                unrunnable(job(n)),
                 job(n + 1),
-                lacking(job_for(n + 2, "python")),
+                unrunnable(job_for(n + 2, "python")),
             ]
         };
         let claims = |n: u128| {
@@ -153,7 +153,7 @@ fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
         ..job(n)
     };
     for first in (1..=LACKING).step_by(500) {
-        let jobs = (first..first + 500).map(|n| lacking(in_queue(n)));
+        let jobs = (first..first + 500).map(|n| unrunnable(in_queue(n)));
         enqueue(&mut store, jobs.collect());
     }
     let mut lease = 1_000;

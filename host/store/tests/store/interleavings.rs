@@ -256,7 +256,7 @@ impl History {
                 job: of,
                 lease: crate::jobs::lease(lease_id),
                 until: now.plus_ms(ms.into()),
-                was_unheard: ms % 2 == 1,
+                host_was_away: ms % 2 == 1,
             }),
             Message::Returned => complete(number, lease_id, returned()),
             Message::Wrote {

@@ -29,7 +29,7 @@ pub(crate) fn notify(events: &[Event]) -> Notify {
     }
 }
 
-fn telling(n: u128) -> NewJob {
+fn notifying(n: u128) -> NewJob {
     NewJob {
         notify: vec![notify(&JOB_EVENTS)],
         ..job(n)
@@ -63,11 +63,11 @@ fn types(store: &dyn Store) -> Vec<String> {
 #[test]
 fn each_end_is_told_in_its_commit() {
     check(|store| {
-        let mut waits = telling(4);
+        let mut waits = notifying(4);
         waits.depends_on = vec![id(2)];
         enqueue(
             store,
-            vec![telling(1), telling(2), telling(3), waits, job(5)],
+            vec![notifying(1), notifying(2), notifying(3), waits, job(5)],
         );
         commit(store, NOW, vec![claim(1..=2, false)]);
         assert_eq!(types(store), Vec::<String>::new());
@@ -112,7 +112,7 @@ fn each_end_is_told_in_its_commit() {
 #[test]
 fn an_attempt_that_is_followed_by_another_is_not_told() {
     check(|store| {
-        enqueue(store, vec![telling(1)]);
+        enqueue(store, vec![notifying(1)]);
         commit(store, NOW, vec![claim([1], false)]);
         commit(store, NOW, vec![complete(1, 1, failed(true))]);
         assert_eq!(state(store, 1), State::Retryable);
@@ -123,7 +123,7 @@ fn an_attempt_that_is_followed_by_another_is_not_told() {
 #[test]
 fn a_job_that_ends_again_is_told_again() {
     check(|store| {
-        enqueue(store, vec![telling(1)]);
+        enqueue(store, vec![notifying(1)]);
         let cancel = || Command::Cancel {
             job: id(1),
             reason: None,
@@ -179,7 +179,7 @@ fn nothing_refuses_a_delivery() {
             ..Capacity::default()
         };
         store.limit(capacity, Arc::new(SlowClock::default()));
-        enqueue(store, vec![telling(1)]);
+        enqueue(store, vec![notifying(1)]);
         for (name, when_full) in [
             ("refuses", WhenFull::Refuse),
             ("replaces", WhenFull::ReplaceWaiting),

@@ -28,9 +28,9 @@ fn assignment() -> Assignment {
 
 /// Counts the calls it gets.
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct Received(Mutex<Vec<String>>);
 
-impl Heard {
+impl Received {
     fn note(&self, what: impl Into<String>) {
         self.0.lock().push(what.into());
     }
@@ -47,7 +47,7 @@ fn halfway() -> Progress {
     }
 }
 
-impl Answers for Heard {
+impl Answers for Received {
     fn answer(self: Arc<Self>, _: Tag, answer: Answer) {
         self.note(match answer {
             Answer::Began => "began",
@@ -80,17 +80,17 @@ fn foreign(handler: &str, wants_log: bool) -> ForeignJob {
 
 #[test]
 fn execute_notes_stops_and_answers_out_of_their_place() {
-    let heard = Arc::new(Heard::default());
+    let received = Arc::new(Received::default());
     let executing = executor();
     let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&executing));
-    let reply = |tag| Reply::new(Tag(tag), Arc::<Heard>::clone(&heard) as _);
+    let reply = |tag| Reply::new(Tag(tag), Arc::<Received>::clone(&received) as _);
     audit.start(foreign("work", true), reply(1));
     audit.start(foreign("busy", false), reply(2));
     audit.start(foreign("lost", false), reply(3));
     audit.stop(Tag(3), 5, Stop::Cancelled);
     audit.assert_settled();
     let passed_on = ["progressed", "logged", "ended", "busy", "ended"];
-    assert_eq!(heard.all(), passed_on);
+    assert_eq!(received.all(), passed_on);
     audit.stop(Tag(4), 5, Stop::Cancelled);
     audit.start(foreign("work", false), reply(5));
     audit.start(foreign("hold", false), reply(6));
@@ -103,7 +103,7 @@ fn execute_notes_stops_and_answers_out_of_their_place() {
     );
     let failure = Failure::new(FailureKind::UserError, "no");
     executing.take(Tag(6)).failed(failure);
-    assert_eq!(heard.all().len(), passed_on.len() + 4);
+    assert_eq!(received.all().len(), passed_on.len() + 4);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn execute_notes_stops_and_answers_out_of_their_place() {
 fn execute_is_not_settled_while_a_job_runs() {
     let executing = executor();
     let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&executing));
-    let reply = Reply::new(Tag(1), Arc::new(Heard::default()));
+    let reply = Reply::new(Tag(1), Arc::new(Received::default()));
     audit.start(foreign("hold", false), reply);
     audit.assert_settled();
 }
@@ -214,7 +214,7 @@ fn ask(audit: &LeaseAudit, waits: bool) {
     audit.lease(request, Box::new(Waiting(waits)));
 }
 
-fn tell(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
+fn send(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
     audit.send(JOB, fence, message, Box::new(Waiting(true)));
 }
 
@@ -231,9 +231,9 @@ fn complete() -> LeaseMessage {
 fn lease_knows_a_lease_by_each_fence() {
     let audit = LeaseAudit::new(Arc::new(Granting::default()));
     ask(&audit, true);
-    tell(&audit, Fence::Lease(LEASE), LeaseMessage::Ack);
-    tell(&audit, Fence::Attempt(1), HEARTBEAT);
-    tell(&audit, Fence::Worker("w".to_owned()), complete());
+    send(&audit, Fence::Lease(LEASE), LeaseMessage::Ack);
+    send(&audit, Fence::Attempt(1), HEARTBEAT);
+    send(&audit, Fence::Worker("w".to_owned()), complete());
     audit.assert_settled();
 }
 
@@ -253,8 +253,8 @@ fn lease_knows_a_lease_that_was_resumed() {
         audit.resume(name, Arc::new(Deaf), Box::new(Waiting(true)));
     };
     resume();
-    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
-    tell(&audit, Fence::Worker("w".to_owned()), complete());
+    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    send(&audit, Fence::Worker("w".to_owned()), complete());
     audit.assert_settled();
     resume();
     assert!(audit.violations()[0].contains("is granted twice"));
@@ -264,11 +264,11 @@ fn lease_knows_a_lease_that_was_resumed() {
 fn lease_notes_messages_about_leases_that_are_not_held() {
     let audit = LeaseAudit::new(Arc::new(Granting::default()));
     ask(&audit, false);
-    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
     ask(&audit, true);
-    tell(&audit, Fence::Attempt(2), LeaseMessage::Ack);
-    tell(&audit, Fence::Lease(LEASE), complete());
-    tell(&audit, Fence::Lease(LEASE), HEARTBEAT);
+    send(&audit, Fence::Attempt(2), LeaseMessage::Ack);
+    send(&audit, Fence::Lease(LEASE), complete());
+    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
     let found = audit.violations();
     assert_eq!(found.len(), 4, "{found:#?}");
     for (violation, words) in found.iter().zip([
@@ -285,9 +285,9 @@ fn lease_notes_messages_about_leases_that_are_not_held() {
 fn lease_notes_messages_after_a_refusal_that_says_that_it_is_over() {
     let audit = LeaseAudit::new(Arc::new(Granting(Mutex::new(true))));
     ask(&audit, true);
-    tell(&audit, Fence::Lease(LEASE), complete());
+    send(&audit, Fence::Lease(LEASE), complete());
     audit.assert_settled();
-    tell(&audit, Fence::Lease(LEASE), complete());
+    send(&audit, Fence::Lease(LEASE), complete());
     let found = audit.violations();
     assert!(found[0].contains("after the refusal: "), "{found:?}");
 }

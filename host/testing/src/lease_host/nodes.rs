@@ -119,7 +119,7 @@ impl LeaseHost {
                 let renew = Input::Renew {
                     fence: &fence,
                     until: now.plus_ms(ttl_ms),
-                    was_unheard: is_alone,
+                    host_was_away: is_alone,
                 };
                 job.lifecycle.apply(now, &renew).expect("it is current");
                 job.is_restored = true;

@@ -11,7 +11,7 @@ use super::ID;
 
 /// What others say, in all answers.
 #[derive(Clone)]
-pub(super) struct Said {
+pub(super) struct Answer {
     /// Wherever they choose names.
     pub(super) name: String,
     /// Wherever they may put any text.
@@ -20,7 +20,7 @@ pub(super) struct Said {
     pub(super) items: usize,
 }
 
-impl Said {
+impl Answer {
     pub(super) fn once(text: &str) -> Self {
         Self {
             name: text.to_owned(),
@@ -30,7 +30,7 @@ impl Said {
     }
 }
 
-fn job(said: &Said) -> Value {
+fn job(said: &Answer) -> Value {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     json!({
         "id": ID, "state": "discarded", "handler": name, "queue": name, "priority": 5, "attempt": 1,
@@ -44,7 +44,7 @@ fn job(said: &Said) -> Value {
     })
 }
 
-fn schedule(said: &Said) -> Value {
+fn schedule(said: &Answer) -> Value {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     json!({
         "name": name, "source": "api", "fires_at": "2026-05-17T18:30:00Z", "previous": "2026-05-17T18:30:00Z",
@@ -54,14 +54,14 @@ fn schedule(said: &Said) -> Value {
     })
 }
 
-fn batch(said: &Said) -> Value {
+fn batch(said: &Answer) -> Value {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     let callback = json!({"on": name, "handler": name, "queue": name, "job": ID, "enqueued": true});
     json!({"id": name, "state": name, "created_at": "2026-05-17T18:30:00Z", "created_by": name, "waits_because": text,
         "counts": {"jobs": 9, "not_ended": 4, "completed": 3, "discarded": 2, "cancelled": 0}, "callbacks": [callback]})
 }
 
-fn limit(said: &Said) -> Value {
+fn limit(said: &Answer) -> Value {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     json!({
         "name": name, "source": "api", "waiting": 9,
@@ -71,7 +71,7 @@ fn limit(said: &Said) -> Value {
     })
 }
 
-fn failure(said: &Said) -> Value {
+fn failure(said: &Answer) -> Value {
     let text = said.text.as_str();
     json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
 }
@@ -80,7 +80,7 @@ fn spread(p50: u64, p99: u64) -> Value {
     json!({"p50": p50, "p99": p99, "max": p99})
 }
 
-fn handler(said: &Said) -> Value {
+fn handler(said: &Answer) -> Value {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     let (cheap, memory, spread) = (spread(4, 5), spread(6 << 10, 7 << 10), spread(1, 2));
     let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
@@ -104,7 +104,7 @@ fn handler(said: &Said) -> Value {
 }
 
 /// Answers to a change as the API does.
-pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Said) -> Response {
+pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Answer) -> Response {
     let text = said.text.as_str();
     let kind = headers.get(CONTENT_TYPE);
     let is_deploy = kind.is_some_and(|kind| kind != "application/json");
@@ -138,7 +138,7 @@ pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Said) -> 
 }
 
 /// Answers as the API does.
-pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
+pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
     let (name, text) = (said.name.as_str(), said.text.as_str());
     let page = |item: Value| json!({"items": vec![item; said.items.min(most)], "next_cursor": "7"});
     let spread = spread(1, 2);
@@ -237,7 +237,7 @@ pub(super) fn answer(path: &str, said: &Said, most: usize) -> Option<Value> {
     })
 }
 
-fn of_schedule(path: &str, said: &Said) -> Option<Value> {
+fn of_schedule(path: &str, said: &Answer) -> Option<Value> {
     let text = said.text.as_str();
     Some(match path {
         "schedules/nightly" => schedule(said),

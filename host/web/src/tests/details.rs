@@ -38,7 +38,7 @@ async fn a_handler_shows_its_cost_by_revision_and_all_its_grants() {
             "<td><bdi>nightly</bdi> 1</td>\n<td class=\"number\">7</td>\n<td class=\"number\">0</td>\n\
              <td class=\"number\">4 / 5</td>\n<td class=\"number\">4 / 5</td>\n<td class=\"number\">4 / 5</td>\n\
              <td class=\"number\">7.0 KiB</td>",
-            "<li><bdi>variable nightly</bdi></li>",
+            "<li><bdi>env nightly</bdi></li>",
             "<li><bdi>read nightly as nightly</bdi></li>",
             "<li><bdi>http nightly GET any path, with the secrets nightly</bdi></li>",
             "<li><bdi>enqueue nightly,mail-* in nightly</bdi></li>",
@@ -57,7 +57,7 @@ async fn a_component_shows_who_signed_it_and_the_grants_of_its_current_revision(
         &[
             "<td><code>nightly</code></td>\n<td><code>nightly</code></td>",
             "<h2>Grants of revision 2</h2>",
-            "<li><bdi>echo: variable nightly</bdi></li>",
+            "<li><bdi>echo: env nightly</bdi></li>",
             "<li><bdi>echo: enqueue nightly in nightly</bdi></li>",
             "<li><bdi>echo: keep state, 16 KiB</bdi></li>",
             "<li><bdi>echo: see the secret nightly</bdi></li>",

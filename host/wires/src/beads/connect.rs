@@ -93,7 +93,7 @@ impl EffectHandler<Worker> for Guests {
                     tracing::warn!(
                         socket = %self.socket.display(),
                         "the orchestrator closed the connection and did not answer our JSON line; trying \
-                         frames. Begin with them by --framed (protocol.beads.worker.framed = true)"
+                         frames. To begin with frames, pass --framed (protocol.beads.worker.framed = true)"
                     );
                 }
             }
@@ -248,7 +248,7 @@ async fn live(
             }
             Err(why) if comes_back => {
                 if trouble.is_news(&why) {
-                    tracing::warn!("{why}; it is tried again every 30 s");
+                    tracing::warn!("{why}; retrying every 30 s");
                 }
             }
             Err(why) => return End::Unreachable(why),

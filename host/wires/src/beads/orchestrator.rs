@@ -274,7 +274,7 @@ impl Orchestrator {
         if let State::Busy(task) = self.put(link, State::Idle) {
             actions.effect(Effect::Note(
                 name.clone(),
-                "is ready again without an end of its task; the task is given back",
+                "sent READY without DONE or FAILED for its task; giving the task back",
             ));
             self.give_back(&task, true, actions);
         }
@@ -351,7 +351,7 @@ impl Orchestrator {
             let name = worker_name(worker.number);
             actions.effect(Effect::Note(
                 name,
-                "has sent 100 bad messages within 10 s; its connection is closed",
+                "has sent 100 bad messages within 10 s; closing its connection",
             ));
             self.shut_down(now, link, WORKER_FAILS, actions);
             actions.close(link);
@@ -440,7 +440,7 @@ impl Orchestrator {
             // Closing the connection is the only signal to the worker, because no message stops a task.
             actions.effect(Effect::Note(
                 name,
-                "has not finished in time; its connection is closed",
+                "has not finished in time; closing its connection",
             ));
             actions.close(link);
         }

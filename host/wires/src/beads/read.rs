@@ -127,7 +127,7 @@ fn parse<M>(dialect: Dialect, text: &[u8], message: Reader<M>) -> Result<M, Refu
                     || fault.to_string(),
                     |other| {
                         format!(
-                            "{fault}; this looks like {other}, this socket speaks beads-workers"
+                            "{fault}; this looks like {other}, but this socket speaks beads-workers"
                         )
                     },
                 );

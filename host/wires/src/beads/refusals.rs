@@ -23,14 +23,13 @@ crate::wire::codes! {
          has 1 to 64 characters, an issue_id that a worker executes 1 to 256 bytes and no `-` in \
          front.";
     FieldType = "E_FIELD_TYPE",
-        "A required field is missing or has another type than the document says; the log names \
-         it.";
+        "A required field is missing or has the wrong type; the log names it.";
     FrameTimeout = "E_FRAME_TIMEOUT", "A frame was incomplete after 30 s.";
     FrameTooLarge = "E_FRAME_TOO_LARGE",
         "A frame's length is above 1 MiB; often it is another protocol on this socket.";
     Json = "E_JSON",
-        "A line or frame is not one JSON object as it is taken here: whole UTF-8, no key twice, no \
-         number beyond a double, less than 128 levels deep, nothing after it.";
+        "A line or frame is not one valid JSON object: UTF-8, no duplicate keys, no number beyond a double, \
+         fewer than 128 levels, nothing after it.";
     LineTimeout = "E_LINE_TIMEOUT",
         "A line did not end within 30 s; it is skipped up to its newline.";
     LineTooLong = "E_LINE_TOO_LONG",
@@ -41,7 +40,7 @@ crate::wire::codes! {
          host.";
     Truncated = "E_TRUNCATED", "The peer closed the connection within a line or frame.";
     Unexpected = "E_UNEXPECTED",
-        "DONE or FAILED for a task that the worker does not hold; the worker is told to WAIT.";
+        "DONE or FAILED for a task that the worker does not hold; the worker gets WAIT.";
     UnknownType = "E_UNKNOWN_TYPE", "A message's type is missing or unknown.";
 }
 

@@ -42,7 +42,8 @@ settings! {
     WAIT = "protocol.beads.wait_seconds", Number("SECONDS", 1, 3_600), "30",
         "How long a beads worker must wait if there is no task, in seconds";
     HOLD = "protocol.beads.hold_seconds", Seconds(20), "20",
-        "How long a beads worker's READY stays unanswered while there is no task, in seconds; then it is told to wait. A worker that waits is not given a task before it asks again";
+        "How long a beads worker's READY stays unanswered while there is no task, in seconds; then it gets \
+         WAIT. A worker that waits gets no task before it asks again";
     WORKER_SOCKET = "protocol.beads.worker.socket", Text("PATH"), "none",
         "The Unix socket of a beads orchestrator whose tasks this host executes";
     WORKER_HANDLER = "protocol.beads.worker.handler", Text("NAME"), "none",

@@ -60,7 +60,8 @@ table_settings! {
     "protocol.delta.runners.NAME.capabilities", "none",
         "What a runner must offer to get a job of the pool: an array of tags, like `os:linux`. A job may ask for more with its attribute `delta.requires`";
     "protocol.delta.runners.NAME.cmd", "none",
-        "A runner that this host starts for each job, and its arguments: an array. `-orchestrator URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them";
+        "The command that starts a runner for each job, an array: the program and its arguments. `-orchestrator \
+         URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them";
     "protocol.delta.runners.NAME.pool_size", "1",
         "How many processes of `cmd` run at once, 1 to 64";
     "protocol.delta.runners.NAME.env", "none",

@@ -51,8 +51,8 @@ const FAILED_WAIT_MS_MAX: u64 = 30_000;
 const EMPTY_WAIT_MS_MAX: u64 = 5_000;
 
 /// What is known of an end whose first answer was lost.
-const UNANSWERED: &str = "the end of a job had no answer, and then its lease was over; the orchestrator most \
-                          likely has the end";
+const UNANSWERED: &str =
+    "the lease of a job ended before the orchestrator answered; most likely it has the job's end";
 
 /// A foreign orchestrator whose jobs we execute.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ impl Secret {
     }
 
     /// Returns whether this is the secret, in constant time.
-    pub(crate) fn is(&self, presented: &[u8]) -> bool {
+    pub(crate) fn matches(&self, presented: &[u8]) -> bool {
         let (ours, theirs) = (Sha256::digest(&self.0), Sha256::digest(presented));
         bool::from(ours.as_slice().ct_eq(theirs.as_slice()))
     }

@@ -24,7 +24,7 @@ crate::wire::codes! {
     FieldMismatch = "E_FIELD_MISMATCH", "Two fields that must agree do not; the answer names them.";
     FieldRange = "E_FIELD_RANGE", "A field's value is outside its range; the answer names both.";
     FieldType = "E_FIELD_TYPE",
-        "A field has another type than the protocol says; the answer names it.";
+        "A field has the wrong type; the answer names it.";
     FrameEmpty = "E_FRAME_EMPTY", "A frame's length is 0; a payload has 1 byte or more.";
     FrameTimeout = "E_FRAME_TIMEOUT",
         "A frame was not complete in time: 10 s for its length, 30 s for the rest.";
@@ -32,8 +32,8 @@ crate::wire::codes! {
         "A frame's length is above 16 MiB; often it is another protocol on this port.";
     FrameTruncated = "E_FRAME_TRUNCATED", "The peer closed the connection within a frame.";
     Json = "E_JSON",
-        "A payload is not JSON as it is taken here: whole UTF-8, no key twice, no number beyond a \
-         double, less than 128 levels deep; the answer says at which byte.";
+        "A payload is not valid JSON: UTF-8, no duplicate keys, no number beyond a double, fewer than 128 \
+         levels; the answer names the byte.";
     OutcomeJob = "E_OUTCOME_JOB", "A runner answered a request with the id of another job.";
     OutcomeRequest = "E_OUTCOME_REQUEST",
         "A runner's outcome has no request_id; it cannot be matched to a request.";
@@ -170,7 +170,9 @@ fn too_large(header: [u8; 4]) -> String {
     let message = length_refused(u32::from_be_bytes(header));
     match text::looks_like(&header) {
         Some(other) => {
-            format!("{message}; this looks like {other}, this port speaks the RRQ runner protocol")
+            format!(
+                "{message}; this looks like {other}, but this port speaks the RRQ runner protocol"
+            )
         }
         None => message,
     }

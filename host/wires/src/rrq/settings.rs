@@ -43,7 +43,8 @@ settings! {
 table_settings! {
     pub(super) TABLE_SETTINGS:
     "protocol.rrq.runners.NAME.cmd", "none",
-        "The program that is a runner, and its arguments: an array. `--tcp-socket HOST:PORT` is appended, and `RRQ_RUNNER_TCP_SOCKET` is set to it";
+        "The command that starts a runner, an array: the program and its arguments. `--tcp-socket HOST:PORT` is \
+         appended, and `RRQ_RUNNER_TCP_SOCKET` is set to it";
     "protocol.rrq.runners.NAME.external", "none",
         "Instead of `cmd`: the loopback address and port of a runner that you start yourself";
     "protocol.rrq.runners.NAME.pool_size", "1",

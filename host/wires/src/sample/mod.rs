@@ -47,7 +47,7 @@ pub(crate) static SAMPLE: Wire = Wire {
     table_settings: TABLE_SETTINGS,
     refusals: &[(
         "E_LINE",
-        "A line is no message, or its id is not one to use. Look at the peer's lines.",
+        "A line is not a message, or its id cannot be used. Check the lines that the peer sends.",
     )],
     specification: include_str!("SPEC.md"),
     chain_handlers: &[],

@@ -45,7 +45,7 @@ fn runs(handlers: &Handlers, name: &str) -> Option<u32> {
         .map(|(handler, _)| handler.revision.revision)
 }
 
-fn lacking(handlers: &Handlers) -> Vec<String> {
+fn unrunnable(handlers: &Handlers) -> Vec<String> {
     handlers.unrunnable().iter().map(Name::to_string).collect()
 }
 
@@ -67,7 +67,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
         (runs(&handlers, "a"), reported(&handlers)),
         (Some(1), vec![(1, false)])
     );
-    assert!(handlers.has_taken_in(&first) && lacking(&handlers).is_empty());
+    assert!(handlers.has_taken_in(&first) && unrunnable(&handlers).is_empty());
 
     // It is known at once, however often it is published.
     for _ in 0..2 {
@@ -78,7 +78,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
             (Some(1), None)
         );
         assert_eq!(runs(&handlers, "old"), None, "it is no longer deployed");
-        assert_eq!(lacking(&handlers), ["b"]);
+        assert_eq!(unrunnable(&handlers), ["b"]);
         assert_eq!(reported(&handlers), [], "it is not compiled yet");
     }
     let old = handlers.program(first.digest).unwrap().component;
@@ -90,7 +90,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
         (runs(&handlers, "a"), runs(&handlers, "b")),
         (Some(2), Some(2))
     );
-    assert!(lacking(&handlers).is_empty() && !handlers.needs(old));
+    assert!(unrunnable(&handlers).is_empty() && !handlers.needs(old));
     assert_eq!(reported(&handlers), [(2, false)]);
 }
 
@@ -109,14 +109,14 @@ fn a_revision_that_cannot_run_here_does_not_leave_the_one_before_running() {
             "it is tried again"
         );
         assert_eq!(
-            (runs(&handlers, "a"), lacking(&handlers)),
+            (runs(&handlers, "a"), unrunnable(&handlers)),
             (None, vec!["a".to_owned()])
         );
         let flaw = handlers.components().into_values().next().unwrap().flaw;
         assert_eq!(flaw.unwrap().len(), FLAW_CHARS);
         take_in(&handlers, &second);
         assert_eq!(
-            (runs(&handlers, "a"), lacking(&handlers).len()),
+            (runs(&handlers, "a"), unrunnable(&handlers).len()),
             (Some(2), 0)
         );
     }
@@ -133,7 +133,7 @@ fn a_grant_that_a_host_lacks_is_a_flaw_of_the_revision() {
         handlers.replace(vec![first]);
         handlers.record_loaded(&second, Some(broken(may_pass)));
         handlers.replace(vec![second]);
-        assert_eq!(lacking(&handlers), ["a"]);
+        assert_eq!(unrunnable(&handlers), ["a"]);
         assert_eq!(reported(&handlers), [(2, true)]);
         assert_eq!(runs(&handlers, "a"), runs_now);
     }
@@ -149,7 +149,7 @@ fn what_cannot_be_compiled_again_is_a_flaw() {
     handlers.record_damaged(component);
     handlers.record_repair(only.digest, Some("the disk is full".to_owned()));
     assert_eq!(
-        (reported(&handlers), lacking(&handlers).len()),
+        (reported(&handlers), unrunnable(&handlers).len()),
         (vec![(1, true)], 1)
     );
     assert!(!handlers.has_taken_in(&only));

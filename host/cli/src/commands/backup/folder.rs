@@ -36,7 +36,7 @@ pub(super) fn make_empty(dir: &Path) -> Result<(), StoreError> {
         None => Ok(()),
         Some(_) => Err(io::Error::from(io::ErrorKind::DirectoryNotEmpty)),
     });
-    made.map_err(|error| broken("make the directory", dir, &error))
+    made.map_err(|error| broken("create the directory", dir, &error))
 }
 
 /// Copies a store to one file.

@@ -148,7 +148,7 @@ fn user(status: &str) -> Check {
         Some(uid) => Check::ok("user", format!("uid {uid}")),
         None => Check::warn(
             "user",
-            "/proc/self/status does not say who runs this",
+            "cannot read the user from /proc/self/status",
             "mount /proc",
         ),
     }

@@ -136,7 +136,7 @@ fn table(items: &[Item<View>], now: Option<Time>) -> Rows {
 /// Returns what else there is to know about a job, in a few words.
 fn note(view: &View, now: Option<Time>) -> String {
     if let (Some(at), false) = (&view.cancel_requested_at, view.is_terminal()) {
-        return format!("cancel asked {} ago", ago(now, Some(at)));
+        return format!("cancel requested {} ago", ago(now, Some(at)));
     }
     match view.state.as_str() {
         "scheduled" | "retryable" => match ago(now, view.run_at.as_deref()) {
@@ -152,6 +152,6 @@ fn note(view: &View, now: Option<Time>) -> String {
             name.unwrap_or_default()
         }
         _ if matches!(&*view.wire, "" | "http") => String::new(),
-        _ => format!("came by {}", plain::line(&view.wire)),
+        _ => format!("via {}", plain::line(&view.wire)),
     }
 }

@@ -135,7 +135,7 @@ impl Many {
         states.dedup();
         match states.iter().find(|state| !action.allowed.contains(state)) {
             Some(state) => Err(wrong(format!(
-                "a job that is {} does not allow it",
+                "not possible for jobs that are {}",
                 state.as_str()
             ))),
             None => Ok(states),

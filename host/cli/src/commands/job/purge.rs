@@ -56,6 +56,6 @@ fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
     let doing = format!("purge job {shown}");
     let answer = client.purge_job(id).map_err(cannot(&doing))?;
     output.one(&answer.json, &shown, || {
-        put_line(&format!("{shown} is forgotten"))
+        put_line(&format!("{shown} is purged"))
     })
 }

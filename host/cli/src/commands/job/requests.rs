@@ -54,7 +54,7 @@ pub(super) fn more(attempts: &[Item<AttemptView>]) -> impl Iterator<Item = Strin
         let first = requests.first.len() as u64;
         (requests.total > first).then(|| {
             format!(
-                "attempt {}: the first {first} of {} requests; {} of all got no answer, {} were sent and {} received",
+                "attempt {}: the first {first} of {} requests; of all, {} got no answer, {} were sent and {} received",
                 attempt.number,
                 human::count(requests.total),
                 human::count(requests.failed),

@@ -161,7 +161,7 @@ fn refuse(found: &[Finding], doing: &str, which: &str) -> Result<(), CliError> {
     }
     let cause = format!("{which} is damaged");
     Err(CliError::new(Exit::Failed, doing, cause).next(
-        "`host store check` shows the same; restore a backup, or keep both as they are and ask",
+        "`host store check` shows the same; restore a backup, or keep both unchanged and ask for help",
     ))
 }
 

@@ -72,8 +72,8 @@ pub(super) fn check(
     });
     found.map_err(|error| failed(doing, &error))?.ok_or_else(|| {
         CliError::new(Exit::NotFound, doing, "the database has no store yet").next(
-            "`host store migrate` makes its tables; if it should have some, look at the name of the \
-             database and of the schema",
+            "`host store migrate` creates the tables; if you expected a store, check the names of the database \
+             and of the schema",
         )
     })
 }

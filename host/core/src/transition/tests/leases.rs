@@ -262,12 +262,12 @@ fn only_an_acknowledged_lease_by_ttl_without_a_cancel_ends_so() {
 
 #[test]
 fn a_worker_that_the_host_could_not_hear_may_report_later() {
-    for (was_unheard, expected) in [(false, 2_000), (true, 9_000)] {
+    for (host_was_away, expected) in [(false, 2_000), (true, 9_000)] {
         let mut job = limited(None, TTL);
         let renew = Input::Renew {
             fence: &FENCE,
             until: NOW.plus_ms(9_000),
-            was_unheard,
+            host_was_away,
         };
         job.apply(NOW, &renew).unwrap();
         assert_eq!(job.ends_by(), Some(NOW.plus_ms(expected)));

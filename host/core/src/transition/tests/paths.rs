@@ -75,7 +75,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => fence().prop_map(Step::Ack),
         1 => fence().prop_map(Step::Heartbeat),
         1 => (fence(), 0_u64..20_000, any::<bool>())
-            .prop_map(|(fence, ms, was_unheard)| Step::Renew(fence, ms, was_unheard)),
+            .prop_map(|(fence, ms, host_was_away)| Step::Renew(fence, ms, host_was_away)),
         3 => (fence(), outcome()).prop_map(|(fence, outcome)| Step::Complete(fence, outcome)),
         2 => (fence(), loss()).prop_map(|(fence, loss)| Step::Lose(fence, loss)),
         1 => proptest::option::of(0_u64..4_000).prop_map(Step::Cancel),
@@ -98,10 +98,10 @@ impl Step {
             },
             Self::Ack(fence) => Input::Ack(fence),
             Self::Heartbeat(fence) => Input::Heartbeat(fence),
-            Self::Renew(fence, ms, was_unheard) => Input::Renew {
+            Self::Renew(fence, ms, host_was_away) => Input::Renew {
                 fence,
                 until: NOW.plus_ms(*ms),
-                was_unheard: *was_unheard,
+                host_was_away: *host_was_away,
             },
             Self::Complete(fence, outcome) => Input::Complete(fence, outcome),
             Self::Lose(fence, loss) => Input::Lose(fence, *loss),

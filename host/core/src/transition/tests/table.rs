@@ -80,7 +80,7 @@ const fn renew(fence: &Fence, until: Time) -> Input<'_> {
     Input::Renew {
         fence,
         until,
-        was_unheard: false,
+        host_was_away: false,
     }
 }
 

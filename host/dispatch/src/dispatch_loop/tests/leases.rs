@@ -164,15 +164,15 @@ impl Worker {
     }
 
     /// Sends a message about a lease that it holds.
-    pub(super) async fn tell(
+    pub(super) async fn send(
         &self,
         of: &Granted,
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
-        self.tell_with(of, Fence::Lease(of.lease), message).await
+        self.send_with(of, Fence::Lease(of.lease), message).await
     }
 
-    async fn tell_with(
+    async fn send_with(
         &self,
         of: &Granted,
         fence: Fence,

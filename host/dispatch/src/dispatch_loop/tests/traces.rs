@@ -118,14 +118,14 @@ async fn workers_that_pull_end_spans_too_and_what_did_not_begin_has_none() {
     let worker = Worker::of(&bench, "w1", LONG);
     let granted = worker.lease().await;
     let gives_back = LeaseMessage::GiveBack { begun: false };
-    worker.tell(&granted, gives_back).await.unwrap();
+    worker.send(&granted, gives_back).await.unwrap();
     let granted = worker.lease().await;
     let seen = Parent::of(&granted.assignment.trace).unwrap();
     let complete = LeaseMessage::Complete {
         outcome: Outcome::Completed { result: None },
         meter: Meter::default(),
     };
-    worker.tell(&granted, complete).await.unwrap();
+    worker.send(&granted, complete).await.unwrap();
     bench.ended(id).await;
     let all = spans(&collected, 2).await;
     assert_eq!(all[1].id, seen.span_id);

@@ -41,7 +41,7 @@ const fn renewed(fence: &Fence, until: Time) -> Input<'_> {
     Input::Renew {
         fence,
         until,
-        was_unheard: false,
+        host_was_away: false,
     }
 }
 
@@ -358,7 +358,7 @@ fn after_a_pause_each_lease_by_ttl_gets_a_whole_ttl() {
         job: by_ttl.id,
         lease: lease(&by_ttl),
         until: at(17_000),
-        was_unheard: true,
+        host_was_away: true,
     };
     table.renew_all();
     assert_eq!(table.take_renewals(at(9_000), &[]).now, [renewal]);

@@ -68,7 +68,8 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "Retry the prerequisite, then retry this job.";
         InputFailed "input_failed", "Input cannot be given",
             "The result of a job that this one depends on is too large for its params, too deep, or no longer kept. The message says which.",
-            "Let that job return less, or where the data is. `host job retry ID --force` runs this job without the inputs that it lacks.";
+            "Have that job return less, or a reference to the data. `host job retry ID --force` runs this job \
+             without the inputs that it lacks.";
         WritesRefused "writes_refused", "Writes refused",
             "The handler returned, but the jobs that it enqueued, or the state that it set, conflict with what the store has by now. The message says why. Nothing of the attempt was written.",
             "Nothing: the job is retried, and the next attempt sees what has changed. Read the message if it happens often.";

@@ -11,7 +11,7 @@ fn renew(lease_id: u128, until: Time) -> Command {
         job: id(1),
         lease: lease(lease_id),
         until,
-        was_unheard: false,
+        host_was_away: false,
     })
 }
 

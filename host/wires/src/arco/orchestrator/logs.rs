@@ -72,7 +72,8 @@ pub(super) fn lines(log: &RunLogs, at_ms: u64) -> Vec<LogLine> {
     for line in all {
         kept += line.cost();
         if kept > LOG_BYTES_MAX {
-            let message = format!("the log is cut here: it is limited to {LOG_BYTES_MAX} bytes");
+            let message =
+                format!("the log is truncated here: it is limited to {LOG_BYTES_MAX} bytes");
             lines.push(LogLine {
                 level: Level::Warn,
                 source: LogSource::Host,

@@ -151,7 +151,7 @@ impl Shared {
         let hub = self.hub()?;
         let presented = bearer(&parts.headers);
         let is_of = |worker: &RemoteWorker| {
-            let is_it = |secret: &Secret| presented.is_some_and(|it| secret.is(it.as_bytes()));
+            let is_it = |secret: &Secret| presented.is_some_and(|it| secret.matches(it.as_bytes()));
             worker.secret.as_ref().is_none_or(is_it)
         };
         let workers = &self.role.config.workers;

@@ -88,7 +88,7 @@ impl EffectHandler<Worker> for Host {
                             tracing::debug!(
                                 path,
                                 why,
-                                "a callback was not accepted; it is sent again"
+                                "a callback was not accepted; sending it again"
                             );
                         }
                         CallbackAnswer::Over(status) => {
@@ -127,7 +127,7 @@ impl EffectHandler<Worker> for Host {
             Effect::WarnOfLog(task, why) => tracing::warn!(
                 task,
                 why,
-                "the log of a task was not taken; it is not sent again"
+                "the log of a task was not accepted; not sending it again"
             ),
         }
     }

@@ -169,5 +169,5 @@ fn is_authorized(headers: &HeaderMap, secret: &Secret) -> bool {
         let (scheme, rest) = value.split_at_checked("bearer ".len())?;
         scheme.eq_ignore_ascii_case(b"bearer ").then_some(rest)
     });
-    presented.is_some_and(|presented| secret.is(presented))
+    presented.is_some_and(|presented| secret.matches(presented))
 }

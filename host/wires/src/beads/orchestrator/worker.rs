@@ -169,14 +169,14 @@ impl Worker {
         let called = self.called.clone().unwrap_or_else(|| self.id());
         let (state, doing) = match &self.state {
             State::Idle if self.dialect.is_none() => {
-                (WorkerState::Starting, "says nothing yet".to_owned())
+                (WorkerState::Starting, "has sent nothing yet".to_owned())
             }
             State::Idle => (WorkerState::Up, "has no task".to_owned()),
             State::Asking(_) | State::Held(_) => (WorkerState::Up, "waits for a task".to_owned()),
             State::Busy(task) => (WorkerState::Up, format!("works on {}", task.issue_id)),
             State::Stale(issue_id) => (
                 WorkerState::Up,
-                format!("may still work on {issue_id}, which is not its task any more"),
+                format!("may still work on {issue_id}, which is no longer its task"),
             ),
         };
         WorkerHealth {

@@ -95,7 +95,7 @@ impl LogChunks {
 
 fn cut_here(at_ms: u64) -> LogLine {
     let text = format!(
-        "the log is cut here: an attempt has at most {LOG_BYTES_MAX} bytes, and each line counts \
+        "the log is truncated here: an attempt has at most {LOG_BYTES_MAX} bytes, and each line counts \
          {LINE_OVERHEAD_BYTES} more than its text"
     );
     line(at_ms, LogSource::Host, text)
@@ -153,7 +153,10 @@ mod tests {
         let texts = texts(log.push(b"one\ntwo\nthree\n", 0));
         assert_eq!(texts.first().map(String::as_str), Some("one"));
         assert!(
-            texts.last().unwrap().starts_with("the log is cut here"),
+            texts
+                .last()
+                .unwrap()
+                .starts_with("the log is truncated here"),
             "{texts:?}"
         );
     }

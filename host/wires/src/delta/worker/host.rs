@@ -181,7 +181,7 @@ impl EffectHandler<LeaseSession> for Host {
             }
             Effect::WarnOfLog(why) => {
                 let orchestrator = self.orchestrator.client.base();
-                tracing::warn!(%orchestrator, job = self.job, why, "no more of the log is sent");
+                tracing::warn!(%orchestrator, job = self.job, why, "not sending the rest of the log");
             }
             Effect::Keep(path, text) => {
                 if let Err(error) = log_file::write(&path, &text) {

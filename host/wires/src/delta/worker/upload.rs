@@ -125,7 +125,7 @@ impl Upload {
             }
             Response::Accepted(_) | Response::Stale | Response::UnknownField => {
                 self.is_on = false;
-                return Err("its answer is not one to a log".to_owned());
+                return Err("its answer is not a LogAck".to_owned());
             }
         }
         Ok(())

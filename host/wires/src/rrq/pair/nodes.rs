@@ -144,7 +144,7 @@ impl World {
             return self.start(n);
         }
         if self.random.below(2) == 0 {
-            self.say(life, PoolEvent::Stop);
+            self.handle_event(life, PoolEvent::Stop);
             self.collect();
         }
         self.model.kill(node);
@@ -172,7 +172,7 @@ impl World {
         self.events.insert((arrives, self.made), event);
     }
 
-    fn say(&mut self, life: usize, said: PoolEvent) {
+    fn handle_event(&mut self, life: usize, said: PoolEvent) {
         let at = self.at();
         self.with_pool(life, |pool, actions| pool.on_event(at, said, actions));
     }
@@ -294,7 +294,7 @@ impl World {
                     break;
                 }
                 for asked in asked {
-                    self.say(life, asked);
+                    self.handle_event(life, asked);
                 }
             }
         }

@@ -49,7 +49,7 @@ impl RunnerPool {
     /// Returns the program of a runner, with an address for it to listen on.
     fn program(&self, runner: usize) -> io::Result<Program> {
         let Source::Launched(launch) = &self.config.source else {
-            return Err(io::Error::other("somebody else starts it"));
+            return Err(io::Error::other("this host does not start it"));
         };
         let address = {
             let mut runners = self.runners.lock();

@@ -38,7 +38,7 @@ fn begin(reports: &mut Reports, started_at: Time) -> u64 {
     reports.begin(started_at, &attempt)
 }
 
-fn tell(broker: &OwnedFd, message: &FromBroker) {
+fn notify(broker: &OwnedFd, message: &FromBroker) {
     let bytes = postcard::to_stdvec(message).unwrap();
     send(broker, &bytes, SendFlags::NOSIGNAL).unwrap();
 }
@@ -82,7 +82,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
         answered(two, 9, 200),
         began(77, 4, 1),
     ] {
-        tell(&broker, &message);
+        notify(&broker, &message);
     }
     let first = reports.end(Time(1_000), one);
     let both = [
@@ -96,7 +96,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
     assert_eq!(second.first[0].ended.took_us, 480_000);
     assert_eq!(second.failed, 1);
     // What comes later belongs to nobody.
-    tell(&broker, &answered(two, 2, 200));
+    notify(&broker, &answered(two, 2, 200));
     assert_eq!(reports.end(Time(1_000), two), Requests::default());
 }
 
@@ -106,13 +106,13 @@ fn what_a_dead_broker_has_not_answered_has_failed() {
     let first = broker(&mut reports);
     let run = begin(&mut reports, Time(0));
     for message in [began(run, 1, 1), began(run, 2, 2), answered(run, 1, 200)] {
-        tell(&first, &message);
+        notify(&first, &message);
     }
     drop(first);
     let second = broker(&mut reports);
     // Its numbers begin again.
     for message in [began(run, 1, 5), answered(run, 1, 201)] {
-        tell(&second, &message);
+        notify(&second, &message);
     }
     let requests = reports.end(Time(9), run);
     let all = [
@@ -131,7 +131,7 @@ fn what_cannot_be_read_changes_nothing() {
     for bytes in [&[255; 64][..], &[0; REPORT_BYTES_MAX + 1]] {
         send(&broker, bytes, SendFlags::NOSIGNAL).unwrap();
     }
-    tell(&broker, &began(run, 1, 1));
+    notify(&broker, &began(run, 1, 1));
     assert_eq!(reports.end(Time(1), run).total, 1);
 }
 
@@ -163,13 +163,13 @@ fn each_end_is_reported_once_even_without_an_answer() {
     let first = broker(&mut reports);
     let run = begin(&mut reports, Time(1_000));
     for message in [began(run, 1, 1), answered(run, 1, 200), began(run, 2, 2)] {
-        tell(&first, &message);
+        notify(&first, &message);
     }
     drop(first);
     let second = broker(&mut reports);
-    tell(&second, &began(run, 3, 3));
+    notify(&second, &began(run, 3, 3));
     reports.end(Time(1_010), run);
-    tell(&second, &answered(run, 3, 200));
+    notify(&second, &answered(run, 3, 200));
     reports.end(Time(1_020), run);
     let gone = RequestEnd::Failed(HttpErrorKind::Unavailable);
     let all = [

@@ -40,10 +40,10 @@ async fn draining_waits_for_leases_held_by_connection(engine: Engine) {
     bench.phase.send(Phase::Stopping).unwrap();
     assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
     for _ in 0..3 {
-        worker.tell(&granted, HEARTBEAT).await.unwrap();
+        worker.send(&granted, HEARTBEAT).await.unwrap();
     }
     let late = bench.enqueue(pulled()).await;
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     let ended = timeout(PATIENCE, bench.loop_ended).await.unwrap();
     assert!(ended.unwrap().is_ok());
     let state = |id| bench.reader.state(id).unwrap().unwrap();
@@ -59,7 +59,7 @@ async fn after_the_end_nothing_is_promised(engine: Engine) {
     let granted = worker.lease().await;
     bench.stop().await;
     assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
-    let refused = worker.tell(&granted, completed()).await;
+    let refused = worker.send(&granted, completed()).await;
     assert_eq!(refused, Err(LeaseError::Stopping));
     worker.audit.assert_kept();
 }
@@ -109,7 +109,7 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     // The host that would answer is gone.
     assert!(timeout(PATIENCE, waiting).await.unwrap().is_err());
     assert_eq!(worker.ask(&["pulled"], LONG_MS).await, None);
-    let refused = worker.tell(&leases[0], HEARTBEAT).await;
+    let refused = worker.send(&leases[0], HEARTBEAT).await;
     assert_eq!(refused, Err(LeaseError::Stopping));
     let host = Killable::start(&engine, NODE).await;
     let bench = &host.bench;
@@ -120,14 +120,14 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     let [first, second, third] = &leases[..] else {
         panic!("three leases");
     };
-    let standing = worker.tell(first, HEARTBEAT).await.unwrap();
+    let standing = worker.send(first, HEARTBEAT).await.unwrap();
     assert!(standing.expires_at >= first.expires_at);
-    let standing = worker.tell(first, completed()).await.unwrap();
+    let standing = worker.send(first, completed()).await.unwrap();
     assert_eq!(standing.state, State::Completed);
     let attempts = bench.attempts(first.job).await;
     assert_eq!((attempts.len(), attempts[0].executor.as_str()), (1, "w"));
     let back = LeaseMessage::GiveBack { begun: false };
-    worker.tell(second, back).await.unwrap();
+    worker.send(second, back).await.unwrap();
     assert_eq!(worker.lease().await.job, second.job);
     // The host cannot call this worker, so its next message gets the cancel, also after a kill.
     let cancel = Command::Cancel {
@@ -140,13 +140,13 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     let host = Killable::start(&engine, NODE).await;
     let worker = Worker::of(&host.bench, "w", LONG);
     worker.audit.adopt(third, "w");
-    let standing = worker.tell(third, HEARTBEAT).await.unwrap();
+    let standing = worker.send(third, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
     let stopped = LeaseMessage::CancelAck {
         partial: None,
         message: None,
     };
-    let standing = worker.tell(third, stopped).await.unwrap();
+    let standing = worker.send(third, stopped).await.unwrap();
     assert_eq!(standing.state, State::Cancelled);
     worker.audit.assert_settled();
     host.bench.stop().await;
@@ -168,7 +168,7 @@ async fn a_worker_that_is_silent_after_a_restart_loses_its_lease() {
         .insist(id, Fence::Lease(granted.lease), completed())
         .await;
     assert_eq!(late, Err(LeaseError::Rejected(Rejection::Stale)));
-    next.tell(&again, completed()).await.unwrap();
+    next.send(&again, completed()).await.unwrap();
     next.audit.assert_settled();
     host.bench.stop().await;
 }
@@ -196,7 +196,7 @@ async fn leases_held_by_connection_end_with_their_node_alone() {
     }
     let worker = Worker::of(&other.bench, "t", LONG);
     worker.audit.adopt(&granted, "t");
-    worker.tell(&granted, HEARTBEAT).await.unwrap();
+    worker.send(&granted, HEARTBEAT).await.unwrap();
     other.kill().await;
     let host = Killable::start(&engine, NODE).await;
     let lifecycle = host.bench.read(held).await.lifecycle;
@@ -225,9 +225,9 @@ async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
     let [sent, begun, done] = &leases[..] else {
         panic!("three leases");
     };
-    worker.tell(begun, LeaseMessage::Ack).await.unwrap();
-    worker.tell(done, LeaseMessage::Ack).await.unwrap();
-    worker.tell(done, completed()).await.unwrap();
+    worker.send(begun, LeaseMessage::Ack).await.unwrap();
+    worker.send(done, LeaseMessage::Ack).await.unwrap();
+    worker.send(done, completed()).await.unwrap();
     // Leases of this life are not resumed.
     assert_eq!(worker.resume("pulled").await, []);
     host.kill().await;
@@ -262,7 +262,7 @@ async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
             Revocation::NotAcknowledged,
         ))
         .await;
-    worker.tell(&second.granted, completed()).await.unwrap();
+    worker.send(&second.granted, completed()).await.unwrap();
     worker.audit.assert_kept();
     host.bench.stop().await;
 }
@@ -288,7 +288,7 @@ async fn a_job_is_read_with_its_attempts() {
         let kept = worker.look(id).await.unwrap().unwrap();
         assert_eq!(kept.job.lifecycle.lease.unwrap().id, granted.lease);
         assert_eq!(kept.attempts, []);
-        worker.tell(&granted, completed()).await.unwrap();
+        worker.send(&granted, completed()).await.unwrap();
         let kept = worker.look(id).await.unwrap().unwrap();
         assert_eq!(kept.job.result.unwrap().as_str(), "[7]");
         assert_eq!(kept.attempts[0].number, 1);

@@ -17,7 +17,7 @@ on_both_stores!(
 async fn promised(worker: &Worker, granted: &Granted, before: Time) -> Time {
     let later = async {
         loop {
-            let standing = worker.tell(granted, HEARTBEAT).await.unwrap();
+            let standing = worker.send(granted, HEARTBEAT).await.unwrap();
             let end = standing.expires_at.unwrap();
             if end > before {
                 return end;
@@ -35,16 +35,16 @@ async fn a_heartbeat_is_answered_while_nothing_can_be_stored(engine: Engine) {
     bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     // The first message of a worker goes to the store.
-    let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
+    let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
     disk.fill();
     let end = promised(&worker, &granted, standing.expires_at.unwrap()).await;
-    let refused = worker.tell(&granted, completed()).await;
+    let refused = worker.send(&granted, completed()).await;
     assert_eq!(refused, Err(LeaseError::StoreFull));
     disk.free();
     // What could not be stored is stored with the next renewal at the latest.
     let last = promised(&worker, &granted, end).await;
     bench.stores(&granted, last).await;
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     worker.audit.assert_settled();
     bench.stop().await;
 }
@@ -55,7 +55,7 @@ async fn a_heartbeat_shows_a_cancel_that_was_answered(engine: Engine) {
     let job = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     for _ in 0..2 {
-        let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
+        let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
         assert_eq!((standing.state, standing.cancel), (State::Running, None));
     }
     let cancel = Command::Cancel {
@@ -64,9 +64,9 @@ async fn a_heartbeat_shows_a_cancel_that_was_answered(engine: Engine) {
         grace_ms: Some(LONG_MS),
     };
     bench.dispatch.submit(cancel).await.unwrap();
-    let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
+    let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
     assert_eq!(standing.cancel.unwrap().reason.as_deref(), Some("enough"));
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     worker.audit.assert_settled();
     bench.stop().await;
 }
@@ -78,19 +78,19 @@ async fn the_end_of_a_lease_ends_its_heartbeats(engine: Engine) {
     let granted = worker.lease().await;
     let fence = Fence::Lease(granted.lease);
     for _ in 0..2 {
-        worker.tell(&granted, HEARTBEAT).await.unwrap();
+        worker.send(&granted, HEARTBEAT).await.unwrap();
     }
     let back = LeaseMessage::GiveBack { begun: true };
-    worker.tell(&granted, back).await.unwrap();
+    worker.send(&granted, back).await.unwrap();
     let late = worker.insist(job, fence.clone(), HEARTBEAT).await;
     assert!(matches!(late, Err(LeaseError::Rejected(_))), "{late:?}");
     // Nor does the next lease of the job take them.
     let next = Worker::of(&bench, "next", LONG);
     let granted = next.lease().await;
-    next.tell(&granted, HEARTBEAT).await.unwrap();
+    next.send(&granted, HEARTBEAT).await.unwrap();
     let late = worker.insist(job, fence, HEARTBEAT).await;
     assert!(matches!(late, Err(LeaseError::Rejected(_))), "{late:?}");
-    next.tell(&granted, completed()).await.unwrap();
+    next.send(&granted, completed()).await.unwrap();
     next.audit.assert_settled();
     bench.stop().await;
 }
@@ -102,12 +102,12 @@ async fn what_a_heartbeat_was_promised_holds_after_a_kill() {
     let worker = Worker::of(&host.bench, "w", LONG);
     host.bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    let stored = worker.tell(&granted, HEARTBEAT).await.unwrap().expires_at;
+    let stored = worker.send(&granted, HEARTBEAT).await.unwrap().expires_at;
     // From here on the host writes nothing more.
     host.disk.break_down();
     let end = promised(&worker, &granted, stored.unwrap()).await;
     host.kill().await;
-    let late = worker.tell(&granted, HEARTBEAT).await;
+    let late = worker.send(&granted, HEARTBEAT).await;
     assert_eq!(late, Err(LeaseError::Stopping));
 
     let host = Killable::start(&engine, NODE).await;
@@ -116,6 +116,6 @@ async fn what_a_heartbeat_was_promised_holds_after_a_kill() {
     assert!(lease.expires_at >= Some(end), "{lease:?} {end:?}");
     let worker = Worker::of(&host.bench, "w", LONG);
     worker.audit.adopt(&granted, "w");
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     host.bench.stop().await;
 }

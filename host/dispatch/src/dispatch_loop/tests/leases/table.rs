@@ -69,15 +69,15 @@ async fn a_lease_with_an_ack_window_is_acknowledged_first(engine: Engine) {
     assert_eq!(granted.assignment.request_id, granted.lease.0.to_string());
     assert!(granted.ack_by.is_some() && granted.expires_at.is_some());
     for early in [HEARTBEAT, completed()] {
-        let refused = worker.tell(&granted, early).await;
+        let refused = worker.send(&granted, early).await;
         assert_eq!(refused, rejected(Rejection::NotAcknowledged));
     }
     for _repeated in 0..2 {
-        let standing = worker.tell(&granted, LeaseMessage::Ack).await.unwrap();
+        let standing = worker.send(&granted, LeaseMessage::Ack).await.unwrap();
         assert_eq!((standing.state, standing.attempt), (State::Running, 1));
     }
-    worker.tell(&granted, HEARTBEAT).await.unwrap();
-    let standing = worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, HEARTBEAT).await.unwrap();
+    let standing = worker.send(&granted, completed()).await.unwrap();
     assert_eq!(standing.state, State::Completed);
     let detail = bench.ended(id).await;
     assert_eq!(detail.result.unwrap().as_str(), "[7]");
@@ -100,7 +100,7 @@ async fn a_lease_that_is_not_acknowledged_is_taken_back(engine: Engine) {
             Revocation::NotAcknowledged,
         ))
         .await;
-    let late = worker.tell(&granted, LeaseMessage::Ack).await;
+    let late = worker.send(&granted, LeaseMessage::Ack).await;
     assert_eq!(late, rejected(Rejection::Stale));
     let again = worker.lease().await;
     assert_eq!((again.job, again.assignment.attempt), (id, 2));
@@ -122,7 +122,7 @@ async fn a_heartbeat_extends_a_lease(engine: Engine) {
         while bench.clock.now() <= now {
             tokio::task::yield_now().await;
         }
-        let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
+        let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
         let extended = standing.expires_at.unwrap();
         assert!(extended > ends, "{extended:?}");
         ends = extended;
@@ -138,7 +138,7 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
-    worker.tell(&granted, heartbeat("half")).await.unwrap();
+    worker.send(&granted, heartbeat("half")).await.unwrap();
     let live = bench.dispatch.shared().live.progress(id).unwrap();
     assert_eq!((live.percent, live.message.as_str()), (Some(50.0), "half"));
     let reported = async {
@@ -155,9 +155,9 @@ async fn progress_by_heartbeat_is_seen_and_kept(engine: Engine) {
     let refused = worker.insist(id, stale, heartbeat("no")).await;
     assert_eq!(refused, rejected(Rejection::Stale));
     // A heartbeat without progress keeps the earlier one.
-    worker.tell(&granted, HEARTBEAT).await.unwrap();
+    worker.send(&granted, HEARTBEAT).await.unwrap();
     assert_eq!(bench.dispatch.shared().live.progress(id), Some(live));
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     assert_eq!(bench.read(id).await.progress.unwrap().message, "half");
     assert!(bench.dispatch.shared().live.progress(id).is_none());
     bench.stop().await;
@@ -187,7 +187,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     // The lease may run out before the loop takes the message.
-    let _in_time = worker.tell(&granted, heartbeat("half")).await.is_ok();
+    let _in_time = worker.send(&granted, heartbeat("half")).await.is_ok();
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
@@ -206,7 +206,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     let next = Worker::of(&bench, "next", LONG);
     let granted = next.lease().await;
     assert_eq!(granted.assignment.attempt, 2);
-    next.tell(&granted, completed()).await.unwrap();
+    next.send(&granted, completed()).await.unwrap();
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.progress, None, "the report of the first attempt");
@@ -227,7 +227,7 @@ async fn an_expiry_that_counts_ends_the_job(engine: Engine) {
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
-    let late = worker.tell(&granted, completed()).await;
+    let late = worker.send(&granted, completed()).await;
     assert_eq!(late, rejected(Rejection::Stale));
     bench.stop().await;
 }
@@ -242,7 +242,7 @@ async fn an_attempt_whose_time_is_over_ends_although_its_worker_lives(engine: En
     let id = bench.enqueue(new).await;
     let granted = worker.lease().await;
     // Its time may be over before the loop takes the message.
-    let _in_time = worker.tell(&granted, HEARTBEAT).await.is_ok();
+    let _in_time = worker.send(&granted, HEARTBEAT).await.is_ok();
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::TimedOut))
         .await;
@@ -252,7 +252,7 @@ async fn an_attempt_whose_time_is_over_ends_although_its_worker_lives(engine: En
         (state, failure.kind),
         (State::Discarded, FailureKind::TimedOut)
     );
-    let late = worker.tell(&granted, completed()).await;
+    let late = worker.send(&granted, completed()).await;
     assert_eq!(late, rejected(Rejection::Stale));
     bench.stop().await;
 }
@@ -265,12 +265,12 @@ async fn a_cancel_reaches_the_worker_at_once_and_is_acknowledged(engine: Engine)
     bench.dispatch.submit(cancel(id, LONG_MS)).await.unwrap();
     let cancelled = Event::Cancelled(id, granted.lease, LONG_MS);
     worker.receives(cancelled).await;
-    let standing = worker.tell(&granted, HEARTBEAT).await.unwrap();
+    let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
     assert!(standing.cancel.is_some());
     let partial = Some(JsonText("{\"done\":3}".to_owned()));
     let message = Some("stopped by r1".to_owned());
     let stopped = LeaseMessage::CancelAck { partial, message };
-    let standing = worker.tell(&granted, stopped).await.unwrap();
+    let standing = worker.send(&granted, stopped).await.unwrap();
     assert_eq!(
         (standing.state, standing.expires_at),
         (State::Cancelled, None)
@@ -295,14 +295,14 @@ async fn a_cancel_that_nobody_answers_ends_with_its_grace(engine: Engine) {
         new.policy.on_grace_expired = on_grace_expired;
         let id = bench.enqueue(new).await;
         let granted = worker.lease().await;
-        worker.tell(&granted, heartbeat("half")).await.unwrap();
+        worker.send(&granted, heartbeat("half")).await.unwrap();
         bench.dispatch.submit(cancel(id, SHORT_MS)).await.unwrap();
         worker
             .receives(Event::Revoked(id, granted.lease, Revocation::Cancelled))
             .await;
         assert_eq!(bench.ended(id).await.lifecycle.state, state);
         assert!(bench.dispatch.shared().live.progress(id).is_none());
-        let late = worker.tell(&granted, completed()).await;
+        let late = worker.send(&granted, completed()).await;
         assert_eq!(late, rejected(Rejection::Stale));
     }
     worker.audit.assert_settled();
@@ -318,9 +318,9 @@ async fn a_cancel_that_nobody_requested_is_not_acknowledged(engine: Engine) {
         partial: None,
         message: None,
     };
-    let refused = worker.tell(&granted, stopped).await;
+    let refused = worker.send(&granted, stopped).await;
     assert_eq!(refused, rejected(Rejection::CancelNotRequested));
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     worker.audit.assert_settled();
     bench.stop().await;
@@ -351,7 +351,7 @@ async fn another_worker_completes_nothing(engine: Engine) {
     let unknown = JobId(uuid::Uuid::from_u128(5));
     let refused = other.insist(unknown, Fence::Attempt(1), completed()).await;
     assert_eq!(refused, rejected(Rejection::UnknownJob(unknown)));
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     let fence = Fence::Lease(granted.lease);
     let again = worker.insist(id, fence, completed()).await;
@@ -373,7 +373,7 @@ async fn each_fence_names_the_lease(engine: Engine) {
         let fence = fence(&granted);
         for message in [HEARTBEAT, completed()] {
             let fence = fence.clone();
-            worker.tell_with(&granted, fence, message).await.unwrap();
+            worker.send_with(&granted, fence, message).await.unwrap();
         }
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     }
@@ -409,14 +409,14 @@ async fn a_lease_that_is_given_back_goes_to_the_next_worker(engine: Engine) {
         let granted = worker.lease().await;
         let waiting = next.asks(&["pulled"], LONG_MS);
         let back = LeaseMessage::GiveBack { begun };
-        let standing = worker.tell(&granted, back).await.unwrap();
+        let standing = worker.send(&granted, back).await.unwrap();
         assert_eq!(standing.state, State::Available);
         let granted = one(waiting).await.unwrap();
         assert_eq!(granted.job, id);
         recorded += usize::from(begun);
         assert_eq!(bench.attempts(id).await.len(), recorded);
         let back = LeaseMessage::GiveBack { begun: false };
-        let standing = next.tell(&granted, back).await.unwrap();
+        let standing = next.send(&granted, back).await.unwrap();
         assert_eq!(standing.state, State::Available);
     }
     assert_eq!(bench.read(id).await.lifecycle.attempts_charged(), 0);
@@ -435,10 +435,10 @@ async fn a_failed_job_is_retried_by_the_next_worker(engine: Engine) {
         ended(Outcome::Failed(failure))
     };
     let granted = worker.lease().await;
-    worker.tell(&granted, failed(true)).await.unwrap();
+    worker.send(&granted, failed(true)).await.unwrap();
     let granted = worker.lease().await;
     assert_eq!((granted.job, granted.assignment.attempt), (id, 2));
-    worker.tell(&granted, failed(false)).await.unwrap();
+    worker.send(&granted, failed(false)).await.unwrap();
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Discarded);
     worker.audit.assert_settled();
     bench.stop().await;
@@ -455,7 +455,7 @@ async fn a_lease_held_by_connection_ends_with_it(engine: Engine) {
         .receives(Event::Cancelled(id, granted.lease, 700))
         .await;
     let gone = LeaseMessage::GiveBack { begun: true };
-    let standing = worker.tell(&granted, gone).await.unwrap();
+    let standing = worker.send(&granted, gone).await.unwrap();
     assert_eq!(standing.state, State::Cancelled);
     worker.audit.assert_settled();
     bench.stop().await;

@@ -153,7 +153,7 @@ async fn many_workers_get_different_jobs(engine: Engine) {
     for (worker, granted) in workers.iter().zip(&granted) {
         let lease = bench.read(granted.job).await.lifecycle.lease.unwrap();
         assert_eq!((lease.id, &lease.worker), (granted.lease, &worker.name));
-        worker.tell(granted, completed()).await.unwrap();
+        worker.send(granted, completed()).await.unwrap();
         worker.audit.assert_settled();
     }
     bench.stop().await;
@@ -180,7 +180,7 @@ async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
     assert_eq!(granted(&three), ids[..3]);
     assert_eq!(granted(&five), ids[3..]);
     for granted in three.iter().chain(&five) {
-        worker.tell(granted, completed()).await.unwrap();
+        worker.send(granted, completed()).await.unwrap();
     }
     worker.audit.assert_settled();
     bench.stop().await;
@@ -213,7 +213,7 @@ async fn a_worker_that_has_gone_costs_no_attempt(engine: Engine) {
     assert_eq!(granted.job, id);
     assert_eq!(bench.attempts(id).await, []);
     assert_eq!(bench.read(id).await.lifecycle.attempts_charged(), 1);
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     assert_eq!(bench.attempts(id).await.len(), 1);
     assert_eq!(*worker.inbox.0.borrow(), []);
     worker.audit.assert_settled();
@@ -233,7 +233,7 @@ async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
         bench.enqueue(pulled()).await;
         let granted = worker.lease().await;
         assert_eq!(bench.read(waits).await.lifecycle.state, State::Available);
-        worker.tell(&granted, completed()).await.unwrap();
+        worker.send(&granted, completed()).await.unwrap();
     }
     let started = bench.runner.started();
     assert_eq!(started.len(), 1);
@@ -259,14 +259,14 @@ async fn a_full_disk_refuses_messages_and_grants_nothing(engine: Engine) {
     let id = bench.enqueue(pulled()).await;
     disk.fill();
     for message in [HEARTBEAT, completed()] {
-        let refused = worker.tell(&granted, message).await;
+        let refused = worker.send(&granted, message).await;
         assert_eq!(refused, Err(LeaseError::StoreFull));
     }
     assert_eq!(worker.ask(&["pulled"], SHORT_MS).await, None);
     let waiting = worker.asks(&["pulled"], LONG_MS);
     disk.free();
     assert_eq!(one(waiting).await.unwrap().job, id);
-    worker.tell(&granted, completed()).await.unwrap();
+    worker.send(&granted, completed()).await.unwrap();
     worker.audit.assert_kept();
     bench.stop().await;
 }

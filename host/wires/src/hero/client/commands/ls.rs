@@ -64,7 +64,7 @@ impl Ls {
             output.hint("no jobs; `host hero submit --worker ID --script TEXT` makes one");
         } else if found.more {
             output.note(&format!(
-                "there are more than the {} jobs that were read, and newer ones may be among them",
+                "only {} jobs were read; there are more, perhaps newer ones",
                 human::count(count as u64)
             ));
         } else if count > jobs.len() {

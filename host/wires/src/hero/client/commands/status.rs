@@ -70,8 +70,8 @@ fn next(view: &HeroJobView, rest: &Rest) -> String {
             .iter()
             .any(|it| it.status.as_deref() == Some("missing")) =>
         {
-            "it is queued once those it waits for have finished; one is not there yet: submit it \
-             by its id"
+            "it is queued when the jobs it waits for have finished; one of them does not exist yet: submit it \
+             with its id"
                 .to_owned()
         }
         _ => format!("`host hero wait {id}` waits for its end, `host hero stop {id}` stops it"),

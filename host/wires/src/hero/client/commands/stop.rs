@@ -42,7 +42,7 @@ fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         if answer.view.stopped {
             return put_line(&format!("{shown} has stopped; it was not queued yet"));
         }
-        put_line(&format!("{shown} is asked to stop"))?;
+        put_line(&format!("{shown} was asked to stop"))?;
         output.hint(&format!(
             "its worker decides when; `host hero wait {shown}` waits until then"
         ));

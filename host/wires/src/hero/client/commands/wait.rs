@@ -110,7 +110,7 @@ impl Awaited for HeroJobView {
         let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
         let cause = format!("after {after} {}", self.now_at());
         CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
-            "it goes on; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
+            "the job continues; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
              worker {}` shows the queues of its worker",
             plain::line(&self.worker_id)
         ))

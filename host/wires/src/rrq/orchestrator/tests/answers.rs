@@ -73,7 +73,7 @@ fn bad_answers_fail_their_attempt_and_no_other() {
         let main = bench.links[0].1;
         bench.start(0, 60_000);
         bench.start(1, 60_000);
-        bench.hear(main, &response(0, &body));
+        bench.handle_message(main, &response(0, &body));
         assert_eq!(bench.counted, code.as_slice(), "{body}");
         if let Some(kind) = kind {
             let (_, End::Outcome(Outcome::Failed(failure))) = &bench.ended[0] else {
@@ -84,7 +84,7 @@ fn bad_answers_fail_their_attempt_and_no_other() {
             assert!(failure.is_retryable());
             assert_eq!(failure.code.as_deref(), code);
         }
-        bench.hear_success(main, 1);
+        bench.handle_success(main, 1);
         assert_eq!(
             bench.ended.last().unwrap(),
             &(Tag(1), completed(1)),
@@ -109,11 +109,11 @@ fn bad_frames_end_their_connection() {
         bench.start(0, 60_000);
         bench.start(1, 60_000);
         let (bad, good) = (bench.links[0].1, bench.links[1].1);
-        bench.hear_frame(bad, payload);
+        bench.handle_frame(bad, payload);
         assert_eq!(bench.log, [format!("close {}", bad.0)]);
         assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(_))]));
         bench.close(bad);
-        bench.hear_success(good, 1);
+        bench.handle_success(good, 1);
         assert_eq!(bench.ended.len(), 2);
         bench.check_quiet();
     }
@@ -133,14 +133,14 @@ fn an_answer_that_is_not_json_fails_its_own_attempt_alone() {
         let main = bench.links[0].1;
         bench.start(0, 60_000);
         bench.start(1, 60_000);
-        bench.hear_frame(main, text);
+        bench.handle_frame(main, text);
         assert_eq!(bench.counted, ["E_JSON"]);
         let (tag, End::Outcome(Outcome::Failed(failure))) = &bench.ended[0] else {
             panic!("{:?}", bench.ended);
         };
         assert_eq!((*tag, failure.code.as_deref()), (Tag(0), Some("E_JSON")));
         assert!(failure.is_retryable());
-        bench.hear_success(main, 1);
+        bench.handle_success(main, 1);
         assert_eq!(bench.ended[1], (Tag(1), completed(1)));
         assert_eq!(bench.log, Vec::<String>::new());
     }
@@ -160,7 +160,7 @@ fn a_delay_that_is_no_number_or_negative_counts_as_none() {
         let text = format!(
             r#"{{"type": "response", "payload": {{"job_id": "j0", "request_id": "r0", "status": "retry", "result": null, "error": {{"message": "later"}}, "retry_after_seconds": {delay}}}}}"#
         );
-        bench.hear_frame(bench.links[0].1, text.as_bytes());
+        bench.handle_frame(bench.links[0].1, text.as_bytes());
         let retry = Outcome::Retry {
             reason: "later".to_owned(),
             after_ms: Some(after_ms),
@@ -181,18 +181,18 @@ fn an_answer_larger_than_a_frame_fails_its_own_job_alone() {
         job: "j0".to_owned(),
     });
     let bytes = 17 << 20;
-    bench.hear_read(main, Err(Defect::Skipped { bytes, ids }));
+    bench.handle_read(main, Err(Defect::Skipped { bytes, ids }));
     assert_eq!(bench.counted, ["E_FRAME_TOO_LARGE"]);
     assert_eq!(
         failure_kind(&bench.ended[0].1),
         Some(FailureKind::ResultTooLarge)
     );
-    bench.hear_success(main, 1);
+    bench.handle_success(main, 1);
     assert_eq!(bench.ended[1], (Tag(1), completed(1)));
     assert_eq!(bench.log, Vec::<String>::new());
     // Without ids, nobody knows whose it is.
     bench.start(2, 60_000);
-    bench.hear_read(main, Err(Defect::Skipped { bytes, ids: None }));
+    bench.handle_read(main, Err(Defect::Skipped { bytes, ids: None }));
     assert_eq!(bench.log, [format!("close {}", main.0)]);
     assert!(matches!(&bench.ended[2], (Tag(2), End::Lost(why)) if why.contains("at most")));
 }
@@ -208,11 +208,11 @@ fn a_request_of_a_runner_is_counted_and_fails_nothing() {
         json!(null),
     ] {
         for kind in ["request", "cancel"] {
-            bench.hear(main, &json!({"type": kind, "payload": payload}));
+            bench.handle_message(main, &json!({"type": kind, "payload": payload}));
             assert_eq!(bench.counted.pop(), Some("E_DIRECTION"));
         }
     }
-    bench.hear_success(main, 0);
+    bench.handle_success(main, 0);
     assert_eq!(bench.ended, [(Tag(0), completed(0))]);
     assert_eq!(bench.log, Vec::<String>::new());
 }
@@ -223,9 +223,9 @@ fn other_messages_and_second_answers_change_nothing() {
     let main = bench.links[0].1;
     bench.start(0, 60_000);
     let cancel = json!({"type": "cancel", "payload": {"job_id": "j0", "request_id": "r0"}});
-    bench.hear(main, &cancel);
-    bench.hear_success(main, 0);
-    bench.hear_success(main, 0);
+    bench.handle_message(main, &cancel);
+    bench.handle_success(main, 0);
+    bench.handle_success(main, 0);
     assert_eq!(bench.counted, ["E_DIRECTION", "E_OUTCOME_UNKNOWN"]);
     assert_eq!(bench.ended.len(), 1);
 }

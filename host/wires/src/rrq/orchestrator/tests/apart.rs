@@ -38,27 +38,27 @@ fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are
         "launch 2",
         "another takes its place"
     );
-    bench.say(PoolEvent::Launched { runner: 2 });
+    bench.handle_event(PoolEvent::Launched { runner: 2 });
     assert_eq!(bench.free, 3);
-    bench.hear_success(bench.last_link(), 9);
+    bench.handle_success(bench.last_link(), 9);
     bench.counted.clear();
     bench.start(4, 60_000);
-    bench.hear_success(bench.last_link(), 4);
+    bench.handle_success(bench.last_link(), 4);
     bench.ended.pop();
     bench.start(5, 60_000);
     bench.start(3, 60_000);
     assert_eq!(bench.written(other).len(), 2);
-    bench.hear_success(bench.last_link(), 5);
+    bench.handle_success(bench.last_link(), 5);
     bench.ended.pop();
-    bench.hear_success(hung, 0);
+    bench.handle_success(hung, 0);
     assert_eq!(bench.counted, ["E_OUTCOME_UNKNOWN"], "late");
-    bench.hear_success(hung, 2);
+    bench.handle_success(hung, 2);
     assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
-    bench.hear_success(other, 1);
-    bench.hear_success(other, 3);
+    bench.handle_success(other, 1);
+    bench.handle_success(other, 3);
     let outcomes: Vec<_> = bench.ended[1..].iter().map(|(tag, _)| tag.0).collect();
     assert_eq!(outcomes, [2, 1, 3], "no neighbour was failed");
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(60_000);
     assert!(
         !bench.log.contains(&"launch 0".to_owned()),
@@ -81,7 +81,7 @@ fn the_jobs_of_one_lost_runner_run_again_at_once_beside_others() {
     }
     assert_eq!(bench.written(main).len(), 4);
     for tag in 0..=3 {
-        bench.hear_success(main, tag);
+        bench.handle_success(main, tag);
     }
     assert_eq!(bench.free, 4);
     bench.check_quiet();
@@ -103,27 +103,27 @@ fn suspects_run_in_groups_beside_the_pool_as_many_as_it_has_runners() {
             |bench: &Bench| bench.pool.runners[0].runs.len() + bench.pool.runners[1].runs.len();
         assert_eq!(regular(&bench), 2, "the others go on");
         for runner in [2, 3] {
-            bench.say(PoolEvent::Launched { runner });
+            bench.handle_event(PoolEvent::Launched { runner });
         }
         let group = |bench: &Bench, runner: usize| bench.pool.in_flight(runner);
         assert_eq!(group(&bench, 2), [Tag(1), Tag(2)]);
         assert_eq!(group(&bench, 3), [Tag(3), Tag(4)]);
-        bench.say(PoolEvent::Exited { runner: 2 });
+        bench.handle_event(PoolEvent::Exited { runner: 2 });
         let is_pair = |end: &End| matches!(end, End::LostWithOthers { jobs: 2, .. });
         assert!(bench.ended.iter().all(|(_, end)| is_pair(end)));
         assert_eq!(bench.ended.len(), 2, "it harms nobody else");
         bench.pass_ms(100);
-        bench.say(PoolEvent::Launched { runner: 2 });
+        bench.handle_event(PoolEvent::Launched { runner: 2 });
         assert_eq!(group(&bench, 2), [Tag(5)]);
         bench.start_suspect(1, suspect(1));
-        bench.say(PoolEvent::Exited { runner: 3 });
+        bench.handle_event(PoolEvent::Exited { runner: 3 });
         bench.pass_ms(100);
-        bench.say(PoolEvent::Launched { runner: 3 });
+        bench.handle_event(PoolEvent::Launched { runner: 3 });
         assert_eq!(group(&bench, 3), [Tag(1)], "it does not join the other");
-        bench.say(PoolEvent::Exited { runner: 3 });
+        bench.handle_event(PoolEvent::Exited { runner: 3 });
         assert!(matches!(bench.ended.last(), Some((Tag(1), End::Lost(_)))));
         bench.log.clear();
-        bench.say(PoolEvent::Exited { runner: 2 });
+        bench.handle_event(PoolEvent::Exited { runner: 2 });
         bench.pass_ms(60_000);
         assert!(
             !bench.log.iter().any(|line| line.starts_with("launch")),
@@ -140,12 +140,12 @@ fn an_extra_runner_ends_when_its_group_has_ended() {
     let mut bench = Bench::up(1, 4, Dialect::Current);
     bench.start_suspect(1, suspect(1));
     bench.pass_ms(0);
-    bench.say(PoolEvent::Launched { runner: 1 });
+    bench.handle_event(PoolEvent::Launched { runner: 1 });
     assert_eq!(bench.pool.in_flight(1), [Tag(1)]);
     bench.log.clear();
-    bench.hear_success(bench.last_link(), 1);
+    bench.handle_success(bench.last_link(), 1);
     assert_eq!(bench.log.last().unwrap(), "kill 1 after 5000");
-    bench.say(PoolEvent::Exited { runner: 1 });
+    bench.handle_event(PoolEvent::Exited { runner: 1 });
     bench.pass_ms(60_000);
     assert!(!bench.log.contains(&"launch 1".to_owned()));
 }
@@ -162,10 +162,10 @@ fn suspects_have_an_external_runner_for_themselves() {
     assert_eq!(bench.free, 0, "it has to become idle");
     bench.start(2, 60_000);
     assert_eq!(bench.ended, [(Tag(2), End::NoRoom)]);
-    bench.hear_success(main, 0);
+    bench.handle_success(main, 0);
     assert_eq!(bench.written(main).len(), 2);
     assert_eq!(bench.free, 0);
-    bench.hear_success(main, 1);
+    bench.handle_success(main, 1);
     assert_eq!(bench.free, 4);
     assert_eq!(bench.links.len(), 1);
 }
@@ -178,14 +178,14 @@ fn suspects_that_wait_can_be_cancelled_and_end_at_their_deadlines() {
     }
     let mut late = assignment(5, 60_000);
     (late.suspicion, late.deadline) = (suspect(1), Some(bench.now.plus_ms(500)));
-    bench.say(PoolEvent::Start(Tag(5), Box::new(late)));
+    bench.handle_event(PoolEvent::Start(Tag(5), Box::new(late)));
     bench.cancel(2, 500);
     let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
     assert_eq!(bench.ended, [(Tag(2), cancelled)]);
     bench.pass_ms(500);
     assert_eq!(bench.ended[1].0, Tag(5));
     assert_eq!(failure_kind(&bench.ended[1].1), Some(FailureKind::TimedOut));
-    bench.say(PoolEvent::Drain);
+    bench.handle_event(PoolEvent::Drain);
     let given_back: Vec<_> = bench.ended[2..].to_vec();
     assert_eq!(given_back, [1, 3, 4].map(|tag| (Tag(tag), End::NoRoom)));
 }
@@ -198,7 +198,7 @@ fn a_pool_of_one_with_a_stuck_runner_goes_on_at_once() {
         bench.start(1, 3_600_000);
         bench.pass_ms(2_000);
         assert_eq!(bench.log.last().unwrap(), "launch 1");
-        bench.say(PoolEvent::Launched { runner: 1 });
+        bench.handle_event(PoolEvent::Launched { runner: 1 });
         assert_eq!(bench.free, 2);
         assert_eq!(bench.ended.len(), 1, "the neighbour goes on");
         // The second is stuck as well; then the third; then the first is ended.
@@ -209,15 +209,15 @@ fn a_pool_of_one_with_a_stuck_runner_goes_on_at_once() {
             bench.pass_ms(2_000);
             assert_eq!(bench.ended.len(), 1);
             if runner < 2 {
-                bench.say(PoolEvent::Launched { runner: runner + 1 });
+                bench.handle_event(PoolEvent::Launched { runner: runner + 1 });
                 assert_eq!(bench.free, 2);
             }
         }
         assert_eq!(bench.log.last().unwrap(), "kill 0 after 5000");
-        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.handle_event(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(100);
         assert_eq!(bench.log.last().unwrap(), "launch 0");
-        bench.say(PoolEvent::Launched { runner: 0 });
+        bench.handle_event(PoolEvent::Launched { runner: 0 });
         assert_eq!(bench.free, 2);
     }
 }
@@ -252,7 +252,7 @@ fn connections_that_end_one_after_the_other_are_lost_together() {
     assert_eq!(bench.free, 0, "it may be ending");
     bench.close(links[2]);
     bench.pass_ms(5);
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     assert_eq!(bench.ended.len(), 3);
     for (_, end) in &bench.ended {
         assert!(
@@ -262,7 +262,7 @@ fn connections_that_end_one_after_the_other_are_lost_together() {
     }
     // Much later, one that is alone is.
     bench.pass_ms(100);
-    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.handle_event(PoolEvent::Launched { runner: 0 });
     bench.pass_ms(2_000);
     bench.start(3, 60_000);
     bench.close(bench.last_link());

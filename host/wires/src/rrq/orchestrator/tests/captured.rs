@@ -46,7 +46,7 @@ fn the_real_orchestrators_requests_are_ours() {
     let mut tags = std::collections::BTreeMap::new();
     for (back, payload) in frames(SESSION) {
         if back {
-            bench.hear_frame(main, payload);
+            bench.handle_frame(main, payload);
             outcomes.push(bench.ended.pop().expect("an answer ends its request"));
             continue;
         }
@@ -74,7 +74,7 @@ fn the_real_orchestrators_requests_are_ours() {
             worker_id: request.worker_id.clone().unwrap(),
             suspicion: Suspicion::NONE,
         };
-        bench.say(PoolEvent::Start(tag, Box::new(assignment)));
+        bench.handle_event(PoolEvent::Start(tag, Box::new(assignment)));
         let ours = bench.written(main);
         let context = &mut theirs["payload"]["context"];
         to_ms(&mut context["enqueue_time"]);
@@ -125,9 +125,9 @@ fn the_documented_dialects_connections_are_ours() {
 
     let mut bench = Bench::new(&super::fixture::config(1, 2, Dialect::Documented));
     bench.pass_ms(0);
-    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.handle_event(PoolEvent::Launched { runner: 0 });
     bench.start(0, 2_000);
-    bench.hear_success(bench.last_link(), 0);
+    bench.handle_success(bench.last_link(), 0);
     bench.start(1, 2_000);
     bench.pass_ms(2_000);
     let mut ours = Vec::new();

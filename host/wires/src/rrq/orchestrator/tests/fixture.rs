@@ -73,7 +73,7 @@ impl Bench {
         let mut bench = Self::new(&config(pool_size, in_flight_max, dialect));
         bench.pass_ms(0);
         for runner in 0..pool_size {
-            bench.say(PoolEvent::Launched { runner });
+            bench.handle_event(PoolEvent::Launched { runner });
         }
         assert_eq!(bench.free, pool_size * in_flight_max);
         bench.log.clear();
@@ -87,7 +87,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn say(&mut self, said: PoolEvent) {
+    pub(super) fn handle_event(&mut self, said: PoolEvent) {
         let moment = self.moment();
         self.pool.on_event(moment, said, &mut self.actions);
         self.carry_out();
@@ -95,31 +95,31 @@ impl Bench {
 
     pub(super) fn start(&mut self, tag: u64, timeout_ms: u64) {
         let assignment = Box::new(assignment(tag, timeout_ms));
-        self.say(PoolEvent::Start(Tag(tag), assignment));
+        self.handle_event(PoolEvent::Start(Tag(tag), assignment));
     }
 
     /// Starts a job against which this much is known.
     pub(super) fn start_suspect(&mut self, tag: u64, suspicion: Suspicion) {
         let mut assignment = assignment(tag, 3_600_000);
         assignment.suspicion = suspicion;
-        self.say(PoolEvent::Start(Tag(tag), Box::new(assignment)));
+        self.handle_event(PoolEvent::Start(Tag(tag), Box::new(assignment)));
     }
 
     pub(super) fn cancel(&mut self, tag: u64, grace_ms: u64) {
         let tag = Tag(tag);
-        self.say(PoolEvent::Cancel { tag, grace_ms });
+        self.handle_event(PoolEvent::Cancel { tag, grace_ms });
     }
 
     /// Sends a message as the runner at the other end of a connection.
-    pub(super) fn hear(&mut self, link: Link, message: &Value) {
-        self.hear_frame(link, message.to_string().as_bytes());
+    pub(super) fn handle_message(&mut self, link: Link, message: &Value) {
+        self.handle_frame(link, message.to_string().as_bytes());
     }
 
-    pub(super) fn hear_frame(&mut self, link: Link, payload: &[u8]) {
-        self.hear_read(link, Ok(Bytes::copy_from_slice(payload)));
+    pub(super) fn handle_frame(&mut self, link: Link, payload: &[u8]) {
+        self.handle_read(link, Ok(Bytes::copy_from_slice(payload)));
     }
 
-    pub(super) fn hear_read(&mut self, link: Link, frame: Result<Bytes, Defect>) {
+    pub(super) fn handle_read(&mut self, link: Link, frame: Result<Bytes, Defect>) {
         let message = Orchestrator::read(frame);
         let moment = self.moment();
         self.pool
@@ -127,8 +127,8 @@ impl Bench {
         self.carry_out();
     }
 
-    pub(super) fn hear_success(&mut self, link: Link, tag: u64) {
-        self.hear(
+    pub(super) fn handle_success(&mut self, link: Link, tag: u64) {
+        self.handle_message(
             link,
             &response(tag, &json!({"status": "success", "result": tag})),
         );

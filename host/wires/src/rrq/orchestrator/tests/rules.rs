@@ -42,7 +42,7 @@ fn a_request_has_all_that_real_runners_insist_on() {
             expected["payload"]["context"]["correlation_context"] = Value::Null;
         }
         assert_eq!(bench.written(link), [expected]);
-        bench.hear_success(link, 1);
+        bench.handle_success(link, 1);
         assert_eq!(bench.ended, [(Tag(1), completed(1))]);
         bench.check_quiet();
     }
@@ -61,7 +61,7 @@ fn the_attributes_of_a_job_are_its_correlation_context() {
         ]
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .to_vec();
-        bench.say(PoolEvent::Start(Tag(1), Box::new(assignment)));
+        bench.handle_event(PoolEvent::Start(Tag(1), Box::new(assignment)));
         let link = bench.last_link();
         let sent = &bench.written(link)[0]["payload"]["context"];
         let expected = match dialect {
@@ -80,10 +80,10 @@ fn the_documented_dialect_has_a_connection_for_each_request() {
     assert_eq!(bench.log, ["connect 0 as 1", "connect 0 as 2"]);
     let (first, second) = (Link(1), Link(2));
     // An answer on the wrong connection is ignored.
-    bench.hear_success(second, 1);
+    bench.handle_success(second, 1);
     assert_eq!(bench.counted, ["E_OUTCOME_UNKNOWN"]);
-    bench.hear_success(second, 2);
-    bench.hear_success(first, 1);
+    bench.handle_success(second, 2);
+    bench.handle_success(first, 1);
     assert_eq!(bench.log[2..], ["close 2", "close 1"]);
     assert_eq!(
         bench.ended,
@@ -103,8 +103,8 @@ fn capacity_is_kept_and_shared_evenly() {
     assert_eq!(bench.ended, [(Tag(4), End::NoRoom)]);
     let (a, b) = (bench.links[0].1, bench.links[1].1);
     assert_eq!((bench.written(a).len(), bench.written(b).len()), (2, 2));
-    bench.hear_success(a, 2);
-    bench.hear_success(a, 0);
+    bench.handle_success(a, 2);
+    bench.handle_success(a, 0);
     assert_eq!(bench.free, 2);
     let huge = Bench::up(1, 64, Dialect::Current);
     assert_eq!(huge.free, 64, "never more on one connection");
@@ -115,7 +115,7 @@ fn an_answer_to_the_cancel_of_a_timeout_spares_the_runner() {
     let mut bench = Bench::up(1, 1, Dialect::Current);
     bench.start(0, 1_000);
     bench.pass_ms(1_500);
-    bench.hear_success(bench.links[0].1, 0);
+    bench.handle_success(bench.links[0].1, 0);
     let (_, end) = &bench.ended[0];
     let End::Outcome(Outcome::Failed(failure)) = end else {
         panic!("{end:?}");
@@ -146,8 +146,8 @@ fn a_cancel_is_answered_by_the_runner_or_by_us() {
     bench.cancel(0, 0);
     assert_eq!(bench.links.len(), 6, "without grace is");
     let error = json!({"status": "error", "error": {"type": "cancelled", "message": "m"}});
-    bench.hear(main, &response(0, &error));
-    bench.hear_success(main, 1);
+    bench.handle_message(main, &response(0, &error));
+    bench.handle_success(main, 1);
     let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
     assert_eq!(
         bench.ended,
@@ -223,7 +223,7 @@ fn a_lost_connection_loses_what_is_in_flight_and_is_made_again() {
             .all(|(_, end)| matches!(end, End::LostWithOthers { .. }))
     );
     assert_eq!(bench.ended.len(), 2);
-    bench.hear_success(main, 0);
+    bench.handle_success(main, 0);
     assert_eq!(bench.ended.len(), 2);
     bench.pass_ms(20);
     assert_eq!(bench.free, 2);
@@ -238,7 +238,7 @@ fn the_end_of_a_process_loses_what_is_in_flight_at_once() {
         for tag in 0..3 {
             bench.start(tag, 60_000);
         }
-        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.handle_event(PoolEvent::Exited { runner: 0 });
         let lost: Vec<u64> = bench.ended.iter().map(|(tag, _)| tag.0).collect();
         assert_eq!(lost, [0, 2]);
         let (_, end) = &bench.ended[0];
@@ -253,7 +253,7 @@ fn a_process_that_ends_is_started_again_with_growing_waits() {
     bench.pass_ms(0);
     let mut waits = Vec::new();
     for _ in 0..12 {
-        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.handle_event(PoolEvent::Exited { runner: 0 });
         let launched = bench.log.len();
         let before = bench.now;
         while bench.log.len() == launched {
@@ -263,10 +263,10 @@ fn a_process_that_ends_is_started_again_with_growing_waits() {
     }
     assert_eq!(waits[..4], [100, 200, 400, 800]);
     assert_eq!(waits[9..], [30_000; 3]);
-    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.handle_event(PoolEvent::Launched { runner: 0 });
     bench.start(0, 1_000);
-    bench.hear_success(bench.last_link(), 0);
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_success(bench.last_link(), 0);
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     bench.log.clear();
     bench.pass_ms(100);
     assert_eq!(
@@ -281,7 +281,7 @@ fn a_runner_that_never_listens_is_ended_after_fifteen_seconds() {
     let mut bench = Bench::new(&config(1, 1, Dialect::Current));
     bench.listening = false;
     bench.pass_ms(0);
-    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.handle_event(PoolEvent::Launched { runner: 0 });
     bench.pass_ms(14_900);
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.pass_ms(700);
@@ -328,7 +328,7 @@ fn what_no_runner_can_be_given_is_refused() {
     long.job_id = "x".repeat(5_000);
     for (tag, assignment) in [large, list, long].into_iter().enumerate() {
         let tag = Tag(tag as u64);
-        bench.say(PoolEvent::Start(tag, Box::new(assignment)));
+        bench.handle_event(PoolEvent::Start(tag, Box::new(assignment)));
         let (_, end) = bench.ended.pop().unwrap();
         assert_eq!(failure_kind(&end), Some(FailureKind::InvalidParams));
     }
@@ -341,16 +341,16 @@ fn a_restart_waits_for_what_is_in_flight() {
     let mut bench = Bench::up(1, 2, Dialect::Current);
     let main = bench.links[0].1;
     bench.start(0, 60_000);
-    bench.say(PoolEvent::Restart { runner: 0 });
+    bench.handle_event(PoolEvent::Restart { runner: 0 });
     assert_eq!(bench.free, 0);
     assert_eq!(bench.log, Vec::<String>::new());
-    bench.hear_success(main, 0);
+    bench.handle_success(main, 0);
     assert_eq!(bench.log, ["close 0", "kill 0 after 5000"]);
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
-    bench.say(PoolEvent::Launched { runner: 0 });
+    bench.handle_event(PoolEvent::Launched { runner: 0 });
     assert_eq!(bench.free, 2);
-    bench.say(PoolEvent::Restart { runner: 7 });
+    bench.handle_event(PoolEvent::Restart { runner: 7 });
 }
 
 #[test]
@@ -358,26 +358,26 @@ fn a_restart_does_not_wait_for_a_runner_that_is_not_up() {
     let mut bench = Bench::up(1, 1, Dialect::Current);
     bench.listening = false;
     for _ in 0..12 {
-        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.handle_event(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(30_000);
-        bench.say(PoolEvent::Launched { runner: 0 });
+        bench.handle_event(PoolEvent::Launched { runner: 0 });
     }
     bench.log.clear();
     // The process runs but does not listen.
-    bench.say(PoolEvent::Restart { runner: 0 });
+    bench.handle_event(PoolEvent::Restart { runner: 0 });
     assert_eq!(bench.log, ["kill 0 after 5000"]);
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(100);
     assert_eq!(bench.log.pop().unwrap(), "launch 0");
     // The process cannot be started, and its next start is far in the future.
     for _ in 0..12 {
-        bench.say(PoolEvent::Exited { runner: 0 });
+        bench.handle_event(PoolEvent::Exited { runner: 0 });
         bench.pass_ms(30_000);
     }
-    bench.say(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
     bench.pass_ms(1_000);
     bench.log.clear();
-    bench.say(PoolEvent::Restart { runner: 0 });
+    bench.handle_event(PoolEvent::Restart { runner: 0 });
     bench.pass_ms(0);
     assert_eq!(bench.log, ["launch 0"]);
     assert_eq!(bench.pool.runners()[0].failures, 0);
@@ -387,7 +387,7 @@ fn a_restart_does_not_wait_for_a_runner_that_is_not_up() {
 fn a_stop_of_the_host_ends_all() {
     let mut bench = Bench::up(2, 2, Dialect::Current);
     bench.start(0, 60_000);
-    bench.say(PoolEvent::Stop);
+    bench.handle_event(PoolEvent::Stop);
     assert_eq!(bench.free, 0);
     assert!(matches!(&bench.ended[..], [(Tag(0), End::Lost(_))]));
     assert_eq!(
@@ -402,8 +402,8 @@ fn a_stop_of_the_host_ends_all() {
     bench.start(1, 60_000);
     assert_eq!(bench.ended[1], (Tag(1), End::NoRoom));
     assert!(!bench.pool.is_idle());
-    bench.say(PoolEvent::Exited { runner: 0 });
-    bench.say(PoolEvent::Exited { runner: 1 });
+    bench.handle_event(PoolEvent::Exited { runner: 0 });
+    bench.handle_event(PoolEvent::Exited { runner: 1 });
     assert!(bench.pool.is_idle());
     assert_eq!(bench.pool.wakeup(), None);
 }

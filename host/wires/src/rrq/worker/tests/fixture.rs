@@ -125,10 +125,10 @@ impl Bench {
     }
 
     pub(super) fn stop_host(&mut self) {
-        self.say(WorkerEvent::Stop);
+        self.handle_event(WorkerEvent::Stop);
     }
 
-    pub(super) fn say(&mut self, said: WorkerEvent) {
+    pub(super) fn handle_event(&mut self, said: WorkerEvent) {
         let moment = self.moment();
         self.worker.on_event(moment, said, &mut self.actions);
         self.carry_out();

@@ -381,7 +381,7 @@ fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
     bench.send(1, &bench.request("r", "j"));
     assert!(!bench.worker.is_answered());
     bench.stop_host();
-    bench.say(WorkerEvent::End);
+    bench.handle_event(WorkerEvent::End);
     assert!(bench.worker.is_answered());
     assert_eq!(bench.answer_of(1)["error"]["type"], "runner_stopping");
     assert_eq!(bench.closed, [1, 2]);
