@@ -3,6 +3,7 @@
 
 mod job;
 mod nodes;
+mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
+    End, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
 };
 use host_core::rejection::Rejection;
 use host_core::time::Time;
@@ -52,6 +53,10 @@ struct Inner {
     made: u128,
     /// Fails every message.
     failing: Option<LeaseError>,
+    /// Whether no job has a second attempt.
+    has_single_attempts: bool,
+    /// The worker and the end of the latest attempt of each job whose lease a connection held.
+    ends: BTreeMap<JobId, (String, End)>,
 }
 
 /// Calls to make once the host is no longer locked.
@@ -380,7 +385,9 @@ impl Inner {
         request.executors.iter().find_map(|executor| {
             let mut jobs = self.jobs.iter();
             let found = jobs.find(|(_, job)| {
+                let may_begin = !self.has_single_attempts || job.lifecycle.lease_epoch == 0;
                 job.lifecycle.state == State::Available
+                    && may_begin
                     && job.lifecycle.runner.as_ref() == Some(executor)
             });
             found.map(|(id, _)| *id)

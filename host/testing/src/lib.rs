@@ -8,13 +8,13 @@
     reason = "a test ends where it fails"
 )]
 
+mod assignment;
 mod audit;
 mod clock;
 mod executor;
 mod kept_logs;
 mod lease_host;
 mod log;
-pub mod pushed;
 mod random;
 mod refusals;
 
@@ -27,6 +27,7 @@ pub mod store;
 
 use host_core::cell::Compiled;
 
+pub use assignment::assignment;
 pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::{ExecuteAudit, LeaseAudit};
-use crate::{FakeExecutor, Run, pushed};
+use crate::{FakeExecutor, Run};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State;
@@ -23,7 +23,7 @@ use host_core::rejection::Rejection;
 use host_core::time::Time;
 
 fn assignment() -> Assignment {
-    pushed::assignment(1, "echo", "{}", 1_000)
+    crate::assignment("echo", "{}", 1_000)
 }
 
 /// Counts the calls it gets.

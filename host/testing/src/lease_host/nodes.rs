@@ -143,8 +143,12 @@ impl LeaseHost {
     /// Ends an attempt whose lease a connection holds.
     fn ended(&self, node: NodeId, ended: Ended) {
         let Ended {
-            job, lease, end, ..
+            job,
+            lease,
+            worker,
+            end,
         } = ended;
+        self.inner.lock().ends.insert(job, (worker, end.clone()));
         let fence = Fence::Lease(lease);
         let loss = match end {
             End::Outcome(outcome) => {

@@ -5,11 +5,13 @@ use std::io;
 use std::time::Duration;
 
 use host_core::failure::{Failure, FailureKind};
+use host_core::id::JobId;
+use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::End;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_testing::{ExecuteAudit, FakeExecutor, KeptLogs, LeaseAudit, Refusals, Run};
+use host_testing::{ExecuteAudit, FakeExecutor, KeptLogs, LeaseAudit, LeaseHost, Refusals, Run};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -18,7 +20,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 use crate::wire::section::{NamedTable, Sources, Stated, Tables};
-use host_testing::pushed::{PushedAttempts, assignment};
 
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
@@ -121,7 +122,7 @@ fn mode() -> Mode {
 
 /// A host that has the runner `there`, in the orchestrator role.
 struct Orchestrator {
-    host: Arc<PushedAttempts>,
+    host: Arc<LeaseHost>,
     audit: Arc<LeaseAudit>,
     executors: Arc<dyn Executors>,
     ports: ExecutorPorts,
@@ -133,7 +134,7 @@ impl Orchestrator {
         assert!(config.has_executor("there") && !config.has_executor("other"));
         let mut active = config.open(&mode()).await.unwrap();
         assert_eq!(active.ready, [(NAME, "off".to_owned())]);
-        let (host, audit) = PushedAttempts::new();
+        let (host, audit) = LeaseHost::of_single_attempts();
         let ports = ExecutorPorts {
             clock: Arc::new(Clock::start()),
             counters: Refusals::of(NAME),
@@ -143,7 +144,7 @@ impl Orchestrator {
             stopping: CancellationToken::new(),
         };
         let executors = active.active.executors(&ports).unwrap();
-        host.until("room", |host| host.capacity("there") > 0).await;
+        host.until_capacity("there", 16).await;
         Self {
             host,
             audit,
@@ -152,13 +153,12 @@ impl Orchestrator {
         }
     }
 
-    fn give(&self, number: u64, handler: &str, params: &str, timeout_ms: u64) -> bool {
-        let assignment = assignment(number, handler, params, timeout_ms);
-        self.host.give("there", number, assignment)
+    fn give(&self, handler: &str, params: &str, timeout_ms: u64) -> JobId {
+        self.host.give(("there", handler), params, timeout_ms)
     }
 
-    async fn end_of(&self, number: u64) -> End {
-        let (worker, end) = self.host.end_of(number).await;
+    async fn end_of(&self, job: JobId) -> End {
+        let (worker, end) = self.host.until_end(job).await;
         assert_eq!(worker, "there/1");
         end
     }
@@ -177,13 +177,13 @@ async fn an_orchestrator_gives_work_to_a_worker() {
     let orchestrator = Orchestrator::start(&worker).await;
     let health = orchestrator.executors.health();
     assert_eq!(health[0].workers[0].state, WorkerState::Up);
-    assert!(orchestrator.give(1, "echo", "{\"text\":\n\"two words\"}", 60_000));
-    let End::Outcome(Outcome::Completed { result }) = orchestrator.end_of(1).await else {
+    let job = orchestrator.give("echo", "{\"text\":\n\"two words\"}", 60_000);
+    let End::Outcome(Outcome::Completed { result }) = orchestrator.end_of(job).await else {
         panic!("it completes");
     };
     assert_eq!(result.unwrap().as_str(), "{\"text\": \"two words\"}");
-    assert!(orchestrator.give(2, "fail", "{}", 60_000));
-    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
+    let job = orchestrator.give("fail", "{}", 60_000);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(job).await else {
         panic!("it fails");
     };
     assert_eq!(failure.message, "no luck");
@@ -195,14 +195,14 @@ async fn an_orchestrator_gives_work_to_a_worker() {
 async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
-    assert!(orchestrator.give(1, "hang", "{}", 600_000));
+    let job = orchestrator.give("hang", "{}", 600_000);
     worker.cells.until_running(1).await;
-    orchestrator.host.cancel(1, 600_000);
+    orchestrator.host.stop(job, 600_000);
     let stopped = Failure::new(FailureKind::UserError, "it was stopped");
     let expected = End::Outcome(Outcome::Failed(stopped));
-    assert_eq!(orchestrator.end_of(1).await, expected);
-    assert!(orchestrator.give(2, "hang", "{}", 20));
-    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(2).await else {
+    assert_eq!(orchestrator.end_of(job).await, expected);
+    let job = orchestrator.give("hang", "{}", 20);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(job).await else {
         panic!("its time is over");
     };
     assert_eq!(failure.kind, FailureKind::TimedOut);
@@ -214,15 +214,13 @@ async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
 async fn what_runs_ends_with_its_connection() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
-    assert!(orchestrator.give(1, "hang", "{}", 600_000));
+    let job = orchestrator.give("hang", "{}", 600_000);
     worker.cells.until_running(1).await;
     orchestrator.ports.stopping.cancel();
-    assert!(matches!(orchestrator.end_of(1).await, End::Lost(_)));
+    assert!(matches!(orchestrator.end_of(job).await, End::Lost(_)));
     worker.cells.until_running(0).await;
-    assert!(
-        !orchestrator.give(2, "echo", "{}", 600_000),
-        "there is no room"
-    );
+    let late = orchestrator.give("echo", "{}", 600_000);
+    assert_eq!(orchestrator.host.state(late), State::Available);
     orchestrator.stop().await;
     worker.stop().await;
 }

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::*;
 
 fn assignment(handler: &str, params: &str, priority: u8) -> Assignment {
-    let assignment = host_testing::pushed::assignment(1, handler, params, 600_000);
+    let assignment = host_testing::assignment(handler, params, 600_000);
     Assignment {
         priority,
         ..assignment

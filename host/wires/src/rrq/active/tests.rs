@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use host_core::port::Execute;
 use host_runtime::tasks::Tasks;
-use host_testing::{KeptLogs, Refusals, TokioClock};
+use host_testing::{KeptLogs, LeaseHost, Refusals, TokioClock};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -15,7 +15,6 @@ use crate::rrq::serve::tests::fixture::{BOUND, Client, Host, handlers};
 use crate::rrq::worker::Rules;
 use crate::wire::Configured as _;
 use crate::wire::executors::{Found, NamedBy, RestartError, WorkerState};
-use host_testing::pushed::PushedAttempts;
 
 fn config(listen: Option<&str>) -> RrqConfig {
     RrqConfig {
@@ -123,7 +122,7 @@ async fn pools_are_executors_of_serve_alone() {
         ..config(Some("127.0.0.1:0"))
     };
     assert!(config.has_executor("there"));
-    let (pushed, leases) = PushedAttempts::new();
+    let (jobs, leases) = LeaseHost::of_single_attempts();
     let ports = ExecutorPorts {
         clock: Arc::new(TokioClock::start()),
         counters: Refusals::of("rrq"),
@@ -143,7 +142,7 @@ async fn pools_are_executors_of_serve_alone() {
         }
     };
     timeout(BOUND, is_up).await.unwrap();
-    assert_eq!(pushed.capacity("there"), 3);
+    assert_eq!(jobs.capacity("there"), 3);
     let other: Name = "other".parse().unwrap();
     assert_eq!(pools.names(), std::slice::from_ref(&name));
     let find = |name| pools.find(name, NamedBy::NewJob);

@@ -1,13 +1,14 @@
 //! Tests with real processes: the test program starts itself as the runner, with one ignored test.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host_core::failure::FailureKind;
+use host_core::id::JobId;
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::port::End;
-use host_testing::{KeptLogs, LeaseAudit, Refusals, TokioClock};
+use host_testing::{KeptLogs, LeaseAudit, LeaseHost, Refusals, TokioClock};
 use tokio::io::AsyncReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -18,13 +19,11 @@ use super::{PoolPorts, RunnerPool, WorkerState};
 use crate::rrq::config::{Dialect, Launch, PoolConfig, Source};
 use crate::rrq::serve::tests::fixture::{BOUND, Host};
 use crate::rrq::serve::{bind, read_address};
-use host_testing::pushed::{PushedAttempts, assignment, job};
 
 struct Bench {
     pool: RunnerPool,
     audit: Arc<LeaseAudit>,
-    host: Arc<PushedAttempts>,
-    logs: Arc<KeptLogs>,
+    host: Arc<LeaseHost>,
     stopping: CancellationToken,
     running: JoinHandle<std::io::Result<()>>,
 }
@@ -32,11 +31,10 @@ struct Bench {
 impl Bench {
     #[expect(clippy::disallowed_methods, reason = "a test joins its own task")]
     fn start(source: Source, in_flight_max: usize, dialect: Dialect) -> Self {
-        let (host, audit) = PushedAttempts::new();
-        let logs = Arc::<KeptLogs>::default();
+        let (host, audit) = LeaseHost::of_single_attempts();
         let ports = PoolPorts {
             leases: Arc::<LeaseAudit>::clone(&audit),
-            logs: Arc::<KeptLogs>::clone(&logs),
+            logs: Arc::<KeptLogs>::clone(&host.logs),
             clock: Arc::new(TokioClock::start()),
             counters: Refusals::of("rrq"),
         };
@@ -53,23 +51,18 @@ impl Bench {
             pool,
             audit,
             host,
-            logs,
             stopping,
             running,
         }
     }
 
-    async fn give(&self, tag: u64, handler: &str, timeout_ms: u64) {
+    fn give(&self, tag: u64, handler: &str, timeout_ms: u64) -> JobId {
         let params = format!("{{\"tag\":{tag}}}");
-        let assignment = assignment(tag, handler, &params, timeout_ms);
-        // The pool asks for the next attempt just after it has told the end of one.
-        let given = async {
-            while !self.host.give("own", tag, assignment.clone()) {
-                tokio::task::yield_now().await;
-            }
-        };
-        let given = timeout(BOUND, given).await;
-        assert!(given.is_ok(), "there is no room");
+        self.host.give(("own", handler), &params, timeout_ms)
+    }
+
+    async fn end_of(&self, job: JobId) -> End {
+        self.host.until_end(job).await.1
     }
 
     async fn until_capacity(&self, attempts: usize) {
@@ -216,27 +209,21 @@ async fn a_pool_of_processes_does_the_work_of_both_dialects() {
         let health = bench.pool.health();
         assert_ne!(health[0].address, health[1].address);
         // Four of eight slots are busy, so that both runners get work, however fast one of them is.
-        for tag in 0..4 {
-            bench.give(tag, "hang", 20_000).await;
-        }
-        for tag in 4..8 {
-            bench.give(tag, "echo", 20_000).await;
-        }
-        for tag in 4..8 {
-            let (_, end) = bench.host.end_of(tag).await;
+        let hanging: Vec<JobId> = (0..4).map(|tag| bench.give(tag, "hang", 20_000)).collect();
+        let echoes: Vec<JobId> = (4..8).map(|tag| bench.give(tag, "echo", 20_000)).collect();
+        for (tag, job) in (4..8).zip(&echoes) {
             let result = Some(JsonText(format!("{{\"tag\":{tag}}}")));
-            assert_eq!(end, End::Outcome(Outcome::Completed { result }));
+            let completed = End::Outcome(Outcome::Completed { result });
+            assert_eq!(bench.end_of(*job).await, completed);
         }
-        for tag in 0..4 {
-            bench.host.cancel(tag, 500);
-            let (_, end) = bench.host.end_of(tag).await;
-            assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
+        for job in &hanging {
+            bench.host.stop(*job, 500);
+            let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
+            assert_eq!(bench.end_of(*job).await, cancelled);
         }
-        let used = |name: &str| {
-            let ends = bench.host.ends();
-            ends.values().any(|(executor, _)| executor == name)
-        };
-        assert!(used("own/1") && used("own/2"));
+        let ends = hanging.iter().chain(&echoes);
+        let used: BTreeSet<String> = ends.map(|job| bench.host.end(*job).unwrap().0).collect();
+        assert!(used.iter().eq(["own/1", "own/2"]), "{used:?}");
         bench.stop().await;
     }
 }
@@ -246,16 +233,14 @@ async fn a_process_that_dies_loses_its_work_and_is_replaced() {
     let bench = Bench::start(ourselves(1), 2, Dialect::Current);
     bench.until_capacity(2).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "hang", 20_000).await;
-    bench.give(1, "exit", 20_000).await;
-    for tag in 0..2 {
-        let (executor, end) = bench.host.end_of(tag).await;
+    for job in [bench.give(0, "hang", 20_000), bench.give(1, "exit", 20_000)] {
+        let (executor, end) = bench.host.until_end(job).await;
         assert_eq!(executor, "own/1");
         assert!(matches!(end, End::LostWithOthers { .. }), "{end:?}");
     }
     bench.until_replaced(first).await;
-    bench.give(2, "echo", 20_000).await;
-    assert!(is_completed(&bench.host.end_of(2).await.1));
+    let job = bench.give(2, "echo", 20_000);
+    assert!(is_completed(&bench.end_of(job).await));
     bench.stop().await;
 }
 
@@ -264,12 +249,12 @@ async fn a_runner_that_is_stuck_is_killed_and_replaced() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
     let first = bench.pool.health()[0].pid;
-    bench.give(0, "wedge", 300).await;
-    let (_, end) = bench.host.end_of(0).await;
+    let job = bench.give(0, "wedge", 300);
+    let end = bench.end_of(job).await;
     assert_eq!(failure_kind(&end), Some(FailureKind::TimedOut));
     bench.until_replaced(first).await;
-    bench.give(1, "echo", 20_000).await;
-    assert!(is_completed(&bench.host.end_of(1).await.1));
+    let job = bench.give(1, "echo", 20_000);
+    assert!(is_completed(&bench.end_of(job).await));
     bench.stop().await;
 }
 
@@ -278,15 +263,15 @@ async fn a_cancel_reaches_the_runner_and_a_restart_replaces_it() {
     for dialect in [Dialect::Current, Dialect::Documented] {
         let bench = Bench::start(ourselves(1), 2, dialect);
         bench.until_capacity(2).await;
-        bench.give(0, "hang", 20_000).await;
-        bench.give(1, "hang", 20_000).await;
-        bench.host.cancel(0, 500);
-        let (_, end) = bench.host.end_of(0).await;
-        assert_eq!(end, End::Outcome(Outcome::Cancelled { partial: None }));
+        let one = bench.give(0, "hang", 20_000);
+        let other = bench.give(1, "hang", 20_000);
+        bench.host.stop(one, 500);
+        let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
+        assert_eq!(bench.end_of(one).await, cancelled);
         let first = bench.pool.health()[0].pid;
         bench.pool.restart(0);
-        bench.host.cancel(1, 0);
-        bench.host.end_of(1).await;
+        bench.host.stop(other, 0);
+        bench.end_of(other).await;
         bench.until_capacity(2).await;
         assert_ne!(bench.pool.health()[0].pid, first);
         bench.stop().await;
@@ -300,13 +285,13 @@ async fn an_external_runner_is_used_while_it_is_there() {
     let host = Host::start(listener);
     let bench = Bench::start(Source::External(address), 3, Dialect::Current);
     bench.until_capacity(3).await;
-    bench.give(0, "echo", 20_000).await;
-    assert!(is_completed(&bench.host.end_of(0).await.1));
-    bench.give(1, "deaf", 20_000).await;
+    let job = bench.give(0, "echo", 20_000);
+    assert!(is_completed(&bench.end_of(job).await));
+    let lost = bench.give(1, "deaf", 20_000);
     host.handlers.until_running(1).await;
     assert_eq!(bench.pool.health()[0].reason, None);
     host.stop().await;
-    assert!(!is_completed(&bench.host.end_of(1).await.1));
+    assert!(!is_completed(&bench.end_of(lost).await));
     bench.until_capacity(0).await;
     assert_eq!(bench.pool.health()[0].address, Some(address.to_string()));
     let unreachable = format!("cannot connect to {address}: ");
@@ -315,8 +300,8 @@ async fn an_external_runner_is_used_while_it_is_there() {
         .await;
     let host = Host::start(bind(address).await.unwrap());
     bench.until_capacity(3).await;
-    bench.give(2, "echo", 20_000).await;
-    assert!(is_completed(&bench.host.end_of(2).await.1));
+    let job = bench.give(2, "echo", 20_000);
+    assert!(is_completed(&bench.end_of(job).await));
     bench.stop().await;
     host.stop().await;
 }
@@ -325,11 +310,11 @@ async fn an_external_runner_is_used_while_it_is_there() {
 async fn what_a_runner_writes_goes_to_the_log_of_its_only_job() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
-    bench.give(0, "shout", 20_000).await;
-    bench.host.end_of(0).await;
+    let job = bench.give(0, "shout", 20_000);
+    bench.end_of(job).await;
     let is_shouted = |line: &str| line.ends_with("shouted by a handler");
-    bench.logs.until(job(0), is_shouted).await;
-    let mut lines = bench.logs.all().into_iter();
+    bench.host.logs.until(job, is_shouted).await;
+    let mut lines = bench.host.logs.all().into_iter();
     let is_of_a_job = lines.any(|(.., line)| line.message.contains("hello from a runner"));
     assert!(!is_of_a_job, "it was written before there was a job");
     bench.stop().await;
@@ -340,11 +325,11 @@ async fn every_line_goes_to_the_job_that_wrote_it() {
     let bench = Bench::start(ourselves(1), 1, Dialect::Current);
     bench.until_capacity(1).await;
     for tag in 0..200 {
-        bench.give(tag, "shout", 20_000).await;
-        let (_, end) = bench.host.end_of(tag).await;
+        let job = bench.give(tag, "shout", 20_000);
+        let end = bench.end_of(job).await;
         assert!(is_completed(&end), "{end:?}");
         // The line is there with the end, not some time after it.
-        let lines = bench.logs.of(job(tag));
+        let lines = bench.host.logs.of(job);
         assert_eq!(lines.len(), 1, "{lines:?}");
     }
     bench.stop().await;

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use host_core::failure::FailureKind;
+use host_core::id::JobId;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_testing::{KeptLogs, LeaseAudit, Refusals};
+use host_testing::{KeptLogs, LeaseAudit, LeaseHost, Refusals};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -13,15 +14,14 @@ use crate::hero::orchestrator::serve;
 use crate::hero::settings::tests::parsed;
 use crate::wire::ExecutorPorts;
 use crate::wire::executors::{NamedBy, RestartError, WorkerHealth};
-use host_testing::pushed::{PushedAttempts, assignment};
 
 fn config() -> HeroConfig {
     let url = "redis://me:hush@127.0.0.1:1/2";
     parsed(&[("url", url), ("dispatch_in_flight", "7")])
 }
 
-fn ports() -> (ExecutorPorts, Arc<PushedAttempts>, Arc<LeaseAudit>) {
-    let (host, audit) = PushedAttempts::new();
+fn ports() -> (ExecutorPorts, Arc<LeaseHost>, Arc<LeaseAudit>) {
+    let (host, audit) = LeaseHost::of_single_attempts();
     let ports = ExecutorPorts {
         clock: Arc::new(Clock::start()),
         counters: Refusals::of("hero"),
@@ -34,7 +34,7 @@ fn ports() -> (ExecutorPorts, Arc<PushedAttempts>, Arc<LeaseAudit>) {
 }
 
 /// Returns executors whose session does not run.
-fn executors() -> (Arc<HeroExecutors>, Arc<PushedAttempts>, Arc<LeaseAudit>) {
+fn executors() -> (Arc<HeroExecutors>, Arc<LeaseHost>, Arc<LeaseAudit>) {
     let (ports, host, audit) = ports();
     let executors = HeroExecutors::new(&config(), &ports.leases);
     (executors, host, audit)
@@ -53,9 +53,8 @@ fn worker(executors: &HeroExecutors) -> WorkerHealth {
     executors.health()[0].workers[0].clone()
 }
 
-fn give(host: &PushedAttempts, number: u64, handler: &str) {
-    let assignment = assignment(number, handler, "{}", 1_000);
-    assert!(host.give("hero-w1", number, assignment));
+fn give(host: &LeaseHost, handler: &str) -> JobId {
+    host.give(("hero-w1", handler), "{}", 1_000)
 }
 
 #[test]
@@ -127,13 +126,12 @@ fn what_is_out_is_counted_and_its_end_is_told() {
     let (executors, host, audit) = executors();
     open(&executors, "hero-w1");
     executors.ready();
-    give(&host, 1, "resize");
+    let job = give(&host, "resize");
     assert_eq!(worker(&executors).in_flight, 1);
     let lost = End::Lost("gone".to_owned());
     executors.ended(Tag(0), lost.clone());
     executors.ended(Tag(0), lost.clone());
-    let once = [(1, ("hero-w1".to_owned(), lost))].into();
-    assert_eq!(host.ends(), once);
+    assert_eq!(host.end(job), Some(("hero-w1".to_owned(), lost)));
     assert_eq!(worker(&executors).in_flight, 0);
     audit.assert_settled();
 }
@@ -144,11 +142,11 @@ fn a_script_without_one_fails_before_it_is_sent() {
     let one = name("hero-w1");
     open(&executors, "hero-w1");
     executors.ready();
-    give(&host, 1, SCRIPT);
-    let ends = host.ends();
+    let job = give(&host, SCRIPT);
+    let (_, end) = host.end(job).unwrap();
     audit.assert_settled();
-    let End::Outcome(Outcome::Failed(failure)) = &ends[&1].1 else {
-        panic!("{ends:?}")
+    let End::Outcome(Outcome::Failed(failure)) = &end else {
+        panic!("{end:?}")
     };
     assert_eq!(failure.kind, FailureKind::InvalidParams);
     let check = |handler, params| executors.check(&one, &name(handler), params);
@@ -163,15 +161,15 @@ async fn a_host_that_stops_without_redis_ends_all() {
     let executors = serve::start(&config(), "host-a", &ports);
     open(&executors, "hero-w1");
     executors.ready();
-    give(&host, 1, "resize");
+    let first = give(&host, "resize");
     ports.stopping.cancel();
     tokio::time::timeout(Duration::from_mins(1), ports.tasks.join())
         .await
         .unwrap();
     executors.ready();
-    give(&host, 2, "resize");
-    let ends = host.ends().into_values();
-    let ends: Vec<_> = ends.map(|(_, end)| end).collect();
-    assert_eq!(ends, [End::NoRoom, End::NoRoom]);
+    let late = give(&host, "resize");
+    for job in [first, late] {
+        assert_eq!(host.end(job).unwrap().1, End::NoRoom);
+    }
     audit.assert_settled();
 }
