@@ -338,7 +338,7 @@ impl Client {
         read.map_err(|error| self.no_answer(&error, only_reads))
     }
 
-    /// Sends a request, and returns the answer, of which only the head has been read, if it is no refusal.
+    /// Sends a request, and returns the answer, of which only the head has been read, unless it is a refusal.
     fn respond(
         &self,
         request: Result<Request<impl AsSendBody>, ureq::http::Error>,

@@ -143,8 +143,7 @@ impl GrantsView {
         let state = self.state.iter();
         let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
         let secrets = self.secrets.iter().map(|name| grant_words::secret(name));
-        let hold = self.hold.iter();
-        let hold = hold.map(|limit| grant_words::hold(limit));
+        let hold = self.hold.iter().map(grant_words::hold);
         let all = env.chain(dirs).chain(http).chain(jobs);
         all.chain(state).chain(secrets).chain(hold).collect()
     }

@@ -31,7 +31,7 @@ impl NotifyBody {
                 let shown: String = name.chars().take(64).collect();
                 let possible: Vec<_> = possible.iter().map(|event| event.as_str()).collect();
                 format!(
-                    "notify.events: {shown:?} is none of {}",
+                    "notify.events: expected one of {}, got {shown:?}",
                     possible.join(", ")
                 )
             })?;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::io;
 
 use host_api::client::{Error, Problem, Unusable, WrongServer};
+use host_core::json::words;
 
-use crate::json;
 use crate::plain::{block, line};
 
 /// The exit codes. They are part of the public contract.
@@ -176,7 +176,7 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
             (Exit::Failed, cause, Some(advice))
         }
         Error::Unreadable(error) => {
-            let flaw = json::flaw(&error);
+            let flaw = words::of(&error);
             let cause = format!("this version does not understand the answer: {flaw}");
             let advice = "use a `host` command of the same version as the server";
             (Exit::Failed, cause, next(advice))

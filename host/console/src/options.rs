@@ -93,7 +93,7 @@ impl Remote {
 }
 
 impl Tls {
-    /// Returns the files. An empty name, such as an empty variable gives, is none.
+    /// Returns the files. An empty name, such as an empty variable gives, counts as unset.
     fn files(&self) -> TlsFiles {
         let set = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
         TlsFiles {

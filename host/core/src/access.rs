@@ -56,7 +56,7 @@ verbs! {
     Tokens "tokens", "Make, list, rotate and revoke tokens.";
 }
 
-/// A name that is no verb, role or other word of access.
+/// A name that is not a verb, role or other word of access.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("expected one of {expected}")]
 pub struct UnknownWord {

@@ -67,7 +67,7 @@ pub struct ReportAs {
 impl ReportAs {
     /// Returns the id of the span of the run's request `number`, counted from 0.
     pub fn span(self, number: u64) -> Option<u64> {
-        // Zero is no id.
+        // Zero is not an id.
         Some(self.first_span?.wrapping_add(number).max(1))
     }
 }

@@ -44,6 +44,6 @@ pub fn secret(name: &str) -> String {
 }
 
 /// Describes a limit whose keys may be held.
-pub fn hold(limit: &str) -> String {
+pub fn hold(limit: impl Display) -> String {
     format!("hold keys of the limit {limit}")
 }

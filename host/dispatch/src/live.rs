@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    /// Returns the messages that are told, and the jobs that are taken back.
+    /// Returns the messages to send, and the jobs that are taken back.
     fn published(live: &Live, has_others: bool) -> (Vec<String>, Vec<JobId>) {
         let unpublished = live.unpublished(has_others);
         let messages = unpublished
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!(published(&live, false), (vec![], vec![]), "nobody listens");
         assert_eq!(published(&live, true), (words(&["b", "c"]), vec![]));
         assert_eq!(published(&live, true), (vec![], vec![]));
-        // Nobody has heard of the third.
+        // Nobody knows of the third.
         for job in [1, 3] {
             live.forget(id(job));
         }

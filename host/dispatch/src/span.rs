@@ -114,7 +114,7 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// Makes an end that is no error.
+    /// Makes an end without an error.
     pub(crate) const fn well(outcome: &'static str) -> Self {
         Self {
             outcome,

@@ -38,7 +38,7 @@ impl Proxies {
             .is_none_or(|address| address.is_loopback() || self.has(address))
     }
 
-    /// Returns whom a request is from. Only a trusted proxy is asked.
+    /// Returns who sent a request. Only a trusted proxy is believed.
     pub(crate) fn client(&self, peer: &Peer, headers: &HeaderMap) -> Peer {
         let mut client = peer.clone();
         let Some(proxy) = peer.address.filter(|address| self.has(*address)) else {

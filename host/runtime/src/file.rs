@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::ids;
 
-/// Writes the file at `path` anew, readable by its owner alone. It is on disk when this returns. A process that is
+/// Replaces the file at `path`, readable by its owner alone. It is on disk when this returns. A process that is
 /// killed before leaves the file as it was. Blocks.
 pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut partial = path.as_os_str().to_owned();

@@ -86,7 +86,7 @@ pub struct Api {
     pub executors: Executors,
     /// How long jobs of queues are kept.
     pub retentions: Retentions,
-    /// Where webhooks may go, and whom queues tell.
+    /// Where webhooks may go, and the webhooks of queues.
     pub webhooks: Webhooks,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,

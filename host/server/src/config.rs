@@ -210,7 +210,7 @@ pub struct Config {
     pub routes: Routes,
     /// How long jobs of queues are kept.
     pub retentions: Retentions,
-    /// Where webhooks may go, and whom queues tell.
+    /// Where webhooks may go, and the webhooks of queues.
     pub webhooks: Webhooks,
     /// How many cells execute jobs.
     pub cells: usize,

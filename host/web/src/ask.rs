@@ -39,7 +39,7 @@ pub(crate) struct Web {
     pub(crate) bodies: ByteBudget,
 }
 
-/// Asks the API on behalf of whoever asks for a page.
+/// Asks the API on behalf of the caller of a page.
 pub(crate) struct Ask {
     api: Router,
     /// When the page was asked for, as the host counts time.
@@ -89,7 +89,7 @@ impl Ask {
         self
     }
 
-    /// Makes the frame of a page for whoever asks.
+    /// Makes the frame of a page for the caller.
     pub(crate) fn frame(&self, title: impl Into<String>, section: &'static str) -> Frame {
         let host = self.headers.get(HOST).and_then(|it| it.to_str().ok());
         let scheme = if self.peer.is_tls { "https" } else { "http" };
@@ -104,13 +104,13 @@ impl Ask {
         }
     }
 
-    /// Returns whether whoever asks may do this somewhere.
+    /// Returns whether the caller may do this somewhere.
     pub(crate) fn may(&self, verb: Verb) -> bool {
         let caller = self.caller.as_ref();
         caller.is_none_or(|caller| caller.principal.verbs.has(verb))
     }
 
-    /// Returns whether whoever asks may use all queues and handlers.
+    /// Returns whether the caller may use all queues and handlers.
     pub(crate) fn has_all(&self) -> bool {
         let caller = self.caller.as_ref();
         caller.is_none_or(|caller| caller.principal.scope.is_all())

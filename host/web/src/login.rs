@@ -93,7 +93,7 @@ fn see_with(headers: &HeaderMap, page: &str) -> Response {
     response
 }
 
-/// Returns the page of ours that an address leads to, or nothing if it leads to none.
+/// Returns the page of ours that an address leads to, or nothing if it leads elsewhere.
 fn page_of(address: &str) -> String {
     let uri = address.parse::<Uri>().ok();
     let page = uri.as_ref().and_then(Uri::path_and_query);

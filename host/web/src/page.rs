@@ -106,7 +106,7 @@ impl Frame {
         }
     }
 
-    /// Returns whether whoever looks at it may do this somewhere.
+    /// Returns whether the caller may do this somewhere.
     pub(crate) fn may(&self, verb: Verb) -> bool {
         let who = self.who.as_ref();
         who.is_none_or(|who| who.verbs.has(verb))
@@ -117,7 +117,7 @@ impl Frame {
         self.who.as_ref()?.token().map(String::from)
     }
 
-    /// Returns the sections that whoever looks at it may see.
+    /// Returns the sections that the caller may see.
     pub(crate) fn sections(&self) -> impl Iterator<Item = &'static Section> {
         let has_all = self.who.as_ref().is_none_or(|who| who.scope.is_all());
         let sections = SECTIONS.iter();

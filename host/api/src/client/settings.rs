@@ -226,7 +226,7 @@ fn read(path: &Path) -> Result<String, Unusable> {
     Ok(text.trim().to_owned())
 }
 
-/// Reads a variable of the user's environment. An empty one counts as none.
+/// Reads a variable of the user's environment. An empty one counts as unset.
 #[expect(
     clippy::disallowed_methods,
     reason = "what is read is not the configuration of a host"

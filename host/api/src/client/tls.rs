@@ -170,7 +170,7 @@ fn certificate(error: &CertificateError) -> (String, String) {
         ),
         CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity") => (
             "its certificate is that of an authority".to_owned(),
-            "sign a certificate for the host with it; if it signs itself, make it anew with \
+            "sign a certificate for the host with it; if it signs itself, create it again with \
              `openssl req -x509 -addext basicConstraints=critical,CA:FALSE …`"
                 .to_owned(),
         ),

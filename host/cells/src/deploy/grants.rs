@@ -158,9 +158,8 @@ fn lines<'a>(
         let state = grants.state.iter();
         let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
         let secrets = grants.secrets.iter().map(|name| grant_words::secret(name));
+        let hold = grants.hold.iter().map(grant_words::hold);
         let all = env.chain(dirs).chain(http).chain(jobs);
-        let hold = grants.hold.iter();
-        let hold = hold.map(|limit| grant_words::hold(limit));
         let all = all.chain(state).chain(secrets).chain(hold);
         all.map(|line| format!("{name}: {line}"))
             .collect::<Vec<_>>()

@@ -73,7 +73,7 @@ impl Programs {
         Err(not_deployed(name))
     }
 
-    /// Makes a buffer for what an attempt writes on behalf of whoever enqueued its job.
+    /// Makes a buffer for what an attempt writes on behalf of the one who enqueued its job.
     pub(crate) fn buffer(&self, origin: Option<Box<Origin>>) -> WriteBuffer {
         WriteBuffer::new(self.collected.clone(), origin)
     }

@@ -207,7 +207,7 @@ fn each(
     }
 }
 
-/// Reads an entry back. `None` if a hash is no hash.
+/// Reads an entry back. `None` if a hash is invalid.
 fn read(view: &EntryView) -> Option<Entry> {
     let previous = from_hex(&view.previous)?;
     let record = view.record.get().to_owned();

@@ -10,6 +10,7 @@ use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
+use host_core::json::words;
 use host_core::seconds::Seconds;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -114,7 +115,7 @@ const LISTED: &str = "`host batch ls` lists the batches";
 fn callback(text: &str) -> Result<NewJobBody, String> {
     if text.starts_with('{') {
         return serde_json::from_str(text)
-            .map_err(|error| format!("invalid job: {}", json::flaw(&error)));
+            .map_err(|error| format!("invalid job: {}", words::of(&error)));
     }
     Ok(NewJobBody {
         handler: text.to_owned(),

@@ -1,4 +1,4 @@
-//! The options that say whom a job or a batch tells of its end.
+//! The options for the webhooks of a job or a batch.
 
 use clap::Args;
 use host_api::webhook::NotifyBody;

@@ -1,5 +1,6 @@
 //! The value of an option that takes JSON: the text itself, a file or standard input.
 
+use host_core::json::words;
 use serde_json::value::RawValue;
 
 use crate::error::{CliError, Exit};
@@ -12,7 +13,7 @@ pub fn argument(option: &str, given: &str) -> Result<Box<RawValue>, CliError> {
     let from = source.map(|source| format!(" from {source}"));
     let from = from.unwrap_or_default();
     serde_json::from_str(&text).map_err(|error| {
-        let cause = super::flaw(&error);
+        let cause = words::of(&error);
         CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), cause).next(format!(
             "quote it for the shell: {option} '{{\"key\": \"value\"}}'"
         ))

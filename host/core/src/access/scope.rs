@@ -16,7 +16,7 @@ pub const GLOBS_MAX: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct Glob(String);
 
-/// Why a text is no glob.
+/// Why a text is not a glob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum GlobError {
     #[error("must have 1–{GLOB_BYTES_MAX} bytes")]

@@ -1,6 +1,8 @@
 //! Translates messages of serde and the standard library from Rust's terms into plain words, for documents
 //! that people write.
 
+use serde_json::error::Category;
+
 /// The names of types after "expected", and what they accept.
 const EXPECTED: [(&str, &str); 14] = [
     ("u8", "a whole number from 0 to 255"),
@@ -39,6 +41,14 @@ const MEANINGS: [(&str, &str); 8] = [
     ("invalid type: map,", "invalid type: object,"),
     ("invalid type: sequence,", "invalid type: array,"),
 ];
+
+/// Returns why JSON cannot be read as what it should be, in plain words.
+pub fn of(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Data => plain(&error.to_string()),
+        _ => syntax(&error.to_string()),
+    }
+}
 
 /// Returns a message about a field in plain words, without the place in the text.
 pub fn plain(message: &str) -> String {

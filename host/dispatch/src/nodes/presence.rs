@@ -49,7 +49,7 @@ impl Presence {
         info.is_draining = is_draining;
     }
 
-    /// Says which components are taken in.
+    /// Sets which components this node has.
     pub fn set_components(&self, components: Components) {
         self.components.send_if_modified(|known| {
             let is_new = **known != components;
@@ -60,7 +60,7 @@ impl Presence {
         });
     }
 
-    /// Returns which components are taken in.
+    /// Returns which components this node has.
     pub fn components(&self) -> Arc<Components> {
         Arc::clone(&self.components.borrow())
     }

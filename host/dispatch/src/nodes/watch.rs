@@ -11,7 +11,7 @@ use host_core::node::{Dead, LEASE, Life, Seen};
 /// cells to end, and for clocks that do not run equally fast.
 pub(super) const STOP: Duration = Duration::from_secs(7);
 
-/// How long this node may have looked away. After a longer pause it watches others anew: while it could
+/// How long this node may have looked away. After a longer pause it watches others from the start: while it could
 /// not reach the database, neither could they.
 const AWAY_MAX: Duration = Duration::from_secs(4);
 

@@ -23,7 +23,7 @@ const PATTERN_BYTES_MAX: usize = 253;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientNames(Arc<[String]>);
 
-/// A text that is no pattern of names.
+/// A text that is not a pattern of names.
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error(
     "expected names of clients, such as deploy.example.com, *.ci.example.com or spiffe://example.com/**"

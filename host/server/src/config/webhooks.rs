@@ -1,4 +1,4 @@
-//! Where webhooks may go, and whom queues tell.
+//! Where webhooks may go, and the webhooks of queues.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -69,7 +69,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(open)
     }
 
-    /// Refuses to change what a cascade still has to settle: it would discard jobs that are to wait anew.
+    /// Refuses to change what a cascade still has to settle: it would discard jobs that are to wait again.
     fn check_cascade(&mut self, prerequisite: JobId) -> Result<(), Stop> {
         if !self.rows.is_cascading(prerequisite)? {
             return Ok(());

@@ -465,7 +465,7 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    /// The commit writes changes, and whoever reads them numbers them.
+    /// The commit writes changes, and their readers number them.
     fn keep_changes(&mut self, _now: Time, _changes: &[Change]) -> Result<Option<u64>, StoreError> {
         Ok(None)
     }

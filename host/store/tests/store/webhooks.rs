@@ -162,7 +162,7 @@ fn deliveries_are_kept_as_long_as_the_host_says() {
             ..Capacity::default()
         };
         store.limit(capacity, Arc::new(SlowClock::default()));
-        enqueue(store, vec![telling(1)]);
+        enqueue(store, vec![notifying(1)]);
         commit(store, NOW, vec![claim([1], false)]);
         commit(store, NOW, vec![complete(1, 1, returned())]);
         let delivery = deliveries(store).remove(0);

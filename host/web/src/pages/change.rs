@@ -49,7 +49,7 @@ struct Change {
     typed: String,
     /// The priority to set.
     priority: String,
-    /// Whether only the jobs of `ids` are meant.
+    /// Whether only the jobs of `ids` are selected.
     is_selection: bool,
     ids: Vec<String>,
     /// How many there were when it began.

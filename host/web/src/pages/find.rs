@@ -135,7 +135,7 @@ async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {
             .take(SHOWN_MAX)
             .map(|name| some("Queue", name, page(name))),
     );
-    // Who may not see components finds none.
+    // Callers that may not see components find none.
     let components: Result<PageView<RevisionView>, Problem> = ask.get(path::COMPONENTS, &ALL).await;
     let components = components.map(|page| page.items).unwrap_or_default();
     let names = components.iter().map(|it| it.component.as_str());

@@ -182,7 +182,7 @@ pub(super) fn broken_answer(refusal: &Refusal) -> Failure {
         code: Some(refusal.code.as_str().to_owned()),
         ..Failure::new(
             FailureKind::UserError,
-            format!("the runner's answer is no outcome: {}", refusal.message),
+            format!("the runner's answer is not an outcome: {}", refusal.message),
         )
     }
 }

@@ -25,7 +25,7 @@ enum Found {
     #[default]
     Nothing,
     Text(String),
-    /// Several, or one that is no id.
+    /// Several, or one that is not an id.
     Unclear,
 }
 

@@ -49,7 +49,7 @@ pub(super) fn copy_store(
     backup::copy_store(from, to, |copied| on_progress(&name, copied))
 }
 
-/// Copies a data directory into `to`. The store comes last: a copy without it is no data directory.
+/// Copies a data directory into `to`. The store comes last: a copy without it is not a data directory.
 pub(super) fn copy(
     from: &Path,
     to: &Path,

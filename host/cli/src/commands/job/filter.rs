@@ -74,7 +74,7 @@ impl Filter {
         texts.into_iter().any(Option::is_some) || has_pairs || has_times
     }
 
-    /// Returns what `--failure` says if that is no kind of failure.
+    /// Returns the value of `--failure` if it is not a kind of failure.
     pub(super) fn own_name(&self) -> Option<&str> {
         let name = self.failure.as_deref();
         name.filter(|name| FailureKind::from_name(name).is_none())

@@ -25,7 +25,7 @@ use crate::api::problem::kinds;
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
 
-/// The scope of whoever is not known.
+/// The scope of an unknown caller.
 static EVERYTHING: Scope = Scope::ALL;
 
 #[derive(Debug)]
@@ -147,7 +147,7 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
     }
 }
 
-/// Returns whom a job tells of its end: its own receiver, and its queue's.
+/// Returns the receivers of a job's end: its own, and its queue's.
 fn notify(api: &Api, queue: &Name, asked: Option<NotifyBody>) -> Result<Vec<Notify>, ApiError> {
     let own = asked.map(|body| api.webhooks.check(body, &JOB_EVENTS));
     let own = own.transpose();

@@ -39,7 +39,7 @@ pub fn all() -> impl Iterator<Item = WireCode> {
     })
 }
 
-/// Returns what a code means on the wires that have it, `None` for a text that is no such code.
+/// Returns what a code means on the wires that have it, `None` if there is no such code.
 pub fn explain(code: &str) -> Option<WireCode> {
     all().find(|known| known.code == code)
 }

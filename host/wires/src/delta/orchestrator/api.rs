@@ -142,7 +142,7 @@ impl Api {
             |refusal| {
                 self.pools.count(refusal.code);
                 let text = lease_id.map(|lease| lease.0.as_str());
-                // One that is too long is none of ours.
+                // One that is too long is not ours.
                 refused(
                     &refusal,
                     text.filter(|text| text.len() <= LEASE_ID_BYTES_MAX),

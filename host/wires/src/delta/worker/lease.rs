@@ -156,7 +156,7 @@ fn is_object(raw: &RawValue) -> bool {
     raw.get().starts_with('{')
 }
 
-/// Reads a step. One that is none of ours fails when its turn comes.
+/// Reads a step. One that this runner cannot execute fails when its turn comes.
 fn read_step(at: usize, raw: &RawValue, spec: &RawValue, params: Option<&RawValue>) -> Step {
     let (run, with): (Option<String>, Option<&RawValue>) = match serde_json::from_str(raw.get()) {
         Ok(text) => (Some(text), None),
