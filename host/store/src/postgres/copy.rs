@@ -29,86 +29,58 @@ struct Part {
     columns: &'static str,
 }
 
+/// A part whose rows are written to the columns that are read.
+macro_rules! rows {
+    ($table:literal, $columns:expr, $order:literal) => {
+        Part {
+            read: concat!("SELECT ", $columns, " FROM ", $table, " ORDER BY ", $order),
+            table: $table,
+            columns: $columns,
+        }
+    };
+}
+
 /// The columns of a job.
-const JOB: &str = "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-                   rank, waits_for, batch";
+macro_rules! job_columns {
+    () => {
+        "seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, rank, waits_for, batch"
+    };
+}
 
 /// The part whose rows also name the node that wrote them.
 const CHANGES: usize = 14;
 
 /// The parts, in the order of [`PARTS`].
 const SQL: [Part; PARTS.len()] = [
-    Part {
-        read: "SELECT name, paused FROM host_queues ORDER BY name",
-        table: "host_queues",
-        columns: "name, paused",
-    },
-    Part {
-        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-               rank, waits_for, batch \
-               FROM host_live ORDER BY seq",
-        table: "host_live",
-        columns: JOB,
-    },
-    Part {
-        read: "SELECT seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, \
-               rank, waits_for, batch \
-               FROM host_ended ORDER BY seq",
-        table: "host_ended",
-        columns: JOB,
-    },
-    Part {
-        read: "SELECT job, params, wire, unique_key, extra FROM host_payloads ORDER BY job",
-        table: "host_payloads",
-        columns: "job, params, wire, unique_key, extra",
-    },
-    Part {
-        read: "SELECT job, number, body, progress, result FROM host_attempts ORDER BY job, number",
-        table: "host_attempts",
-        columns: "job, number, body, progress, result",
-    },
-    Part {
-        read: "SELECT job, attempt, body FROM host_failures ORDER BY job",
-        table: "host_failures",
-        columns: "job, attempt, body",
-    },
-    Part {
-        read: "SELECT queue, key, job FROM host_unique_keys ORDER BY queue, key",
-        table: "host_unique_keys",
-        columns: "queue, key, job",
-    },
-    Part {
-        read: "SELECT prerequisite, dependent, seq FROM host_dependencies \
-               ORDER BY prerequisite, seq",
-        table: "host_dependencies",
-        columns: "prerequisite, dependent, seq",
-    },
-    Part {
-        read: "SELECT n, prerequisite, state FROM host_cascades ORDER BY n",
-        table: "host_cascades",
-        columns: "n, prerequisite, state",
-    },
-    Part {
-        read: "SELECT name, current FROM host_components ORDER BY name",
-        table: "host_components",
-        columns: "name, current",
-    },
-    Part {
-        read: "SELECT component, revision, digest, body FROM host_revisions \
-               ORDER BY component, revision",
-        table: "host_revisions",
-        columns: "component, revision, digest, body",
-    },
-    Part {
-        read: "SELECT digest, bytes FROM host_blobs ORDER BY digest",
-        table: "host_blobs",
-        columns: "digest, bytes",
-    },
-    Part {
-        read: "SELECT space, key, at, value FROM host_state ORDER BY space, key",
-        table: "host_state",
-        columns: "space, key, at, value",
-    },
+    rows!("host_queues", "name, paused", "name"),
+    rows!("host_live", job_columns!(), "seq"),
+    rows!("host_ended", job_columns!(), "seq"),
+    rows!(
+        "host_payloads",
+        "job, params, wire, unique_key, extra",
+        "job"
+    ),
+    rows!(
+        "host_attempts",
+        "job, number, body, progress, result",
+        "job, number"
+    ),
+    rows!("host_failures", "job, attempt, body", "job"),
+    rows!("host_unique_keys", "queue, key, job", "queue, key"),
+    rows!(
+        "host_dependencies",
+        "prerequisite, dependent, seq",
+        "prerequisite, seq"
+    ),
+    rows!("host_cascades", "n, prerequisite, state", "n"),
+    rows!("host_components", "name, current", "name"),
+    rows!(
+        "host_revisions",
+        "component, revision, digest, body",
+        "component, revision"
+    ),
+    rows!("host_blobs", "digest, bytes", "digest"),
+    rows!("host_state", "space, key, at, value", "space, key"),
     Part {
         read: "SELECT space, keys, bytes FROM host_state_spaces WHERE keys > 0 ORDER BY space",
         table: "host_state_spaces",
@@ -119,61 +91,37 @@ const SQL: [Part; PARTS.len()] = [
         table: "host_changes",
         columns: "first, count, at, body, node, batch",
     },
-    Part {
-        read: "SELECT id, body, used_at FROM host_tokens ORDER BY id",
-        table: "host_tokens",
-        columns: "id, body, used_at",
-    },
+    rows!("host_tokens", "id, body, used_at", "id"),
     Part {
         read: "SELECT principal, sum(jobs)::bigint FROM host_owned GROUP BY principal \
                HAVING sum(jobs) <> 0 ORDER BY principal",
         table: "host_owned",
         columns: "principal, jobs",
     },
-    Part {
-        read: "SELECT number, at, previous, record, hash FROM host_audit ORDER BY number",
-        table: "host_audit",
-        columns: "number, at, previous, record, hash",
-    },
-    Part {
-        read: "SELECT name, body, progress, fires_at, holds FROM host_schedules ORDER BY name",
-        table: "host_schedules",
-        columns: "name, body, progress, fires_at, holds",
-    },
-    Part {
-        read: "SELECT schedule, number, body FROM host_firings ORDER BY schedule, number",
-        table: "host_firings",
-        columns: "schedule, number, body",
-    },
-    Part {
-        read: "SELECT number, body, removed, cursor FROM host_limits ORDER BY number",
-        table: "host_limits",
-        columns: "number, body, removed, cursor",
-    },
-    Part {
-        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel, held_until \
-               FROM host_limit_keys ORDER BY number, key",
-        table: "host_limit_keys",
-        columns: "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, \
-                  next_units, cancelling, to_cancel, held_until",
-    },
-    Part {
-        read: "SELECT number, key, since, job FROM host_limit_running \
-               ORDER BY number, key, since, job",
-        table: "host_limit_running",
-        columns: "number, key, since, job",
-    },
-    Part {
-        read: "SELECT id, body, progress, ended, wake_at FROM host_batches ORDER BY id",
-        table: "host_batches",
-        columns: "id, body, progress, ended, wake_at",
-    },
-    Part {
-        read: "SELECT n, job, attempt, at, level, source, message, fields FROM host_logs ORDER BY n",
-        table: "host_logs",
-        columns: "n, job, attempt, at, level, source, message, fields",
-    },
+    rows!("host_audit", "number, at, previous, record, hash", "number"),
+    rows!(
+        "host_schedules",
+        "name, body, progress, fires_at, holds",
+        "name"
+    ),
+    rows!("host_firings", "schedule, number, body", "schedule, number"),
+    rows!("host_limits", "number, body, removed, cursor", "number"),
+    rows!(
+        "host_limit_keys",
+        "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until",
+        "number, key"
+    ),
+    rows!(
+        "host_limit_running",
+        "number, key, since, job",
+        "number, key, since, job"
+    ),
+    rows!("host_batches", "id, body, progress, ended, wake_at", "id"),
+    rows!(
+        "host_logs",
+        "n, job, attempt, at, level, source, message, fields",
+        "n"
+    ),
 ];
 
 type Error = Box<dyn std::error::Error + Sync + Send>;

@@ -19,6 +19,24 @@ struct Part {
     write: &'static str,
 }
 
+/// A part whose rows are written to the columns that are read.
+macro_rules! rows {
+    ($table:literal, $columns:literal = $values:literal, $order:literal) => {
+        Part {
+            read: concat!("SELECT ", $columns, " FROM ", $table, " ORDER BY ", $order),
+            write: concat!(
+                "INSERT INTO ",
+                $table,
+                " (",
+                $columns,
+                ") VALUES (",
+                $values,
+                ")"
+            ),
+        }
+    };
+}
+
 /// The first of the states of jobs that have ended.
 const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Discarded as u8 == 7);
 
@@ -38,10 +56,7 @@ const NO_LOGS: &str = "ATTACH ':memory:' AS logs; \
 
 /// The parts without the logs, in the order of [`PARTS`].
 const SQL: [Part; LOGS] = [
-    Part {
-        read: "SELECT name, paused FROM queues ORDER BY name",
-        write: "INSERT INTO queues (name, paused) VALUES (?1, ?2)",
-    },
+    rows!("queues", "name, paused" = "?1, ?2", "name"),
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
                body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
@@ -75,78 +90,71 @@ const SQL: [Part; LOGS] = [
         write: "INSERT INTO unique_keys (queue, key, job) VALUES \
                 ((SELECT id FROM queues WHERE name = ?1), CAST(?2 AS TEXT), ?3)",
     },
-    Part {
-        read: "SELECT prerequisite, job, dependent FROM dependencies ORDER BY prerequisite, dependent",
-        write: "INSERT INTO dependencies (prerequisite, job, dependent) VALUES (?1, ?2, ?3)",
-    },
-    Part {
-        read: "SELECT n, prerequisite, state FROM cascades ORDER BY n",
-        write: "INSERT INTO cascades (n, prerequisite, state) VALUES (?1, ?2, ?3)",
-    },
-    Part {
-        read: "SELECT name, current FROM components ORDER BY name",
-        write: "INSERT INTO components (name, current) VALUES (?1, ?2)",
-    },
-    Part {
-        read: "SELECT component, revision, digest, body FROM revisions ORDER BY component, revision",
-        write: "INSERT INTO revisions (component, revision, digest, body) VALUES (?1, ?2, ?3, ?4)",
-    },
-    Part {
-        read: "SELECT digest, bytes FROM blobs ORDER BY digest",
-        write: "INSERT INTO blobs (digest, bytes) VALUES (?1, ?2)",
-    },
-    Part {
-        read: "SELECT space, key, at, value FROM state ORDER BY space, key",
-        write: "INSERT INTO state (space, key, at, value) VALUES (?1, ?2, ?3, ?4)",
-    },
-    Part {
-        read: "SELECT space, keys, bytes FROM state_spaces ORDER BY space",
-        write: "INSERT INTO state_spaces (space, keys, bytes) VALUES (?1, ?2, ?3)",
-    },
-    Part {
-        read: "SELECT first, count, at, body FROM changes ORDER BY first",
-        write: "INSERT INTO changes (first, count, at, body) VALUES (?1, ?2, ?3, ?4)",
-    },
-    Part {
-        read: "SELECT id, body, used_at FROM tokens ORDER BY id",
-        write: "INSERT INTO tokens (id, body, used_at) VALUES (?1, ?2, ?3)",
-    },
+    rows!(
+        "dependencies",
+        "prerequisite, job, dependent" = "?1, ?2, ?3",
+        "prerequisite, dependent"
+    ),
+    rows!("cascades", "n, prerequisite, state" = "?1, ?2, ?3", "n"),
+    rows!("components", "name, current" = "?1, ?2", "name"),
+    rows!(
+        "revisions",
+        "component, revision, digest, body" = "?1, ?2, ?3, ?4",
+        "component, revision"
+    ),
+    rows!("blobs", "digest, bytes" = "?1, ?2", "digest"),
+    rows!(
+        "state",
+        "space, key, at, value" = "?1, ?2, ?3, ?4",
+        "space, key"
+    ),
+    rows!("state_spaces", "space, keys, bytes" = "?1, ?2, ?3", "space"),
+    rows!(
+        "changes",
+        "first, count, at, body" = "?1, ?2, ?3, ?4",
+        "first"
+    ),
+    rows!("tokens", "id, body, used_at" = "?1, ?2, ?3", "id"),
     Part {
         read: "SELECT principal, jobs FROM owned WHERE jobs <> 0 ORDER BY principal",
         write: "INSERT INTO owned (principal, jobs) VALUES (?1, ?2)",
     },
-    Part {
-        read: "SELECT number, at, previous, record, hash FROM audit ORDER BY number",
-        write: "INSERT INTO audit (number, at, previous, record, hash) VALUES (?1, ?2, ?3, ?4, ?5)",
-    },
-    Part {
-        read: "SELECT name, body, progress, fires_at, holds FROM schedules ORDER BY name",
-        write: "INSERT INTO schedules (name, body, progress, fires_at, holds) VALUES (?1, ?2, ?3, ?4, ?5)",
-    },
-    Part {
-        read: "SELECT schedule, number, body FROM firings ORDER BY schedule, number",
-        write: "INSERT INTO firings (schedule, number, body) VALUES (?1, ?2, ?3)",
-    },
-    Part {
-        read: "SELECT number, body, removed, cursor FROM limits ORDER BY number",
-        write: "INSERT INTO limits (number, body, removed, cursor) VALUES (?1, ?2, ?3, ?4)",
-    },
-    Part {
-        read: "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-               reserved_units, next_units, cancelling, to_cancel, held_until \
-               FROM limit_keys ORDER BY number, key",
-        write: "INSERT INTO limit_keys (number, key, reserved, running, waiting, refilled_at_ns, \
-                wake_at, reserved_units, next_units, cancelling, to_cancel, held_until) \
-                VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
-    },
-    Part {
-        read: "SELECT number, key, since, job FROM limit_running ORDER BY number, key, since, job",
-        write: "INSERT INTO limit_running (number, key, since, job) VALUES (?1, ?2, ?3, ?4)",
-    },
-    Part {
-        read: "SELECT id, body, progress, ended, wake_at FROM batches ORDER BY id",
-        write: "INSERT INTO batches (id, body, progress, ended, wake_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-    },
+    rows!(
+        "audit",
+        "number, at, previous, record, hash" = "?1, ?2, ?3, ?4, ?5",
+        "number"
+    ),
+    rows!(
+        "schedules",
+        "name, body, progress, fires_at, holds" = "?1, ?2, ?3, ?4, ?5",
+        "name"
+    ),
+    rows!(
+        "firings",
+        "schedule, number, body" = "?1, ?2, ?3",
+        "schedule, number"
+    ),
+    rows!(
+        "limits",
+        "number, body, removed, cursor" = "?1, ?2, ?3, ?4",
+        "number"
+    ),
+    rows!(
+        "limit_keys",
+        "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until" =
+            "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12",
+        "number, key"
+    ),
+    rows!(
+        "limit_running",
+        "number, key, since, job" = "?1, ?2, ?3, ?4",
+        "number, key, since, job"
+    ),
+    rows!(
+        "batches",
+        "id, body, progress, ended, wake_at" = "?1, ?2, ?3, ?4, ?5",
+        "id"
+    ),
 ];
 
 impl FromSql for Value {
