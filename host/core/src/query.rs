@@ -129,13 +129,17 @@ impl JobFilter {
         let handler = address(job.runner.as_ref(), &job.handler);
         let failure = failure(job, latest);
         let names = [Some(&*handler), Some(job.queue.as_str()), unique_key];
-        let said = [
+        let of_failure = [
             failure.map(|it| it.message.as_str()),
             failure.and_then(|it| it.user_kind.as_deref()),
         ];
         let attributes = payload.attributes.iter();
         let attributes = attributes.flat_map(|(name, value)| [name.as_str(), value]);
-        let short = names.into_iter().chain(said).flatten().chain(attributes);
+        let short = names
+            .into_iter()
+            .chain(of_failure)
+            .flatten()
+            .chain(attributes);
         let params = std::iter::once_with(|| payload.params.unescaped());
         let mut texts = short.map(Cow::Borrowed).chain(params);
         let mut missing: Vec<&str> = self.words.iter().map(String::as_str).collect();

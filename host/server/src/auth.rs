@@ -252,7 +252,7 @@ impl Auth {
     pub(crate) async fn follow(&self, stopping: &CancellationToken) {
         while self.requires_tokens() && after(LOOK, stopping).await {
             // What cannot be read now is read next time.
-            let _unread = self.look().await;
+            let _unread = self.refresh().await;
             self.end_those_over(self.0.clock.now());
             if let Ok(nodes) = self.0.dispatch.read(|reader| reader.nodes()).await {
                 let live = nodes
@@ -289,7 +289,7 @@ impl Auth {
     }
 
     /// Reads the tokens if another node has changed them since this one has looked last.
-    async fn look(&self) -> Result<(), StoreError> {
+    async fn refresh(&self) -> Result<(), StoreError> {
         let version = self.0.dispatch.read(|reader| reader.access_version());
         let version = version.await?;
         if version != self.0.seen.load(Ordering::Relaxed) {
@@ -532,7 +532,7 @@ impl Gate for Auth {
             .ok()?;
         let (auth, address) = (self.clone(), peer.address);
         Some(Box::pin(async move {
-            let _unread = auth.look().await;
+            let _unread = auth.refresh().await;
             // The request is checked again now, and if it is still wrong, it counts then. Sessions never do.
             if !is_session {
                 auth.0.failures.lock().forgive(address);

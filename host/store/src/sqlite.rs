@@ -147,7 +147,7 @@ impl SqliteStore {
         );
         let committed = engine::run(&mut rows, now, &self.bounds, batch)?;
         rows.flush()?;
-        self.counters.look_for_firsts(&transaction)?;
+        self.counters.find_firsts(&transaction)?;
         self.counters.save(&transaction)?;
         transaction.commit().map_err(doing("commit a batch"))?;
         self.hot.settle();

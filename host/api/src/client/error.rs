@@ -74,13 +74,13 @@ impl fmt::Display for Error {
             Self::Refused {
                 status, problem, ..
             } => {
-                let said = [&problem.title, &problem.detail].into_iter().flatten();
-                let said: Vec<&str> = said.map(String::as_str).collect();
+                let parts = [&problem.title, &problem.detail].into_iter().flatten();
+                let parts: Vec<&str> = parts.map(String::as_str).collect();
                 let code = problem.code.as_deref().unwrap_or("no code");
                 write!(
                     f,
                     "refused with status {status}: {} ({code})",
-                    said.join(": ")
+                    parts.join(": ")
                 )
             }
             Self::NotAHost { status, address } => {

@@ -58,7 +58,7 @@ pub fn find() -> Result<Delegated, NotDelegated> {
     let folder = locate(&read("/proc/self/cgroup")?, &read("/proc/self/mountinfo")?)?;
     let process = getpid().as_raw_nonzero().get();
     // Root may write everywhere, so write access proves nothing.
-    look(&folder, process, geteuid().is_root())
+    inspect(&folder, process, geteuid().is_root())
 }
 
 /// Returns the folder of this process's group.
@@ -84,7 +84,7 @@ fn locate(groups: &str, mounts: &str) -> Result<PathBuf, NotDelegated> {
 }
 
 /// Checks whether the group can be used.
-fn look(folder: &Path, process: i32, needs_note: bool) -> Result<Delegated, NotDelegated> {
+fn inspect(folder: &Path, process: i32, needs_note: bool) -> Result<Delegated, NotDelegated> {
     let refused = |what: &str| {
         let folder = folder.display();
         Err(NotDelegated(format!(

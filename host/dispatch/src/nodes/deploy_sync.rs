@@ -34,9 +34,9 @@ impl DeploySync {
     /// node where it does. If not, it may have been deployed since the last look; what a look is told may be
     /// as old as a lease.
     pub(crate) fn may_run_elsewhere(&self, is_known: bool, enqueued_at: Time) -> bool {
-        let looked = Time(self.at.load(Ordering::Relaxed));
+        let synced = Time(self.at.load(Ordering::Relaxed));
         let has_others = self.has_others.load(Ordering::Relaxed);
-        is_known || (has_others && looked < enqueued_at.plus_ms(LEASE_MS))
+        is_known || (has_others && synced < enqueued_at.plus_ms(LEASE_MS))
     }
 }
 

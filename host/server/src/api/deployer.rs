@@ -40,8 +40,8 @@ impl Deployer for Deployments {
             .boxed()
     }
 
-    fn look(&self) -> BoxFuture<'_, bool> {
-        self.look().boxed()
+    fn sync(&self) -> BoxFuture<'_, bool> {
+        self.sync().boxed()
     }
 
     fn remove(&self, name: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>> {

@@ -88,7 +88,7 @@ pub(super) async fn show(
     InPath(name): InPath<Name>,
 ) -> Result<Json<HandlerView>, ApiError> {
     let mut all = seen(&shared.api, scope(&caller));
-    if !all.contains_key(&name) && shared.api.deployer.look().await {
+    if !all.contains_key(&name) && shared.api.deployer.sync().await {
         all = seen(&shared.api, scope(&caller));
     }
     let handler = all

@@ -48,7 +48,7 @@ pub trait Deployer: Send + Sync {
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
     /// Publishes what other nodes have deployed meanwhile. Returns false if there are none.
-    fn look(&self) -> BoxFuture<'_, bool> {
+    fn sync(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }
 

@@ -95,7 +95,7 @@ pub(super) async fn show(
     InQuery(query): InQuery<NodeQuery>,
 ) -> Result<Json<PoolView>, ApiError> {
     let Some(node) = query.node else {
-        return look(&shared, &name).await.map(Json);
+        return show_pool(&shared, &name).await.map(Json);
     };
     let nodes = shared.api.nodes.list().await?;
     let id = nodes::find(&nodes, &node)?;
@@ -123,7 +123,7 @@ pub(super) async fn restart(
     request: Request,
 ) -> Result<Json<PoolView>, ApiError> {
     let RestartBody { runner } = small_body_or_default(&shared.api.bodies, request).await?;
-    let pool = look(&shared, &name).await?;
+    let pool = show_pool(&shared, &name).await?;
     if let Some(node) = &pool.node
         && !node.has_id(shared.api.nodes.own())
     {
@@ -149,7 +149,7 @@ pub(super) async fn restart(
         .await?;
     let restarted = shared.api.executors.restart(&name, runner);
     restarted.map_err(cannot)?;
-    look(&shared, &name).await.map(Json)
+    show_pool(&shared, &name).await.map(Json)
 }
 
 fn invalid(detail: String) -> ApiError {
@@ -157,7 +157,7 @@ fn invalid(detail: String) -> ApiError {
 }
 
 /// Finds a pool, first among those of this host.
-async fn look(shared: &Shared, name: &Name) -> Result<PoolView, ApiError> {
+async fn show_pool(shared: &Shared, name: &Name) -> Result<PoolView, ApiError> {
     let own = shared.api.nodes.own();
     let has = |pools: &[Pool]| pools.iter().any(|pool| pool.name == *name);
     let nodes = match shared.api.nodes.list().await {

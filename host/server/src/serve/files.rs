@@ -36,9 +36,9 @@ pub(crate) fn follow_reach(cells: &Cells, tasks: &Tasks) -> io::Result<()> {
     follow(tasks, move |is_asked| {
         let cells = cells.clone();
         async move {
-            let looked = tokio::task::spawn_blocking(move || cells.reload(is_asked));
+            let reloading = tokio::task::spawn_blocking(move || cells.reload(is_asked));
             // What is wrong is in the log.
-            let _looked = looked.await;
+            let _reloaded = reloading.await;
         }
     })
 }

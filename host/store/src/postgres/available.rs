@@ -83,23 +83,21 @@ impl Transaction<'_> {
         limit: usize,
         found: &mut Vec<Found>,
     ) -> Result<(), StoreError> {
-        let mut looks = self.counts.passed.begin(except).max(limit);
+        let mut left = self.counts.passed.begin(except).max(limit);
         let (mut last, mut is_cut) = (None, false);
         loop {
             let at_once = limit.max(QUEUES_AT_ONCE);
-            let queues = self
-                .counts
-                .queues_to_look_in(last.as_ref(), in_hand, at_once);
+            let queues = self.counts.queues_to_scan(last.as_ref(), in_hand, at_once);
             if !is_wanting(&queues, limit, found) {
                 break;
             }
-            if looks == 0 {
+            if left == 0 {
                 is_cut = true;
                 break;
             }
-            let each = looks.div_ceil(queues.len());
-            let (seen, has_more) = self.look_in(&queues, except, each, limit, found)?;
-            looks = looks.saturating_sub(seen + queues.len());
+            let each = left.div_ceil(queues.len());
+            let (seen, has_more) = self.scan(&queues, except, each, limit, found)?;
+            left = left.saturating_sub(seen + queues.len());
             is_cut |= has_more;
             last = queues.into_iter().next_back();
         }
@@ -111,7 +109,7 @@ impl Transaction<'_> {
 
     /// Looks at the next jobs of queues, `each` at most, and adds those that it may claim. Returns how many jobs it has
     /// seen, and whether a queue has more.
-    fn look_in(
+    fn scan(
         &mut self,
         queues: &[(QueuePosition, Name)],
         except: &BTreeSet<Name>,
@@ -122,16 +120,16 @@ impl Transaction<'_> {
         let from =
             |(_, name): &(QueuePosition, Name)| (name.clone(), self.counts.passed.from(name));
         let from: Vec<(Name, QueuePosition)> = queues.iter().map(from).collect();
-        let looks = self.wait(async |client, _| claim::look(client, &from, except, each).await)?;
+        let scans = self.wait(async |client, _| claim::scan(client, &from, except, each).await)?;
         let (mut seen, mut has_more, mut ids) = (0, false, Vec::new());
         for (name, _) in from {
-            let look = looks.get(&name);
-            seen += look.map_or(0, |look| look.jobs);
-            let is_cut = look.is_some_and(|look| look.jobs >= each);
+            let scan = scans.get(&name);
+            seen += scan.map_or(0, |scan| scan.jobs);
+            let is_cut = scan.is_some_and(|scan| scan.jobs >= each);
             has_more |= is_cut;
-            let next = look.and_then(|look| look.first.or(is_cut.then_some(look.next)));
+            let next = scan.and_then(|scan| scan.first.or(is_cut.then_some(scan.next)));
             self.counts.pass(&name, next);
-            ids.extend(look.into_iter().flat_map(|look| look.ids.iter().copied()));
+            ids.extend(scan.into_iter().flat_map(|scan| scan.ids.iter().copied()));
         }
         let stored =
             self.wait(async |client, overlay| claim::take(client, overlay, ids, limit).await)?;

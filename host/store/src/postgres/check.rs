@@ -114,14 +114,14 @@ pub fn check(
             return Ok(None);
         }
         let mut findings = Findings::default();
-        if let Err(error) = look(&mut findings, client, on_progress).await {
+        if let Err(error) = inspect(&mut findings, client, on_progress).await {
             findings.add("the store", error.to_string());
         }
         Ok(Some(findings.found))
     })
 }
 
-async fn look(
+async fn inspect(
     findings: &mut Findings,
     client: &Client,
     on_progress: OnProgress<'_>,

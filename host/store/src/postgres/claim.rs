@@ -123,7 +123,7 @@ pub(super) struct QueueScan {
 }
 
 /// Looks at the next jobs of queues for cells, each from a place on, at most `each`. A queue without any is left out.
-pub(super) async fn look(
+pub(super) async fn scan(
     client: &Client,
     from: &[(Name, QueuePosition)],
     except: &BTreeSet<Name>,
@@ -134,21 +134,21 @@ pub(super) async fn look(
     let ranks: Vec<i64> = from.iter().map(|(_, place)| place.1).collect();
     let each = i64::try_from(each).unwrap_or(i64::MAX);
     let values = values![names, priorities, ranks, each, texts(except)];
-    let mut looks = HashMap::new();
+    let mut scans = HashMap::new();
     for row in ask(client, "look for jobs to claim", LOOK, values).await? {
         let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
         let last = place(&row.get::<_, Vec<i64>>(2)).ok_or_else(|| damaged_place(&name))?;
         let first: Option<Vec<i64>> = row.get(3);
         let ids: Option<Vec<Uuid>> = row.get(4);
-        let look = QueueScan {
+        let scan = QueueScan {
             jobs: usize::try_from(row.get::<_, i64>(1)).unwrap_or(usize::MAX),
             next: (last.0, last.1.saturating_add(1)),
             first: first.as_deref().and_then(place),
             ids: ids.unwrap_or_default().into_iter().map(JobId).collect(),
         };
-        looks.insert(name, look);
+        scans.insert(name, scan);
     }
-    Ok(looks)
+    Ok(scans)
 }
 
 /// Loads the first of these jobs that may still be claimed, see [`claimable`].

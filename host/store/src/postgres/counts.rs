@@ -389,7 +389,7 @@ impl Counts {
     }
 
     /// Returns those queues for cells that may have a job which a claim does not pass, see [`Counts::queues`].
-    pub(super) fn queues_to_look_in(
+    pub(super) fn queues_to_scan(
         &self,
         last: Option<&(QueuePosition, Name)>,
         in_hand: &HashMap<Name, i64>,

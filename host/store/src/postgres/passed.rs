@@ -8,7 +8,7 @@ use host_core::name::Name;
 use crate::ready::QueuePosition;
 
 /// How many jobs a claim looks at if it passes some: at first, and after claims that did not find enough.
-const LOOKS_MIN: usize = 256;
+const JOBS_SEEN_MIN: usize = 256;
 pub(super) const LOOKS_MAX: usize = 4_096;
 
 /// Before the place of every job, and behind it.
@@ -22,7 +22,7 @@ pub(super) struct Passed {
     except: BTreeSet<Name>,
     /// The place from which on a queue may have other jobs. Those before it have none that a claim may take.
     from: HashMap<Name, QueuePosition>,
-    looks: usize,
+    jobs_seen: usize,
 }
 
 impl Passed {
@@ -32,14 +32,14 @@ impl Passed {
             self.except.clone_from(except);
             self.from.clear();
         }
-        self.looks.max(LOOKS_MIN)
+        self.jobs_seen.max(JOBS_SEEN_MIN)
     }
 
     /// Ends a claim. If it did not find enough, the next one may look at more jobs.
     pub(super) fn end(&mut self, found_enough: bool) {
-        let more = self.looks.max(LOOKS_MIN) * 2;
-        self.looks = if found_enough {
-            LOOKS_MIN
+        let more = self.jobs_seen.max(JOBS_SEEN_MIN) * 2;
+        self.jobs_seen = if found_enough {
+            JOBS_SEEN_MIN
         } else {
             more.min(LOOKS_MAX)
         };
@@ -83,9 +83,9 @@ mod tests {
 
     #[test]
     fn a_queue_is_looked_at_from_where_the_last_claim_stopped() {
-        let (queue, lacking) = (name("default"), BTreeSet::from([name("lacking")]));
+        let (queue, unrunnable) = (name("default"), BTreeSet::from([name("unrunnable")]));
         let mut passed = Passed::default();
-        assert_eq!(passed.begin(&lacking), LOOKS_MIN);
+        assert_eq!(passed.begin(&unrunnable), JOBS_SEEN_MIN);
         passed.pass(&queue, Some((5, 700)));
         assert_eq!(passed.from(&queue), (5, 700));
         passed.lower(&queue, (6, 1));
@@ -103,11 +103,11 @@ mod tests {
     #[test]
     fn a_claim_looks_at_more_jobs_after_one_that_found_too_few() {
         let mut passed = Passed::default();
-        let mut looks = Vec::new();
+        let mut seen = Vec::new();
         for found_enough in [false, false, true, false, false, false, false, false] {
             passed.end(found_enough);
-            looks.push(passed.begin(&BTreeSet::new()));
+            seen.push(passed.begin(&BTreeSet::new()));
         }
-        assert_eq!(looks, [512, 1_024, 256, 512, 1_024, 2_048, 4_096, 4_096]);
+        assert_eq!(seen, [512, 1_024, 256, 512, 1_024, 2_048, 4_096, 4_096]);
     }
 }

@@ -77,8 +77,8 @@ const CHUNK: u32 = 1_000;
 /// This reads the whole file, which takes about a minute for ten million jobs.
 pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Findings::default();
-    for looked in [wal::check(path), findings.look(path)] {
-        match looked {
+    for checked in [wal::check(path), findings.inspect(path)] {
+        match checked {
             Err(StoreError::Damaged { what, message }) => findings.add(what, message),
             Err(error) => findings.add("the store", error.to_string()),
             Ok(()) => {}
@@ -88,7 +88,7 @@ pub fn check(path: &Path) -> Vec<Finding> {
 }
 
 impl Findings {
-    fn look(&mut self, path: &Path) -> Result<(), StoreError> {
+    fn inspect(&mut self, path: &Path) -> Result<(), StoreError> {
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         // One transaction, so that all reads see the same state.
         let moment = connection
@@ -128,9 +128,9 @@ impl Findings {
     fn part(
         &mut self,
         connection: &Connection,
-        look: impl FnOnce(&mut Self, &Connection) -> Result<(), StoreError>,
+        inspect: impl FnOnce(&mut Self, &Connection) -> Result<(), StoreError>,
     ) {
-        if let Err(error) = look(self, connection) {
+        if let Err(error) = inspect(self, connection) {
             match name(connection, error) {
                 StoreError::Damaged { what, message } => self.add(what, message),
                 error => self.add("the store", error.to_string()),

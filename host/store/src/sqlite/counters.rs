@@ -140,7 +140,7 @@ impl Counters {
                 }
             }
         }
-        counters.look_for_firsts(connection)?;
+        counters.find_firsts(connection)?;
         Ok(counters)
     }
 
@@ -166,7 +166,7 @@ impl Counters {
     }
 
     /// Finds the first jobs of queues whose first job is gone. All rows must be up to date.
-    pub(super) fn look_for_firsts(&mut self, connection: &Connection) -> Result<(), StoreError> {
+    pub(super) fn find_firsts(&mut self, connection: &Connection) -> Result<(), StoreError> {
         for (runner, queue) in self.ready.take_stale() {
             let first = available::first_place(connection, runner.as_ref(), queue);
             let first = first.map_err(doing("find the first job of a queue"))?;

@@ -49,16 +49,16 @@ struct Break {
 /// found twice, with the same header before and after, was not a write in progress.
 pub(super) fn check(store: &Path) -> Result<(), StoreError> {
     let log = log_of(store);
-    let look = || {
-        look_at(&log).map_err(|error| StoreError::Broken {
+    let read = || {
+        find_break(&log).map_err(|error| StoreError::Broken {
             operation: "read the store's log",
             message: format!("{}: {error}", log.display()),
         })
     };
-    let mut seen = look()?;
+    let mut seen = read()?;
     for _ in 1..LOOKS_MAX {
         let Some(broken) = seen else { return Ok(()) };
-        seen = look()?;
+        seen = read()?;
         if seen.is_some_and(|it| (it.header, it.frame) == (broken.header, broken.frame)) {
             return Err(StoreError::Damaged {
                 what: name_of(&log),
@@ -84,7 +84,7 @@ impl std::fmt::Display for Break {
 }
 
 /// Reads a log once. A log that restarted meanwhile has nothing to lose: all of it was in the store.
-fn look_at(path: &Path) -> io::Result<Option<Break>> {
+fn find_break(path: &Path) -> io::Result<Option<Break>> {
     let mut log = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,

@@ -49,7 +49,7 @@ impl Secrets {
                 if let Some(value) = known.get(name).and_then(|known| known.value.clone()) {
                     return Some(value);
                 }
-                self.look(&mut known, name, false);
+                self.check_file(&mut known, name, false);
                 known.get(name)?.value.clone()
             }
         }
@@ -61,7 +61,7 @@ impl Secrets {
         let mut known = self.0.known.lock();
         let names: Vec<String> = known.keys().cloned().collect();
         let changed = names.into_iter().filter_map(|name| {
-            self.look(&mut known, &name, asks).then(|| Secret {
+            self.check_file(&mut known, &name, asks).then(|| Secret {
                 value: known[&name].value.clone().unwrap_or_default(),
                 name,
             })
@@ -70,7 +70,7 @@ impl Secrets {
     }
 
     /// Reads a file. Returns whether the value has changed.
-    fn look(&self, known: &mut BTreeMap<String, SecretFile>, name: &str, asks: bool) -> bool {
+    fn check_file(&self, known: &mut BTreeMap<String, SecretFile>, name: &str, asks: bool) -> bool {
         let Some(SecretSource::File(path)) = self.0.sources.get(name) else {
             return false;
         };

@@ -58,15 +58,15 @@ fn the_group_of_this_process_is_found() {
 #[test]
 fn only_a_group_that_is_delegated_to_this_process_alone_is_used() {
     let refused = |folder: &TempDir, needs_note| {
-        let found = look(folder.path(), 7, needs_note);
+        let found = inspect(folder.path(), 7, needs_note);
         found.map(|found| found.controllers).unwrap_err().0
     };
     let alone = group("7\n", "cpuset cpu io memory pids");
-    let found = look(alone.path(), 7, false).unwrap();
+    let found = inspect(alone.path(), 7, false).unwrap();
     assert_eq!(found.controllers, ["memory", "pids", "cpu"]);
     assert!(refused(&alone, true).contains("not marked"));
     let few = group("7\n", "hugetlb");
-    assert!(look(few.path(), 7, false).unwrap().controllers.is_empty());
+    assert!(inspect(few.path(), 7, false).unwrap().controllers.is_empty());
     assert!(refused(&group("7\n8\n", "memory"), false).contains("other processes"));
     assert!(refused(&TempDir::new().unwrap(), false).contains("not delegated"));
     if !geteuid().is_root() {
@@ -86,7 +86,7 @@ fn each_cell_has_the_limits_of_its_room() {
     ];
     for (offered, expected) in table {
         let folder = group("7\n", offered);
-        let delegated = look(folder.path(), 7, false).unwrap();
+        let delegated = inspect(folder.path(), 7, false).unwrap();
         // The kernel makes the files of a group with its folder.
         fs::create_dir(folder.path().join(HOST)).unwrap();
         fs::write(folder.path().join(HOST).join("cgroup.procs"), "").unwrap();
@@ -121,7 +121,7 @@ fn each_cell_has_the_limits_of_its_room() {
 #[test]
 fn what_cannot_be_divided_is_named() {
     let folder = group("7\n", "memory");
-    let delegated = look(folder.path(), 7, false).unwrap();
+    let delegated = inspect(folder.path(), 7, false).unwrap();
     // Without its files: the kernel refuses to move the process.
     let why = delegated.divide().unwrap_err().0;
     assert!(why.contains("cgroup.procs"), "{why}");

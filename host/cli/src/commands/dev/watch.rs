@@ -47,14 +47,14 @@ impl Watch {
             events: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             seen: Files::new(),
         };
-        watch.seen = watch.look()?;
+        watch.seen = watch.scan()?;
         Ok(watch)
     }
 
     /// Waits until a file differs from what the last call saw, and nothing changes any more.
     pub(super) fn changed(&mut self) -> io::Result<()> {
         loop {
-            let now = self.look()?;
+            let now = self.scan()?;
             if now != self.seen {
                 self.seen = now;
                 return Ok(());
@@ -87,7 +87,7 @@ impl Watch {
     }
 
     /// Lists the files as they are now, and watches the folders they are in.
-    fn look(&self) -> io::Result<Files> {
+    fn scan(&self) -> io::Result<Files> {
         let mut files = Files::new();
         let mut folders = vec![self.top.clone()];
         while let Some(folder) = folders.pop() {

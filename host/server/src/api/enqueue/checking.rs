@@ -63,7 +63,7 @@ pub(super) async fn jobs(
     let mut budget = Budget::new(steps);
     let read = move |api: &Api| Entries::read(api, origin, &text, is_array, may);
     let mut entries = run(shared, is_blocking, read).await??;
-    let (mut long, mut has_looked) = (None, false);
+    let (mut long, mut has_synced) = (None, false);
     loop {
         let accept = move |api: &Api| {
             let accepted = entries.accept(api, &mut budget);
@@ -78,8 +78,8 @@ pub(super) async fn jobs(
             let turn = shared.long_checks.turn().await?;
             let (steps, waiting) = Budget::ending(STEPS_MAX);
             (long, budget, is_blocking) = (Some((turn, waiting)), steps, true);
-        } else if error.kind() == &kinds::HANDLER_NOT_FOUND && !has_looked && look(shared).await? {
-            has_looked = true;
+        } else if error.kind() == &kinds::HANDLER_NOT_FOUND && !has_synced && sync(shared).await? {
+            has_synced = true;
         } else {
             return Err(error);
         }
@@ -101,8 +101,8 @@ async fn run<T: Send + 'static>(
 }
 
 /// Looks up the handlers and runners of other nodes. Returns false if there are no other nodes.
-async fn look(shared: &Shared) -> Result<bool, ApiError> {
-    if !shared.api.deployer.look().await {
+async fn sync(shared: &Shared) -> Result<bool, ApiError> {
+    if !shared.api.deployer.sync().await {
         return Ok(false);
     }
     let nodes = shared.api.nodes.list().await?;

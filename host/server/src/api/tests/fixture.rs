@@ -204,7 +204,7 @@ impl Deployer for Listed {
         Box::pin(self.deployed(back.noted(note)))
     }
 
-    fn look(&self) -> BoxFuture<'_, bool> {
+    fn sync(&self) -> BoxFuture<'_, bool> {
         let is_among_nodes = self.dispatch.shared().live.is_among_nodes();
         Box::pin(std::future::ready(is_among_nodes))
     }
