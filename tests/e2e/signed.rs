@@ -65,7 +65,7 @@ fn only_components_with_a_trusted_signature_are_deployed_and_run() {
     for (by, signed, why) in [
         (None, &basics[..], "not signed"),
         (Some(&other), &basics, "not in deploy.trusted_keys"),
-        (Some(&one), b"something else", "not that of these bytes"),
+        (Some(&one), b"something else", "does not match its bytes"),
     ] {
         let refused = deploy(&put(folder, "basics", by, signed));
         let error = text(&refused.stderr);

@@ -174,7 +174,7 @@ fn audited(user: &Path) -> String {
     ] {
         assert!(listed.contains(part), "{part} is not in {listed}");
     }
-    assert!(done(user, &["audit", "verify"]).contains("entries are whole"));
+    assert!(done(user, &["audit", "verify"]).contains("entries verified"));
     listed
 }
 

@@ -66,7 +66,12 @@ fn only_a_group_that_is_delegated_to_this_process_alone_is_used() {
     assert_eq!(found.controllers, ["memory", "pids", "cpu"]);
     assert!(refused(&alone, true).contains("not marked"));
     let few = group("7\n", "hugetlb");
-    assert!(inspect(few.path(), 7, false).unwrap().controllers.is_empty());
+    assert!(
+        inspect(few.path(), 7, false)
+            .unwrap()
+            .controllers
+            .is_empty()
+    );
     assert!(refused(&group("7\n8\n", "memory"), false).contains("other processes"));
     assert!(refused(&TempDir::new().unwrap(), false).contains("not delegated"));
     if !geteuid().is_root() {
