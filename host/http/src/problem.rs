@@ -136,7 +136,7 @@ impl Problem {
     }
 
     /// Returns the text of the document.
-    pub(crate) fn document(&self) -> Vec<u8> {
+    pub fn document(&self) -> Vec<u8> {
         let kind = self.kind;
         let document = ProblemView {
             r#type: format!("urn:host:problem:{}", kind.code),

@@ -137,6 +137,7 @@ impl Api {
 struct ApiState {
     api: Api,
     streams: Arc<Semaphore>,
+    line_requests: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
     deploys: components::Deploys,
 }
@@ -227,6 +228,7 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
     let shared = Shared::new(ApiState {
         api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
+        line_requests: Arc::new(Semaphore::new(enqueue::LINE_REQUESTS_MAX)),
         long_checks: enqueue::LongChecks::default(),
         deploys: components::Deploys::default(),
     });

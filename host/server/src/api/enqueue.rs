@@ -5,6 +5,7 @@
 mod checking;
 mod entries;
 mod entry;
+mod lines;
 mod params;
 mod prerequisites;
 mod route;
@@ -26,6 +27,7 @@ use serde::Serialize;
 
 pub(super) use self::checking::LongChecks;
 pub(super) use self::entry::priority as checked_priority;
+pub(super) use self::lines::REQUESTS_MAX as LINE_REQUESTS_MAX;
 pub(super) use self::prerequisites::let_read;
 use super::Shared;
 use super::error::ApiError;
@@ -33,10 +35,13 @@ use super::error::ApiError;
 /// The largest body of jobs, in bytes.
 pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;
 
+/// The media types of bodies.
+pub(super) const MEDIA_TYPES: &[&str] = &["application/json", lines::MEDIA_TYPE];
+
 /// The longest `tracestate` that is kept, in bytes.
 const TRACE_STATE_BYTES_MAX: usize = 512;
 
-/// Enqueues one job or an array of jobs, all or none.
+/// Enqueues one job or an array of jobs, all or none; or lines of jobs, each alone.
 #[utoipa::path(
     post,
     path = path::JOBS,
@@ -46,7 +51,9 @@ const TRACE_STATE_BYTES_MAX: usize = 512;
         description = "One job, or an array of at most 1,000 jobs and 8 MiB. \
                        `\"#n\"` in `depends_on` is entry n (from 0) of the same array. \
                        The request's `traceparent` and `tracestate` are those of jobs without a \
-                       `traceparent` in their `trace_context`."
+                       `traceparent` in their `trace_context`. \
+                       A body of the type `application/x-ndjson` has one job in each line and any number of lines. \
+                       Each line is answered with a line, in their order: what was accepted, or a problem."
     ),
     responses(
         (status = 201, body = AcceptedJobsView, description = "Accepted; an array of these for an array"),
@@ -58,6 +65,9 @@ pub(super) async fn enqueue(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
+    if lines::has_lines(request.headers()) {
+        return lines::enqueue(shared, caller, request).await;
+    }
     let (parts, body) = request.into_parts();
     let bodies = &shared.api.bodies;
     let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;

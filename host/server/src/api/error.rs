@@ -37,6 +37,11 @@ impl ApiError {
         self.0.detail()
     }
 
+    /// Returns the problem document.
+    pub(super) fn document(&self) -> Vec<u8> {
+        self.0.document()
+    }
+
     /// Answers with 404, because the path names what is missing.
     pub(super) fn in_path(self) -> Self {
         Self(self.0.in_path())

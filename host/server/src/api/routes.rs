@@ -29,6 +29,7 @@ fn jobs() -> Vec<Route<Shared>> {
     vec![
         Route::post(Verb::Enqueue, path::JOBS, enqueue::enqueue)
             .scoped()
+            .takes(enqueue::MEDIA_TYPES)
             .ends_with_client(),
         Route::get(Verb::Read, path::JOBS, jobs::list).scoped(),
         Route::get(Verb::Read, path::JOBS_COUNT, many::count).scoped(),

@@ -13,6 +13,7 @@ mod job_batches;
 mod jobs;
 mod lifetimes;
 mod limit_keys;
+mod lines;
 mod nodes;
 mod prerequisites;
 mod queues;

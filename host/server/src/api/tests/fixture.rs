@@ -382,7 +382,7 @@ impl Host {
 
     fn run_loop_with(tasks: &Tasks, clock: Clock, shared: Shared) -> Dispatch {
         let store = MemoryStore::default();
-        let (sender, requests) = mpsc::channel(64);
+        let (sender, requests) = mpsc::channel(1_024);
         let shared = Arc::new(shared);
         let readers = Readers::open(&store, 2).unwrap();
         let scanners = Readers::open(&store, SCANS).unwrap();
