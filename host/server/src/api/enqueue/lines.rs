@@ -38,7 +38,7 @@ const LINE_BYTES_MAX: usize = 1 << 20;
 const LINES_AT_ONCE: usize = 256;
 
 /// How long the next line may take.
-const LINE_TIMEOUT: Duration = Duration::from_secs(60);
+const LINE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns whether a request's body has lines.
 pub(super) fn has_lines(headers: &HeaderMap) -> bool {
