@@ -508,6 +508,8 @@ class Grants(TypedDict):
 
     env: List[str]
     """Names of environment variables."""
+    hold: List[str]
+    """Limits whose keys it may hold."""
     http: List[HttpGrant]
     """Requests to HTTP servers."""
     jobs: List[JobsGrant]
@@ -2119,7 +2121,7 @@ class JobsApi(Group):
         return answer
 
     def enqueue(self, body: NewJobs) -> AcceptedJobs:
-        """Enqueues one job or an array of jobs, all or none."""
+        """Enqueues one job or an array of jobs, all or none; or lines of jobs, each alone."""
         answer: AcceptedJobs = self._call('POST', '/api/v1/jobs', (), {}, body)
         return answer
 

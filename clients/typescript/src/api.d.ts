@@ -404,6 +404,8 @@ export interface Gap {
 export interface Grants {
   /** Names of environment variables. */
   env: Array<string>;
+  /** Limits whose keys it may hold. */
+  hold: Array<string>;
   /** Requests to HTTP servers. */
   http: Array<HttpGrant>;
   /** Jobs to enqueue. */
@@ -2005,7 +2007,7 @@ export interface JobsApi {
   listCauses(query?: JobsListCausesQuery): Promise<Causes>;
   /** Lists jobs that match, the newest first if `sort` does not say otherwise. */
   list(query?: JobsListQuery): Promise<JobPage>;
-  /** Enqueues one job or an array of jobs, all or none. */
+  /** Enqueues one job or an array of jobs, all or none; or lines of jobs, each alone. */
   enqueue(body: NewJobs): Promise<AcceptedJobs>;
   /** Asks for jobs to be stopped: one page of those that match. `state` is required. */
   cancelAll(body: CancelBody, query?: JobsCancelAllQuery): Promise<Many>;
