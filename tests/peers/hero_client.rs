@@ -138,7 +138,7 @@ fn every_command_does_what_the_document_says() {
     hero(&["requeue", &long, "--force"]).exits(1, "a host is running the job");
     assert_eq!(
         hero(&["stop", &long]).exits(0, ""),
-        format!("{long} is asked to stop")
+        format!("{long} was asked to stop")
     );
     hero(&["wait", &long]).exits(4, "stopped_by_request");
     hero(&["stop", &long]).exits(1, "E_JOB_ENDED");

@@ -21,7 +21,7 @@ fn jobs_are_queued_when_their_dependencies_have_finished() {
     );
     submit(&server, 3, &[2]);
     submit(&server, 4, &[5]);
-    let status = hero(&server, &["status", &id(2)]).exits(0, "not there yet");
+    let status = hero(&server, &["status", &id(2)]).exits(0, "does not exist yet");
     assert!(status.contains(&format!("{} (missing)", id(9))), "{status}");
     let list = hero(&server, &["ls"]).exits(0, "");
     assert_eq!(list.matches("waiting").count(), 3, "{list}");
