@@ -43,7 +43,7 @@ use tokio_util::sync::DropGuard;
 use self::attempts::Attempts;
 use self::batch::{Batch, Finished, Origin};
 use self::demand::Demand;
-use self::intake::{Inputs, Intake};
+use self::intake::{Inputs, Intake, Requests};
 use self::pauses::Pauses;
 use self::room::StoreSpace;
 use self::share::Share;
@@ -141,7 +141,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
     let is_shared = commit_signal.is_some();
     let mut inputs = Inputs {
         remote_changes,
-        requests: wiring.requests,
+        requests: Requests::new(wiring.requests),
         events: wiring.events,
         phase: wiring.phase,
         drain: wiring.shared.presence.drain_requests(),
@@ -194,8 +194,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
             break;
         }
     }
-    inputs.requests.close();
-    while let Ok(request) = inputs.requests.try_recv() {
+    for request in inputs.requests.close() {
         refuse(
             Origin::Request(request.reply, Vec::new()),
             &SubmitError::Stopping,

@@ -1,6 +1,6 @@
 //! The input of one turn of the loop, bounded in number and in bytes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use host_cells::port::CellEvent;
 use host_core::command::{Command, NewJob};
@@ -18,8 +18,11 @@ use crate::nodes::RemoteChange;
 /// The most requests in one batch.
 pub const BATCH_COMMANDS_MAX: usize = 512;
 
-/// A batch ends with the request that takes it over this size, in bytes.
+/// A batch ends with the small request that takes it over this size, in bytes. A request of this size is large.
 pub const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// How many large requests wait apart, so that small ones pass them.
+const LARGE_WAITING_MAX: usize = 64;
 
 /// The most cell events in one turn.
 const TURN_EVENTS_MAX: usize = 4_096;
@@ -50,14 +53,23 @@ pub(super) struct Intake {
     pub(super) remote_changes: Vec<RemoteChange>,
     /// Whether the host was paused before this turn.
     pub(super) was_paused: bool,
+    /// The size of the small requests.
     bytes: usize,
+    has_large: bool,
+}
+
+/// The requests that wait for the loop. A turn takes one that is as large as a batch, and small ones beside it: they do not
+/// wait for several.
+pub(super) struct Requests {
+    waiting: mpsc::Receiver<Request>,
+    large: VecDeque<Request>,
 }
 
 /// Where input comes from, beside [`LeaseService`].
 pub(super) struct Inputs {
     /// `None` if no other node shares the store.
     pub(super) remote_changes: Option<mpsc::Receiver<RemoteChange>>,
-    pub(super) requests: mpsc::Receiver<Request>,
+    pub(super) requests: Requests,
     pub(super) events: mpsc::Receiver<CellEvent>,
     pub(super) phase: watch::Receiver<Phase>,
     /// Whether an operator wants no more jobs to start here.
@@ -75,7 +87,7 @@ impl Inputs {
         due: Option<Time>,
     ) -> Intake {
         let mut intake = Intake::default();
-        if due.is_none_or(|due| due > clock.now()) {
+        if self.requests.large.is_empty() && due.is_none_or(|due| due > clock.now()) {
             let due = async move {
                 match due {
                     Some(due) => tokio::time::sleep(clock.until(due)).await,
@@ -92,7 +104,9 @@ impl Inputs {
                 biased;
                 () = leases.arrived() => {}
                 Some(event) = self.events.recv() => intake.events.push(event),
-                Some(request) = self.requests.recv() => intake.add(request),
+                Some(request) = self.requests.waiting.recv() => {
+                    self.requests.large.extend(intake.add(request));
+                }
                 Ok(()) = self.phase.changed() => {}
                 Ok(()) = self.drain.changed() => {}
                 Ok(()) = self.unrunnable.changed() => {}
@@ -108,10 +122,34 @@ impl Inputs {
     }
 }
 
+impl Requests {
+    pub(super) fn new(waiting: mpsc::Receiver<Request>) -> Self {
+        Self {
+            waiting,
+            large: VecDeque::new(),
+        }
+    }
+
+    /// Takes no more requests, and returns those that wait.
+    pub(super) fn close(mut self) -> Vec<Request> {
+        self.waiting.close();
+        let mut left = Vec::from(self.large);
+        left.extend(std::iter::from_fn(|| self.waiting.try_recv().ok()));
+        left
+    }
+}
+
 impl Intake {
-    fn add(&mut self, request: Request) {
-        self.bytes += weight(&request.command);
+    /// Adds a request. Returns it if it is large and the turn has one already.
+    fn add(&mut self, request: Request) -> Option<Request> {
+        let bytes = weight(&request.command);
+        if bytes < BATCH_BYTES_MAX {
+            self.bytes += bytes;
+        } else if std::mem::replace(&mut self.has_large, true) {
+            return Some(request);
+        }
         self.requests.push(request);
+        None
     }
 
     /// Takes waiting messages about other nodes. The rest is for the next turn.
@@ -126,20 +164,25 @@ impl Intake {
     }
 
     /// Takes the waiting input without waiting for more.
-    fn fill(
-        &mut self,
-        requests: &mut mpsc::Receiver<Request>,
-        events: &mut mpsc::Receiver<CellEvent>,
-    ) {
+    fn fill(&mut self, requests: &mut Requests, events: &mut mpsc::Receiver<CellEvent>) {
         while self.events.len() < TURN_EVENTS_MAX {
             let Ok(event) = events.try_recv() else { break };
             self.events.push(event);
         }
-        while self.requests.len() < BATCH_COMMANDS_MAX && self.bytes < BATCH_BYTES_MAX {
-            let Ok(request) = requests.try_recv() else {
+        let Requests { waiting, large } = requests;
+        if !self.has_large
+            && let Some(request) = large.pop_front()
+        {
+            self.add(request);
+        }
+        while self.requests.len() < BATCH_COMMANDS_MAX
+            && self.bytes < BATCH_BYTES_MAX
+            && large.len() < LARGE_WAITING_MAX
+        {
+            let Ok(request) = waiting.try_recv() else {
                 break;
             };
-            self.add(request);
+            large.extend(self.add(request));
         }
     }
 }
@@ -185,14 +228,40 @@ mod tests {
     use super::super::tests::bench::job;
     use super::*;
 
+    fn with(dependencies: usize) -> Vec<NewJob> {
+        let mut new = job("noop");
+        new.depends_on = vec![new.id; dependencies];
+        vec![new]
+    }
+
+    /// Returns how many dependencies the requests of each turn have, if these wait.
+    async fn turns(commands: Vec<Command>) -> Vec<Vec<usize>> {
+        let (sender, waiting) = mpsc::channel(16);
+        for command in commands {
+            let (reply, _) = tokio::sync::oneshot::channel();
+            let taken = crate::Taken::default();
+            let request = Request {
+                command,
+                reply,
+                taken,
+            };
+            sender.send(request).await.unwrap();
+        }
+        let (_sender, mut events) = mpsc::channel(1);
+        let mut requests = Requests::new(waiting);
+        let mut turns = Vec::new();
+        while !requests.waiting.is_empty() || !requests.large.is_empty() {
+            let mut intake = Intake::default();
+            intake.fill(&mut requests, &mut events);
+            let commands = intake.requests.iter().map(|request| &request.command);
+            let dependencies = commands.map(|command| command.new_jobs()[0].depends_on.len());
+            turns.push(dependencies.collect());
+        }
+        turns
+    }
+
     #[tokio::test]
     async fn a_batch_ends_with_the_request_that_has_too_many_dependencies() {
-        let (sender, mut requests) = mpsc::channel(16);
-        let with = |dependencies: usize| {
-            let mut new = job("noop");
-            new.depends_on = vec![new.id; dependencies];
-            vec![new]
-        };
         let batch_of = |jobs| {
             Command::NewBatch(Box::new(NewBatch {
                 id: BatchId(job("noop").id.0),
@@ -207,30 +276,23 @@ mod tests {
                 is_open: false,
             }))
         };
-        let commands = [
+        let commands = vec![
             Command::Enqueue(with(1)),
             batch_of(with(5_000)),
             Command::Enqueue(with(5_000)),
             Command::Enqueue(with(1)),
         ];
-        for command in commands {
-            let (reply, _) = tokio::sync::oneshot::channel();
-            let taken = crate::Taken::default();
-            let request = Request {
-                command,
-                reply,
-                taken,
-            };
-            sender.send(request).await.unwrap();
-        }
-        let (_sender, mut events) = mpsc::channel(1);
-        let mut taken = Vec::new();
-        while !requests.is_empty() {
-            let mut intake = Intake::default();
-            intake.fill(&mut requests, &mut events);
-            taken.push(intake.requests.len());
-        }
-        assert_eq!(taken, [3, 1]);
+        assert_eq!(turns(commands).await, [vec![1, 5_000, 5_000], vec![1]]);
+    }
+
+    #[tokio::test]
+    async fn small_requests_do_not_wait_for_several_large_ones() {
+        let commands = [9_001, 9_002, 9_003, 1, 9_004, 2].map(|n| Command::Enqueue(with(n)));
+        let turns = turns(commands.into()).await;
+        assert_eq!(
+            turns,
+            [vec![9_001, 1, 2], vec![9_002], vec![9_003], vec![9_004]]
+        );
     }
 
     #[tokio::test]
