@@ -209,43 +209,27 @@ impl Manifest {
     /// Returns the grants of the handler `name`. A list that the handler sets replaces the
     /// component's list.
     pub fn grants(&self, name: &Name) -> Grants {
-        let own = self.handlers.get(name);
         Grants {
-            env: own
-                .and_then(|own| own.env.as_ref())
-                .or(self.defaults.env.as_ref())
-                .cloned()
+            env: self.set(name, |it| it.env.as_ref()).unwrap_or_default(),
+            read_dirs: self
+                .set(name, |it| it.read_dirs.as_ref())
                 .unwrap_or_default(),
-            read_dirs: own
-                .and_then(|own| own.read_dirs.as_ref())
-                .or(self.defaults.read_dirs.as_ref())
-                .cloned()
-                .unwrap_or_default(),
-            http: own
-                .and_then(|own| own.http.as_ref())
-                .or(self.defaults.http.as_ref())
-                .cloned()
-                .unwrap_or_default(),
-            jobs: own
-                .and_then(|own| own.jobs.as_ref())
-                .or(self.defaults.jobs.as_ref())
-                .cloned()
-                .unwrap_or_default(),
-            state: own
-                .and_then(|own| own.state.as_ref())
-                .or(self.defaults.state.as_ref())
-                .cloned(),
-            secrets: own
-                .and_then(|own| own.secrets.as_ref())
-                .or(self.defaults.secrets.as_ref())
-                .cloned()
-                .unwrap_or_default(),
-            hold: own
-                .and_then(|own| own.hold.as_ref())
-                .or(self.defaults.hold.as_ref())
-                .cloned()
-                .unwrap_or_default(),
+            http: self.set(name, |it| it.http.as_ref()).unwrap_or_default(),
+            jobs: self.set(name, |it| it.jobs.as_ref()).unwrap_or_default(),
+            state: self.set(name, |it| it.state.as_ref()),
+            secrets: self.set(name, |it| it.secrets.as_ref()).unwrap_or_default(),
+            hold: self.set(name, |it| it.hold.as_ref()).unwrap_or_default(),
         }
+    }
+
+    /// Returns what the handler `name` sets, or what the component sets.
+    fn set<T: Clone>(
+        &self,
+        name: &Name,
+        value: impl Fn(&ManifestSection) -> Option<&T>,
+    ) -> Option<T> {
+        let own = self.handlers.get(name).and_then(&value);
+        own.or_else(|| value(&self.defaults)).cloned()
     }
 }
 

@@ -166,7 +166,7 @@ struct Beats {
 }
 
 impl Beats {
-    /// Sends a heartbeat of this host. Returns the pause before the next time, `None` if there is none.
+    /// Sends a heartbeat of this host. Returns the pause before the next one, `None` after the last.
     fn beat(&mut self) -> Option<Duration> {
         let (info, components) = (self.presence.info(), self.presence.components());
         let (sent, before) = (Lifeline::now(), self.clock.now());

@@ -230,8 +230,8 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError>;
     fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
     fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
-    /// Counts the jobs for a handler in this host's cells that have not ended: at most [`LIVE_JOBS_COUNTED`] if they are not
-    /// counted already.
+    /// Counts the jobs for a handler in this host's cells that have not ended. A store that has to search for
+    /// them stops at [`LIVE_JOBS_COUNTED`].
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;
 }
 

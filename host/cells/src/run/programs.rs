@@ -140,8 +140,8 @@ pub(crate) const fn uses_desk(grants: &Grants) -> bool {
         || !grants.hold.is_empty()
 }
 
-/// Returns the way to the desk that a run of `handler` gets, if it has grants. The attempt's end is stored with what is in
-/// `writes`; it is not if there is none.
+/// Returns the way to the desk that a run of `handler` gets, if it has grants. What is collected in `writes`
+/// is stored with the attempt's end; without it, nothing can be written.
 pub(crate) fn desk(
     handler: &Handler,
     job: JobId,

@@ -72,23 +72,34 @@ pub(super) async fn enqueue(
     let bodies = &shared.api.bodies;
     let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
     let is_array = is_array(&received.bytes);
-    shared.api.executors.forget_old(shared.api.clock.now());
-    let text = received.bytes.clone();
-    let origin = origin_of(&caller.principal);
-    let mut jobs = checking::jobs(&shared, origin, text, is_array, |_| Ok(())).await?;
-    let_read(&caller, &mut jobs);
     let trace = trace_headers(&parts.headers);
-    for job in &mut jobs {
-        continue_trace(&mut job.payload.trace_context, &trace);
-    }
-    let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
-        return Err(ApiError::unexpected_reply("an enqueue"));
-    };
-    let accepted: Vec<AcceptedView> = replies.into_iter().map(AcceptedView::from).collect();
+    let text = received.bytes.clone();
+    let accepted = accept(&shared, &caller, &trace, text, is_array).await?;
     Ok(match accepted.as_slice() {
         [one] if !is_array => respond(!one.existing, one),
         all => respond(true, all),
     })
+}
+
+/// Enqueues the jobs of a text on behalf of a caller, with the trace of its request.
+async fn accept(
+    shared: &Shared,
+    caller: &Caller,
+    trace: &[(String, String)],
+    text: Bytes,
+    is_array: bool,
+) -> Result<Vec<AcceptedView>, ApiError> {
+    shared.api.executors.forget_old(shared.api.clock.now());
+    let origin = origin_of(&caller.principal);
+    let mut jobs = checking::jobs(shared, origin, text, is_array, |_| Ok(())).await?;
+    let_read(caller, &mut jobs);
+    for job in &mut jobs {
+        continue_trace(&mut job.payload.trace_context, trace);
+    }
+    let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
+        return Err(ApiError::unexpected_reply("an enqueue"));
+    };
+    Ok(replies.into_iter().map(AcceptedView::from).collect())
 }
 
 /// Returns the jobs of a text that something in the host wrote, each of which `may` be refused, with the trace of what

@@ -23,6 +23,7 @@ use host_http::extract::InQuery;
 use host_http::gate::Caller;
 use host_http::share::STREAMS_MAX;
 use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
 
 use self::listener::Listener;
 use super::Shared;
@@ -49,13 +50,7 @@ pub(super) async fn events(
         let detail = "too many event streams are open";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let own = caller.share.as_ref().map(|share| {
-        let detail =
-            format!("this token has {STREAMS_MAX} event streams open, the most it may have");
-        let used = || ApiError::new(&kinds::SHARE_USED, detail);
-        share.stream().ok_or_else(used)
-    });
-    let permits = (permit, own.transpose()?);
+    let permits = (permit, own_stream(&caller)?);
     let received = headers
         .get("last-event-id")
         .map(last_event_id)
@@ -70,6 +65,16 @@ pub(super) async fn events(
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// Takes one of the streams that a caller may have open, if there is a limit.
+pub(super) fn own_stream(caller: &Caller) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    let Some(share) = &caller.share else {
+        return Ok(None);
+    };
+    let detail = format!("this token has {STREAMS_MAX} streams open, the most it may have");
+    let used = || ApiError::new(&kinds::SHARE_USED, detail);
+    share.stream().ok_or_else(used).map(Some)
 }
 
 fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {

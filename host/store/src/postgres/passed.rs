@@ -9,7 +9,7 @@ use crate::ready::QueuePosition;
 
 /// How many jobs a claim looks at if it passes some: at first, and after claims that did not find enough.
 const JOBS_SEEN_MIN: usize = 256;
-pub(super) const LOOKS_MAX: usize = 4_096;
+pub(super) const JOBS_SEEN_MAX: usize = 4_096;
 
 /// Before the place of every job, and behind it.
 const START: QueuePosition = (0, i64::MIN);
@@ -41,7 +41,7 @@ impl Passed {
         self.jobs_seen = if found_enough {
             JOBS_SEEN_MIN
         } else {
-            more.min(LOOKS_MAX)
+            more.min(JOBS_SEEN_MAX)
         };
     }
 

@@ -25,7 +25,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use self::deliveries::Told;
+use self::deliveries::DeliveryHistory;
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{
@@ -391,7 +391,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         next_lease: 1,
         ..History::default()
     };
-    let (mut now, mut seen, mut told) = (NOW, BTreeMap::new(), Told::default());
+    let (mut now, mut seen, mut sent) = (NOW, BTreeMap::new(), DeliveryHistory::default());
     for (steps, wait_ms) in batches {
         now = now.plus_ms(wait_ms);
         if matches!(steps[0], Step::Restart { .. }) {
@@ -408,7 +408,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         expected.first_change = expected.first_change.and(committed.first_change);
         prop_assert_eq!(&committed, &expected, "{:?}", steps);
         check_room(&*model.reader().unwrap(), now, &commands, &mut seen);
-        told.see(&*model.reader().unwrap(), &committed.changes);
+        sent.record(&*model.reader().unwrap(), &committed.changes);
         let name = "nightly".parse().unwrap();
         let kept = model.reader().unwrap().schedule(&name).unwrap();
         history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();
@@ -423,7 +423,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
             history.leases.extend(leases);
         }
     }
-    told.check();
+    sent.check();
     let store = store.unwrap_or_else(|| engine.open());
     let kept = read(&*store.reader().unwrap());
     prop_assert_eq!(&kept, &read(&*model.reader().unwrap()));

@@ -13,16 +13,16 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
-use host_api::new_job::AcceptedView;
-use host_core::command::{Command, Reply};
 use host_http::gate::Caller;
+use host_http::guard::media_type;
 use host_http::refusal::Refusal;
-use host_http::share::STREAMS_MAX;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::codec::{AnyDelimiterCodec, Decoder as _};
 use tokio_util::sync::CancellationToken;
 
-use super::{Shared, checking, continue_trace, let_read, origin_of, trace_headers};
+use super::{Shared, accept, trace_headers};
 use crate::api::error::ApiError;
+use crate::api::events::own_stream;
 use crate::api::problem::kinds;
 
 /// The media type of lines of JSON.
@@ -31,7 +31,7 @@ pub(super) const MEDIA_TYPE: &str = "application/x-ndjson";
 /// How many requests with lines may be open at once.
 pub(in crate::api) const REQUESTS_MAX: usize = 64;
 
-/// The longest line, in bytes. As much is read of the next lines meanwhile.
+/// The longest line, in bytes.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// How many lines are answered together.
@@ -42,9 +42,7 @@ const LINE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns whether a request's body has lines.
 pub(super) fn has_lines(headers: &HeaderMap) -> bool {
-    let value = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-    let essence = value.and_then(|value| value.split(';').next());
-    essence.is_some_and(|essence| essence.trim().eq_ignore_ascii_case(MEDIA_TYPE))
+    media_type(headers).is_some_and(|found| found.eq_ignore_ascii_case(MEDIA_TYPE))
 }
 
 /// Enqueues the jobs of a body line by line.
@@ -58,28 +56,18 @@ pub(super) async fn enqueue(
             format!("{REQUESTS_MAX} requests with lines of jobs are open, the most there may be");
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let own = caller.share.as_ref().map(|share| {
-        let detail = format!("this token has {STREAMS_MAX} streams open, the most it may have");
-        let used = || ApiError::new(&kinds::SHARE_USED, detail);
-        share.stream().ok_or_else(used)
-    });
+    let permits = (permit, own_stream(&caller)?);
     let (parts, body) = request.into_parts();
-    let mut lines = Lines {
-        over: caller.over.clone().unwrap_or_default(),
-        enqueuer: Enqueuer {
-            shared,
-            caller,
-            trace: trace_headers(&parts.headers),
-        },
-        body: body.into_data_stream(),
-        read: BytesMut::new(),
-        is_over: false,
-        _permits: (permit, own.transpose()?),
+    let enqueuer = Enqueuer {
+        shared,
+        caller,
+        trace: trace_headers(&parts.headers),
     };
+    let mut lines = Lines::new(enqueuer, body.into_data_stream(), permits);
     // A client that waits for `100 Continue` gets it before the head of the answer.
-    let first = lines.next().await;
+    let first = lines.answer_next().await;
     let rest = stream::unfold(lines, |mut lines| async {
-        Some((lines.next().await?, lines))
+        Some((lines.answer_next().await?, lines))
     });
     let answers = stream::iter(first).chain(rest).map(Ok::<_, Infallible>);
     let mut response = Response::new(Body::from_stream(answers));
@@ -89,6 +77,9 @@ pub(super) async fn enqueue(
     Ok(response)
 }
 
+/// The right to be open: among all such requests, and among the streams of the caller if it has a share.
+type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
+
 /// A body whose lines are answered.
 struct Lines {
     enqueuer: Enqueuer,
@@ -97,81 +88,106 @@ struct Lines {
     body: BodyDataStream,
     /// What has arrived and is not answered.
     read: BytesMut,
-    /// Whether no more is read.
-    is_over: bool,
-    _permits: (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>),
+    codec: AnyDelimiterCodec,
+    /// Whether the body has ended.
+    is_whole: bool,
+    /// Why the body is not read to its end, until that is answered.
+    flaw: Option<ApiError>,
+    is_answered: bool,
+    _permits: Permits,
 }
 
 impl Lines {
+    fn new(enqueuer: Enqueuer, body: BodyDataStream, permits: Permits) -> Self {
+        let (ends, none) = (b"\n".to_vec(), Vec::new());
+        Self {
+            over: enqueuer.caller.over.clone().unwrap_or_default(),
+            enqueuer,
+            body,
+            read: BytesMut::new(),
+            codec: AnyDelimiterCodec::new_with_max_length(ends, none, LINE_BYTES_MAX),
+            is_whole: false,
+            flaw: None,
+            is_answered: false,
+            _permits: permits,
+        }
+    }
+
     /// Returns the next answers, `None` after the last. What ends the body early is answered as the last line.
-    async fn next(&mut self) -> Option<Bytes> {
-        loop {
-            let lines = self.take_lines();
-            let ended = if self.over.is_cancelled() {
-                Err(Refusal::Unauthenticated.into())
-            } else if !lines.is_empty() {
-                let answers =
-                    join_all(lines.into_iter().map(|line| self.enqueuer.answer(line))).await;
-                return Some(answers.concat().into());
-            } else if self.line_len() > LINE_BYTES_MAX {
-                let limit_bytes = LINE_BYTES_MAX;
-                Err(ApiError::from(Refusal::BodyTooLarge { limit_bytes }).at("line"))
-            } else if self.is_over {
-                return None;
-            } else {
-                self.read_more().await
-            };
-            if let Err(error) = ended {
-                self.read.clear();
-                (self.is_over, self.over) = (true, CancellationToken::new());
-                return Some(refused(&error).into());
+    async fn answer_next(&mut self) -> Option<Bytes> {
+        if self.is_answered {
+            return None;
+        }
+        match self.next().await {
+            Ok(lines) if lines.is_empty() => None,
+            Ok(lines) => {
+                let answers = lines.into_iter().map(|line| self.enqueuer.answer(line));
+                Some(join_all(answers).await.concat().into())
+            }
+            Err(error) => {
+                self.is_answered = true;
+                Some(refused(&error).into())
             }
         }
     }
 
-    /// Takes the whole lines that have arrived; also what follows them, at the end. Lines without text are left out.
-    fn take_lines(&mut self) -> Vec<Bytes> {
+    /// Returns the next lines that have arrived, none at the end. Those without text are left out.
+    async fn next(&mut self) -> Result<Vec<Bytes>, ApiError> {
         let mut lines = Vec::new();
-        while lines.len() < LINES_AT_ONCE && self.line_len() <= LINE_BYTES_MAX {
-            let line = match self.line_end() {
-                Some(end) => self.read.split_to(end + 1),
-                None if self.is_over && !self.read.is_empty() => self.read.split(),
-                None => break,
-            };
-            if !line.trim_ascii().is_empty() {
-                lines.push(line.freeze());
+        while lines.is_empty() {
+            if self.over.is_cancelled() {
+                return Err(Refusal::Unauthenticated.into());
+            }
+            if let Some(flaw) = self.flaw.take() {
+                return Err(flaw);
+            }
+            while lines.len() < LINES_AT_ONCE
+                && let Some(line) = self.take_line()
+            {
+                if !line.trim_ascii().is_empty() {
+                    lines.push(line);
+                }
+            }
+            if self.flaw.is_none() && lines.is_empty() {
+                if self.is_whole {
+                    break;
+                }
+                self.read_more().await?;
             }
         }
-        lines
+        Ok(lines)
     }
 
-    fn line_end(&self) -> Option<usize> {
-        self.read.iter().position(|byte| *byte == b'\n')
-    }
-
-    /// Returns how long the next line is, as far as it has arrived.
-    fn line_len(&self) -> usize {
-        self.line_end().unwrap_or(self.read.len())
+    /// Takes a line that has arrived whole; at the end of the body, also what follows the last.
+    fn take_line(&mut self) -> Option<Bytes> {
+        let line = if self.is_whole {
+            self.codec.decode_eof(&mut self.read)
+        } else {
+            self.codec.decode(&mut self.read)
+        };
+        line.unwrap_or_else(|_too_long| {
+            let limit_bytes = LINE_BYTES_MAX;
+            let flaw = ApiError::from(Refusal::BodyTooLarge { limit_bytes });
+            self.flaw = Some(flaw.at("line"));
+            None
+        })
     }
 
     async fn read_more(&mut self) -> Result<(), ApiError> {
         let data = tokio::select! {
             data = tokio::time::timeout(LINE_TIMEOUT, self.body.next()) => data,
             () = self.enqueuer.shared.api.stopping.cancelled() => {
-                return Err(ApiError::new(&kinds::BUSY, "the host stops; send the rest again"));
+                return Err(ApiError::new(&kinds::BUSY, "the host is stopping; send the rest again"));
             }
             () = self.over.cancelled() => return Ok(()),
         };
-        match data {
-            Err(_) => {
-                return Err(Refusal::BodyTimeout {
-                    limit: LINE_TIMEOUT,
-                }
-                .into());
+        let limit = LINE_TIMEOUT;
+        match data.map_err(|_| Refusal::BodyTimeout { limit })? {
+            Some(data) => {
+                let data = data.map_err(|_| Refusal::BodyBroken)?;
+                self.read.extend_from_slice(&data);
             }
-            Ok(Some(Err(_))) => return Err(Refusal::BodyBroken.into()),
-            Ok(Some(Ok(data))) => self.read.extend_from_slice(&data),
-            Ok(None) => self.is_over = true,
+            None => self.is_whole = true,
         }
         Ok(())
     }
@@ -187,35 +203,21 @@ struct Enqueuer {
 impl Enqueuer {
     /// Enqueues the job of a line. Returns the line that answers it.
     async fn answer(&self, line: Bytes) -> Vec<u8> {
-        match self.accept(line).await {
+        match accept(&self.shared, &self.caller, &self.trace, line, false).await {
             Ok(accepted) => {
-                let mut text = serde_json::to_vec(&accepted).unwrap_or_default();
-                text.push(b'\n');
-                text
+                let one = accepted.first().map(serde_json::to_vec);
+                with_end(one.and_then(Result::ok).unwrap_or_default())
             }
             Err(error) => refused(&error),
         }
     }
-
-    async fn accept(&self, line: Bytes) -> Result<AcceptedView, ApiError> {
-        let (shared, origin) = (&self.shared, origin_of(&self.caller.principal));
-        shared.api.executors.forget_old(shared.api.clock.now());
-        let mut jobs = checking::jobs(shared, origin, line, false, |_| Ok(())).await?;
-        let_read(&self.caller, &mut jobs);
-        for job in &mut jobs {
-            continue_trace(&mut job.payload.trace_context, &self.trace);
-        }
-        let reply = shared.api.dispatch.submit(Command::Enqueue(jobs)).await?;
-        let Reply::Enqueued(replies) = reply else {
-            return Err(ApiError::unexpected_reply("an enqueue"));
-        };
-        let accepted = replies.into_iter().next().map(AcceptedView::from);
-        accepted.ok_or_else(|| ApiError::unexpected_reply("an enqueue"))
-    }
 }
 
 fn refused(error: &ApiError) -> Vec<u8> {
-    let mut text = error.document();
-    text.push(b'\n');
-    text
+    with_end(error.document())
+}
+
+fn with_end(mut line: Vec<u8>) -> Vec<u8> {
+    line.push(b'\n');
+    line
 }

@@ -211,7 +211,7 @@ async fn a_stream_without_news_lives_however_much_happens_elsewhere() {
     }
 }
 
-/// Log lines are not events, but whoever watches a job wants to see them.
+/// Log lines are not events, but people who watch a job want to see them.
 #[tokio::test]
 async fn a_job_that_runs_is_looked_at_again_soon() {
     let host = Host::start().await;

@@ -1,4 +1,4 @@
-//! What a history tells by webhooks: each end of a job that has receivers once, and to each receiver in their order.
+//! The deliveries of a history: each end of a job that has receivers once, and to each receiver in their order.
 
 use std::collections::BTreeMap;
 
@@ -24,12 +24,12 @@ pub(super) fn receivers(n: u128) -> Vec<Notify> {
     }
 }
 
-/// What tells one receiver of one job or batch: whether it is a job, its id and the URL.
+/// The deliveries to one receiver about one job or batch: whether it is a job, its id and the URL.
 type Line = (bool, String, String);
 
 /// The ends of jobs with receivers, and the deliveries.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct DeliveryHistory {
     ends: BTreeMap<JobId, (Vec<Notify>, Vec<String>)>,
     /// The deliveries of each line with their events, oldest first.
     lines: BTreeMap<Line, Vec<(JobId, String)>>,
@@ -37,15 +37,15 @@ pub(super) struct Told {
     states: BTreeMap<JobId, State>,
 }
 
-impl Told {
-    /// Takes the changes of a commit. No delivery may be available before the one before it in its line has ended.
-    pub(super) fn see(&mut self, reader: &dyn Reader, changes: &[Change]) {
+impl DeliveryHistory {
+    /// Records the changes of a commit. No delivery may be available before the one before it in its line has ended.
+    pub(super) fn record(&mut self, reader: &dyn Reader, changes: &[Change]) {
         for change in changes {
             let Some(to) = change.to else {
                 continue;
             };
             if change.queue.as_str() == WEBHOOKS {
-                self.see_delivery(reader, change, to);
+                self.record_delivery(reader, change, to);
                 continue;
             }
             if change.from.is_none()
@@ -65,7 +65,7 @@ impl Told {
         }
     }
 
-    fn see_delivery(&mut self, reader: &dyn Reader, change: &Change, to: State) {
+    fn record_delivery(&mut self, reader: &dyn Reader, change: &Change, to: State) {
         let id = change.job;
         if change.from.is_none() {
             let payload = reader.job(id).unwrap().unwrap().payload;
@@ -87,7 +87,7 @@ impl Told {
         }
     }
 
-    /// Checks that each end was told once, in order, and each event of a batch at most once.
+    /// Checks that each end was delivered once, in order, and each event of a batch at most once.
     pub(super) fn check(mut self) {
         for (job, (receivers, ends)) in self.ends {
             for receiver in receivers {
@@ -95,8 +95,11 @@ impl Told {
                 let events: Vec<&str> = events.collect();
                 let wanted = ends.iter().filter(|end| events.contains(&&***end));
                 let line = self.lines.remove(&(true, job.to_string(), receiver.url));
-                let told: Vec<String> = line.into_iter().flatten().map(|it| it.1).collect();
-                assert_eq!(told.iter().collect::<Vec<_>>(), wanted.collect::<Vec<_>>());
+                let delivered: Vec<String> = line.into_iter().flatten().map(|it| it.1).collect();
+                assert_eq!(
+                    delivered.iter().collect::<Vec<_>>(),
+                    wanted.collect::<Vec<_>>()
+                );
             }
         }
         for line in self.lines.into_values() {
