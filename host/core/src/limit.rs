@@ -194,18 +194,25 @@ impl Limits {
         self.get(number).filter(|it| it.when_full == when_full)
     }
 
-    /// Returns the keys of a new job, and what it takes of each.
-    pub fn keys_of(&self, new: &NewJob) -> Result<Vec<KeyOfJob>, Rejection> {
-        let mut keys = Vec::new();
-        for (number, KeptLimit { limit, .. }) in self.0.iter().filter(|(_, it)| !it.is_removed) {
-            if !limit.concerns(new) {
+    /// Returns the numbers of the limits that concern jobs with the queue, runner and handler of a new one.
+    pub fn concerning(&self, new: &NewJob) -> Vec<u64> {
+        let kept = self.0.iter().filter(|(_, it)| !it.is_removed);
+        let concerning = kept.filter(|(_, it)| it.limit.concerns(new));
+        concerning.map(|(number, _)| *number).collect()
+    }
+
+    /// Returns the keys of a new job that these limits concern, and what it takes of each.
+    pub fn keys_of(&self, new: &NewJob, concerning: &[u64]) -> Result<Vec<KeyOfJob>, Rejection> {
+        if concerning.len() > LIMITS_OF_JOB_MAX {
+            return Err(Rejection::TooManyLimitsOfJob {
+                limit: LIMITS_OF_JOB_MAX,
+            });
+        }
+        let mut keys = Vec::with_capacity(concerning.len());
+        for number in concerning {
+            let Some(limit) = self.get(*number) else {
                 continue;
-            }
-            if keys.len() == LIMITS_OF_JOB_MAX {
-                return Err(Rejection::TooManyLimitsOfJob {
-                    limit: LIMITS_OF_JOB_MAX,
-                });
-            }
+            };
             let key = limit.key_of(&new.payload);
             if key.len() > KEY_BYTES_MAX {
                 return Err(Rejection::LimitKeyTooLong {

@@ -251,6 +251,8 @@ pub(crate) struct Batch<'a, R> {
     settle_until: Option<Time>,
     /// How many bytes of inputs cascades may still give to jobs.
     inputs_left: usize,
+    /// The limits that concern the new jobs.
+    concerning: limit::Concerning,
     /// How many jobs that wait for limits may still be moved.
     moves_left: usize,
     /// Whether claims have passed jobs whose keys are held, which the batch could not move.
@@ -285,6 +287,7 @@ pub fn run<R: Rows>(
         lost_requests: None,
         settle_until: None,
         inputs_left: INPUT_BYTES_MAX,
+        concerning: limit::Concerning::default(),
         moves_left: MOVED_MAX,
         claims_go_on: false,
         steps: BTreeMap::new(),

@@ -86,6 +86,32 @@ pub trait LimitRows {
     ) -> Result<Vec<Option<JobId>>, StoreError>;
 }
 
+/// The limits that concern new jobs, by queue, runner and handler: the jobs of a batch have few of them, and there may be
+/// many limits.
+#[derive(Default)]
+pub(super) struct Concerning {
+    limits: Arc<Limits>,
+    numbers: BTreeMap<(Name, Option<Name>, Name), Vec<u64>>,
+}
+
+impl Concerning {
+    /// Returns the keys of a new job, and what it takes of each.
+    pub(super) fn keys_of(
+        &mut self,
+        limits: &Arc<Limits>,
+        new: &NewJob,
+    ) -> Result<Vec<KeyOfJob>, Rejection> {
+        if !Arc::ptr_eq(&self.limits, limits) {
+            self.limits = Arc::clone(limits);
+            self.numbers.clear();
+        }
+        let target = (new.queue.clone(), new.runner.clone(), new.handler.clone());
+        let numbers = self.numbers.entry(target);
+        let numbers = numbers.or_insert_with(|| limits.concerning(new));
+        limits.keys_of(new, numbers)
+    }
+}
+
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn set_limit(&mut self, new: &Limit) -> Result<Reply, Stop> {
         self.rows.lock_limits()?;
@@ -159,7 +185,7 @@ impl<R: Rows> Batch<'_, R> {
         }
         let mut starting: BTreeMap<LimitKey, KeyUse> = BTreeMap::new();
         for new in jobs {
-            let of_job = limits.keys_of(new)?;
+            let of_job = self.concerning.keys_of(&limits, new)?;
             let starts = new.depends_on.is_empty() && new.run_at.is_none_or(|at| at <= self.now);
             for KeyOfJob { key, units, .. } in of_job.iter().filter(|_| starts) {
                 let Some(limit) = limits.get_if(key.limit, WhenFull::Refuse) else {

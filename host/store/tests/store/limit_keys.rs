@@ -546,6 +546,24 @@ fn a_limit_is_changed_by_whom_it_belongs_to_and_there_are_not_too_many() {
 }
 
 #[test]
+fn a_limit_concerns_the_jobs_that_follow_it_in_its_batch() {
+    check(|store| {
+        let new = |n| Command::Enqueue(vec![of(7, n)]);
+        let limited = set_limit(by_customer(Some(1), None));
+        let removed = remove_limit("by-customer");
+        let commands = vec![new(1), limited, new(2), new(3), removed, new(4)];
+        let committed = commit(store, NOW, commands);
+        assert!(committed.replies.iter().all(Result::is_ok));
+        let reader = store.reader().unwrap();
+        let keys = |n| {
+            let job = reader.job(id(n)).unwrap().unwrap();
+            job.lifecycle.limits.keys.len()
+        };
+        assert_eq!([1, 2, 3, 4].map(keys), [0, 1, 1, 0]);
+    });
+}
+
+#[test]
 fn a_key_that_is_too_long_is_refused() {
     check(|store| {
         ask(store, NOW, set_limit(by_customer(Some(1), None))).unwrap();
