@@ -9,6 +9,7 @@ pub mod kill_deadline;
 pub mod load;
 mod masking;
 mod respawn;
+mod slots;
 pub mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -45,8 +46,10 @@ pub struct Shape {
     pub name: &'static str,
     /// How many shared cells there are. Groups of suspects get additional cells, at most as many again.
     pub cells: usize,
-    /// How many runs one cell executes at once.
+    /// How many runs one cell executes at once at most; fewer if they compute for long or need much memory.
     pub slots: u32,
+    /// The memory for all guests of one cell together.
+    pub memory_bytes: u64,
     pub isolation: Isolation,
 }
 
@@ -398,7 +401,7 @@ impl<P: CellPort> Pool<P> {
             .map(|(id, cell)| Load {
                 cell: *id,
                 runs: u32::try_from(cell.runs.len()).unwrap_or(u32::MAX),
-                slots: cell.slots,
+                slots: cell.slots(self.shape.memory_bytes),
             })
             .collect()
     }

@@ -60,8 +60,8 @@ host_wires::settings! {
         "How long entries of the audit are kept, in days; the last one is always kept";
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
         "How many cells run jobs";
-    CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "64",
-        "How many jobs one cell runs at once";
+    CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "256, with isolated components 64",
+        "How many jobs one cell runs at once at most; fewer if they compute for long or need much memory";
     CELLS_MEMORY_MIB = "cells.memory_mib" ["cell-memory-mib"], Number("MIB", 16, 1 << 20), "half of the machine's memory, divided among the maximum number of cells",
         "How much memory the guests of one cell may take together, in MiB";
     CELLS_ISOLATION = "cells.isolation" ["cell-isolation"], Text("HOW"), "shared",
@@ -333,6 +333,12 @@ impl Config {
         let cells = usize::try_from(cells).unwrap_or(usize::MAX);
         // Foreign work may use the same number of cells in addition.
         let all_cells = 2 * isolation.cells_max(cells) as u64;
+        let slots = values
+            .number_if_set(&CELLS_SLOTS)?
+            .unwrap_or(match isolation {
+                Isolation::Shared => 256,
+                Isolation::Component => 64,
+            });
         let share = machine.memory_mib / 2 / all_cells;
         let wires = wires(sources)?;
         let auth = access(&values)?;
@@ -358,7 +364,7 @@ impl Config {
             cells,
             isolation,
             cache_bytes_max: values.number(&LIMITS_CACHE_MIB)? << 20,
-            slots: u32::try_from(values.number(&CELLS_SLOTS)?).unwrap_or(u32::MAX),
+            slots: u32::try_from(slots).unwrap_or(u32::MAX),
             memory_mib: values
                 .number_if_set(&CELLS_MEMORY_MIB)?
                 .unwrap_or(share.max(MEMORY_MIB_MIN)),

@@ -293,6 +293,7 @@ impl Workers {
             name: "cell",
             cells: config.cells,
             slots: config.slots,
+            memory_bytes: config.memory_mib << 20,
             isolation: config.isolation,
         };
         let port = ProcessPort::new(examiner.cells.clone(), cell_says);

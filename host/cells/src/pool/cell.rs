@@ -6,6 +6,7 @@ use host_core::cell::{ComponentKey, Handover, RunId, Start, ToCell};
 use host_core::time::Time;
 
 use super::START_TIMEOUT_MS;
+use super::slots::Used;
 use crate::pool::kill_deadline::Overrun;
 use crate::run::handlers::Program;
 
@@ -24,7 +25,10 @@ pub(super) enum Kind {
 pub(super) struct Cell {
     pub(super) kind: Kind,
     pub(super) name: String,
-    pub(super) slots: u32,
+    /// How many runs it has room for.
+    pub(super) slots_max: u32,
+    /// What its last runs have used.
+    pub(super) used: Used,
     pub(super) started_at: Time,
     /// Whether the cell has reported that it accepts messages.
     pub(super) ready: bool,
@@ -41,11 +45,12 @@ pub(super) struct Cell {
 }
 
 impl Cell {
-    pub(super) fn new(now: Time, kind: Kind, name: String, slots: u32) -> Self {
+    pub(super) fn new(now: Time, kind: Kind, name: String, slots_max: u32) -> Self {
         Self {
             kind,
             name,
-            slots,
+            slots_max,
+            used: Used::default(),
             started_at: now,
             ready: false,
             doomed: false,
@@ -61,6 +66,11 @@ impl Cell {
     /// Returns whether the cell accepts new runs.
     pub(super) fn takes_runs(&self) -> bool {
         self.ready && !self.doomed && self.kind != Kind::Apart
+    }
+
+    /// Returns how many runs it takes at once.
+    pub(super) fn slots(&self, memory_bytes: u64) -> u32 {
+        self.used.slots(self.slots_max, memory_bytes)
     }
 
     /// Returns the time by which the cell must be ready. `None` if it is ready or never will be.

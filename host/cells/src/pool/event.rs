@@ -149,6 +149,9 @@ impl<P: CellPort> Pool<P> {
                 meter,
             } => {
                 self.run_of(id, run)?;
+                if let Some(cell) = self.cells.get_mut(&id) {
+                    cell.used.record(&meter);
+                }
                 events.extend(self.handle_ended(now, run, outcome, meter));
                 Ok(())
             }
@@ -206,7 +209,7 @@ impl<P: CellPort> Pool<P> {
         if slots == 0 {
             return Err("it has no free slot for a run".to_owned());
         }
-        cell.slots = cell.slots.min(slots);
+        cell.slots_max = cell.slots_max.min(slots);
         cell.ready = true;
         self.hindered = false;
         Ok(())

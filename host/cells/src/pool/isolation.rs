@@ -197,7 +197,7 @@ impl<P: CellPort> Pool<P> {
 
 impl Cell {
     fn has_room(&self) -> bool {
-        self.runs.len() < self.slots as usize
+        self.runs.len() < self.slots_max as usize
     }
 
     fn is_bound(&self) -> bool {

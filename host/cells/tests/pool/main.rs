@@ -31,6 +31,7 @@ const SHAPE: Shape = Shape {
     name: "cell",
     cells: 2,
     slots: 4,
+    memory_bytes: 1 << 30,
     isolation: Isolation::Shared,
 };
 
@@ -291,6 +292,31 @@ fn a_group_of_suspects_gets_a_cell_of_its_own_that_ends_with_it() {
     let events = bench.handle_events(2);
     let died = "CellDied { jobs: 2 }";
     assert_eq!(short(&events), texts(&[(3, died), (4, died)]));
+}
+
+#[test]
+fn a_cell_whose_runs_compute_for_long_takes_fewer() {
+    let mut bench = Bench::new(true);
+    assert_eq!(bench.pool.free(), 8);
+    let cell = CellId(0);
+    for run in 0..40 {
+        bench.start(0, &CellSlot::Shared(cell), "hang");
+        let ended = FromCell::Ended {
+            run: RunId(run),
+            outcome: Outcome::Completed { result: None },
+            meter: Meter {
+                cpu_us: 5_000_000,
+                ..Meter::default()
+            },
+        };
+        let event = CellEvent::Received {
+            cell,
+            messages: vec![ended],
+            room: None,
+        };
+        assert_eq!(bench.pool.handle_event(Time(1), event).len(), 1);
+    }
+    assert_eq!(bench.pool.free(), 2 + 4, "the other cell is as before");
 }
 
 #[test]

@@ -81,6 +81,7 @@ impl Bench {
             name: "cell",
             cells: 2,
             slots: 2,
+            memory_bytes: 1 << 30,
             isolation: Isolation::Shared,
         };
         let (foreign, ended) = Foreign::start(Wiring {

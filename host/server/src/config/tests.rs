@@ -53,7 +53,8 @@ fn the_first_source_that_has_a_value_wins() {
         (&[],   &env,                       file, 2),
         (&[],   &[("HOST_CELLS_SLOTS", "")], file, 3),
         (&[],   &[],                        file, 3),
-        (&[],   &[],                        "",   64),
+        (&[],   &[],                        "",   256),
+        (&[],   &[], "[cells]\nisolation = \"component\"", 64),
         (&flag, &[],                        "",   1),
     ];
     for (flags, environment, file, slots) in table {

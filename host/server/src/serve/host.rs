@@ -569,6 +569,7 @@ fn feed(
         name,
         cells: config.cells,
         slots: config.slots,
+        memory_bytes: config.memory_mib << 20,
         isolation: config.isolation,
     };
     CellExecutor::new(Pool::new(port, shape), base.runs.clone())

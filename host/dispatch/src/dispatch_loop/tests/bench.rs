@@ -121,6 +121,7 @@ impl Bench {
             name: "cell",
             cells: 2,
             slots: 4,
+            memory_bytes: 1 << 30,
             isolation: Isolation::Shared,
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
