@@ -1,5 +1,5 @@
-//! The keys of limits that a batch has read or changed, and the first jobs that wait for each. It contains no SQL. Only a
-//! store with one writer may keep it for the next batch.
+//! The keys of limits that a batch has read or changed, and the first jobs that wait for each. It contains no
+//! statements. Only a store with one writer may keep it for the next batch.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -32,6 +32,15 @@ struct HeldUse {
 
 /// How much of a key is used, and when it is due.
 pub(crate) type Kept = (KeyUse, Option<Time>);
+
+/// The columns of [`Kept`] in every engine, in this order.
+macro_rules! key_columns {
+    () => {
+        "reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, \
+         held_until"
+    };
+}
+pub(crate) use key_columns;
 
 /// The next jobs whose rows show that they wait for a key.
 struct Stored {

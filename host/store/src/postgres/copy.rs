@@ -19,6 +19,7 @@ use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
 use super::{changes, nodes, schema};
 use crate::error::StoreError;
+use crate::held_keys::key_columns;
 use crate::parts::{PARTS, Row, Value};
 use crate::record::decode;
 
@@ -108,7 +109,7 @@ const SQL: [Part; PARTS.len()] = [
     rows!("host_limits", "number, body, removed, cursor", "number"),
     rows!(
         "host_limit_keys",
-        "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until",
+        concat!("number, key, ", key_columns!()),
         "number, key"
     ),
     rows!(
@@ -333,13 +334,13 @@ impl Sink {
         node: NodeId,
     ) -> Result<Self, StoreError> {
         let open = Open::begin(target, allow_unsafe, "BEGIN")?;
-        let (looking, tables) = (
+        let (checking, tables) = (
             "check that the database is empty",
             SQL.map(|part| part.table),
         );
         for table in tables.into_iter().chain(["host_nodes"]) {
             let sql = format!("SELECT count(*) FROM (SELECT FROM {table} LIMIT 1) AS first");
-            if open.number(looking, &sql)? > 0 {
+            if open.number(checking, &sql)? > 0 {
                 return Err(StoreError::Broken {
                     operation: "copy into the database",
                     message: format!(

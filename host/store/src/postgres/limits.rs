@@ -15,7 +15,7 @@ use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
 use crate::error::StoreError;
-use crate::held_keys::{HeldKeys, KeyRow};
+use crate::held_keys::{HeldKeys, KeyRow, key_columns};
 
 /// What a batch has read and changed of the keys of limits.
 #[derive(Default)]
@@ -57,9 +57,10 @@ impl HeldLimits {
             }
         }
         if !numbers.is_empty() {
-            let sql = "INSERT INTO host_limit_keys \
-                       (number, key, reserved, running, waiting, refilled_at_ns, wake_at, \
-                       reserved_units, next_units, cancelling, to_cancel, held_until) \
+            let sql = concat!(
+                "INSERT INTO host_limit_keys (number, key, ",
+                key_columns!(),
+                ") \
                        SELECT * FROM unnest($1::bigint[], $2::text[], $3::bigint[], $4::bigint[], \
                        $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], \
                        $10::bigint[], $11::bigint[], $12::bigint[]) \
@@ -68,7 +69,8 @@ impl HeldLimits {
                        waiting = EXCLUDED.waiting, refilled_at_ns = EXCLUDED.refilled_at_ns, \
                        wake_at = EXCLUDED.wake_at, reserved_units = EXCLUDED.reserved_units, \
                        next_units = EXCLUDED.next_units, cancelling = EXCLUDED.cancelling, \
-                       to_cancel = EXCLUDED.to_cancel, held_until = EXCLUDED.held_until";
+                       to_cancel = EXCLUDED.to_cancel, held_until = EXCLUDED.held_until"
+            );
             let values = values![
                 numbers,
                 keys,
@@ -125,8 +127,9 @@ impl HeldLimits {
 macro_rules! select_keys {
     ($rest:literal) => {
         concat!(
-            "SELECT number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, \
-             cancelling, to_cancel, held_until FROM host_limit_keys ",
+            "SELECT number, key, ",
+            $crate::held_keys::key_columns!(),
+            " FROM host_limit_keys ",
             $rest
         )
     };

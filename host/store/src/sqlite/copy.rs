@@ -11,6 +11,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use super::logs::LogStore;
 use super::{SqliteStore, backup, changes, connect, counters, doing};
 use crate::error::StoreError;
+use crate::held_keys::key_columns;
 use crate::parts::{LOGS, PARTS, Row, See, Value};
 
 /// The query that reads the rows of a part in order, and the statement that writes one.
@@ -21,7 +22,7 @@ struct Part {
 
 /// A part whose rows are written to the columns that are read.
 macro_rules! rows {
-    ($table:literal, $columns:literal = $values:literal, $order:literal) => {
+    ($table:literal, $columns:expr => $values:literal, $order:literal) => {
         Part {
             read: concat!("SELECT ", $columns, " FROM ", $table, " ORDER BY ", $order),
             write: concat!(
@@ -56,7 +57,7 @@ const NO_LOGS: &str = "ATTACH ':memory:' AS logs; \
 
 /// The parts without the logs, in the order of [`PARTS`].
 const SQL: [Part; LOGS] = [
-    rows!("queues", "name, paused" = "?1, ?2", "name"),
+    rows!("queues", "name, paused" => "?1, ?2", "name"),
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
                body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
@@ -92,67 +93,67 @@ const SQL: [Part; LOGS] = [
     },
     rows!(
         "dependencies",
-        "prerequisite, job, dependent" = "?1, ?2, ?3",
+        "prerequisite, job, dependent" => "?1, ?2, ?3",
         "prerequisite, dependent"
     ),
-    rows!("cascades", "n, prerequisite, state" = "?1, ?2, ?3", "n"),
-    rows!("components", "name, current" = "?1, ?2", "name"),
+    rows!("cascades", "n, prerequisite, state" => "?1, ?2, ?3", "n"),
+    rows!("components", "name, current" => "?1, ?2", "name"),
     rows!(
         "revisions",
-        "component, revision, digest, body" = "?1, ?2, ?3, ?4",
+        "component, revision, digest, body" => "?1, ?2, ?3, ?4",
         "component, revision"
     ),
-    rows!("blobs", "digest, bytes" = "?1, ?2", "digest"),
+    rows!("blobs", "digest, bytes" => "?1, ?2", "digest"),
     rows!(
         "state",
-        "space, key, at, value" = "?1, ?2, ?3, ?4",
+        "space, key, at, value" => "?1, ?2, ?3, ?4",
         "space, key"
     ),
-    rows!("state_spaces", "space, keys, bytes" = "?1, ?2, ?3", "space"),
+    rows!("state_spaces", "space, keys, bytes" => "?1, ?2, ?3", "space"),
     rows!(
         "changes",
-        "first, count, at, body" = "?1, ?2, ?3, ?4",
+        "first, count, at, body" => "?1, ?2, ?3, ?4",
         "first"
     ),
-    rows!("tokens", "id, body, used_at" = "?1, ?2, ?3", "id"),
+    rows!("tokens", "id, body, used_at" => "?1, ?2, ?3", "id"),
     Part {
         read: "SELECT principal, jobs FROM owned WHERE jobs <> 0 ORDER BY principal",
         write: "INSERT INTO owned (principal, jobs) VALUES (?1, ?2)",
     },
     rows!(
         "audit",
-        "number, at, previous, record, hash" = "?1, ?2, ?3, ?4, ?5",
+        "number, at, previous, record, hash" => "?1, ?2, ?3, ?4, ?5",
         "number"
     ),
     rows!(
         "schedules",
-        "name, body, progress, fires_at, holds" = "?1, ?2, ?3, ?4, ?5",
+        "name, body, progress, fires_at, holds" => "?1, ?2, ?3, ?4, ?5",
         "name"
     ),
     rows!(
         "firings",
-        "schedule, number, body" = "?1, ?2, ?3",
+        "schedule, number, body" => "?1, ?2, ?3",
         "schedule, number"
     ),
     rows!(
         "limits",
-        "number, body, removed, cursor" = "?1, ?2, ?3, ?4",
+        "number, body, removed, cursor" => "?1, ?2, ?3, ?4",
         "number"
     ),
     rows!(
         "limit_keys",
-        "number, key, reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, held_until" =
+        concat!("number, key, ", key_columns!()) =>
             "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12",
         "number, key"
     ),
     rows!(
         "limit_running",
-        "number, key, since, job" = "?1, ?2, ?3, ?4",
+        "number, key, since, job" => "?1, ?2, ?3, ?4",
         "number, key, since, job"
     ),
     rows!(
         "batches",
-        "id, body, progress, ended, wake_at" = "?1, ?2, ?3, ?4, ?5",
+        "id, body, progress, ended, wake_at" => "?1, ?2, ?3, ?4, ?5",
         "id"
     ),
 ];

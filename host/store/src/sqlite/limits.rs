@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, params};
 use super::{damaged, doing, execute, job_id};
 use crate::engine::AT_ONCE;
 use crate::error::StoreError;
-use crate::held_keys::{HeldKeys, Kept, KeyRow};
+use crate::held_keys::{HeldKeys, Kept, KeyRow, key_columns};
 
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
@@ -87,14 +87,7 @@ pub(super) fn next_wakeup(
         .map_err(doing("find the next key that is due"))
 }
 
-/// The columns of [`used_of`].
-macro_rules! used_columns {
-    () => {
-        "reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, \
-         to_cancel, held_until"
-    };
-}
-
+/// Reads [`key_columns`].
 pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
     let used = KeyUse {
         reserved: row.get(0)?,
@@ -121,7 +114,7 @@ pub(super) fn key_of(row: &Row<'_>) -> rusqlite::Result<LimitKey> {
 pub(super) fn used(connection: &Connection, key: &LimitKey) -> Result<Option<Kept>, StoreError> {
     const KEY: &str = concat!(
         "SELECT ",
-        used_columns!(),
+        key_columns!(),
         " FROM limit_keys WHERE number = ?1 AND key = ?2"
     );
     let read = connection.prepare_cached(KEY).and_then(|mut statement| {
@@ -167,13 +160,13 @@ pub(super) fn fullest(
     for sql in [
         concat!(
             "SELECT ",
-            used_columns!(),
+            key_columns!(),
             ", key FROM limit_keys INDEXED BY limit_keys_waiting \
              WHERE number = ?1 AND waiting > 0 ORDER BY waiting DESC LIMIT ?2"
         ),
         concat!(
             "SELECT ",
-            used_columns!(),
+            key_columns!(),
             ", key FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2"
         ),
     ] {
@@ -193,7 +186,7 @@ pub(super) fn fullest(
 /// Returns all keys.
 pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
     let read = || {
-        let sql = concat!("SELECT ", used_columns!(), ", number, key FROM limit_keys");
+        let sql = concat!("SELECT ", key_columns!(), ", number, key FROM limit_keys");
         let mut statement = connection.prepare_cached(sql)?;
         let rows = statement.query_map([], |row| {
             let key = LimitKey {
