@@ -14,6 +14,8 @@ use host_tests::{Options, Server, Worker, eventually, guests};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::fixture::deploy;
+
 const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// A request to the collector: the path, the header `x-key`, and the body.
@@ -308,12 +310,12 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
         .partition(|span| attribute(span, "http.response.status_code") == Some("200"));
     assert_eq!((answered.len(), refused.len()), (2, 2), "{requests:?}");
     for span in answered {
-        let told = reflector.requests.recv_timeout(SOON).unwrap();
+        let received = reflector.requests.recv_timeout(SOON).unwrap();
         let is_ours = requests.iter().any(|span| {
             let id = span["spanId"].as_str().unwrap();
-            told.contains(&format!("traceparent: 00-{trace}-{id}-01\r\n"))
+            received.contains(&format!("traceparent: 00-{trace}-{id}-01\r\n"))
         });
-        assert!(is_ours, "{told}");
+        assert!(is_ours, "{received}");
         assert_eq!(attribute(span, "host.origin"), Some(&*reflector.origin()));
         assert_eq!(attribute(span, "host.path_pattern"), Some("/told/*"));
     }
@@ -332,4 +334,46 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
     }
     assert!(!text.contains("in-no-span"), "{text}");
     assert_eq!(server.stop(), Some(0));
+}
+
+/// Neither a token nor a session is exported, whether it is accepted or refused.
+#[test]
+fn no_token_is_in_what_is_exported() {
+    let collector = Collector::start();
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    let variables = [&collector.variables()[..], &[("HOST_AUTH_MODE", "tokens")]].concat();
+    let variables = variables.into_iter();
+    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    options.env.extend(variables);
+    let server = Server::start(&options);
+    let admin = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+    let client = server.client().with_token(admin.trim());
+    deploy(&client, "basics");
+    let made = client.post("/api/v1/tokens", &json!({"name": "ci", "role": "producer"}));
+    let made = made.unwrap().body;
+    let token = made["token"].as_str().unwrap();
+    let own = server.client().with_token(token);
+    let begun = own.post("/api/v1/sessions", &json!({})).unwrap();
+    assert_eq!(begun.status, 201, "{begun:?}");
+    let id = own.enqueue(&json!({"handler": "echo"}));
+    assert_eq!(client.wait(&id)["state"], "completed");
+    let path = made["id"].as_str().unwrap();
+    let revoked = client.call("DELETE", &format!("/api/v1/tokens/{path}"), None);
+    assert_eq!(revoked.unwrap().status, 200);
+    assert_eq!(own.get("/api/v1/jobs").unwrap().status, 401);
+    eventually("the spans of the job, and a refused request", SOON, || {
+        let spans = collector.spans();
+        let has = |name| spans.iter().any(|span| span["name"] == name);
+        let metrics = collector.metrics();
+        let refused = metrics.iter().any(|it| it.to_string().contains("\"401\""));
+        (has("host.enqueue") && has("host.attempt") && refused).then_some(())
+    });
+    assert_eq!(server.stop(), Some(0));
+    for (_, _, body) in &*collector.taken.lock().unwrap() {
+        let text = body.to_string();
+        for token in [admin.trim(), token] {
+            assert!(!text.contains(&token[17..]), "{text}");
+        }
+    }
 }

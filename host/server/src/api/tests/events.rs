@@ -2,14 +2,17 @@
 
 use axum::body::Body;
 use axum::http::Request;
+use axum::response::Response;
+use futures_util::FutureExt as _;
 use host_core::outcome::Progress;
 use host_core::time::Time;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 
+use super::access::Guarded;
 use super::fixture::Host;
 
 /// More than any event needs.
@@ -37,10 +40,12 @@ impl Stream {
             request = request.header("last-event-id", last_id);
         }
         let service = TowerToHyperService::new(host.router.clone());
-        let answer = service
-            .call(request.body(Body::empty()).unwrap())
-            .await
-            .unwrap();
+        let asked = service.call(request.body(Body::empty()).unwrap());
+        Self::of(asked.await.unwrap()).await
+    }
+
+    /// Waits until the stream of an answer listens.
+    async fn of(answer: Response) -> Self {
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         let body = answer.into_body();
         let read = String::new();
@@ -169,6 +174,26 @@ async fn hints_are_few_however_much_happens() {
         left += 1;
     }
     assert!(left <= 1, "{left} hints were left");
+}
+
+#[tokio::test]
+async fn a_live_page_gets_hints_of_its_scope_only() {
+    let guarded = Guarded::start().await;
+    let reader = json!({"name": "m", "allow": ["read"], "queues": ["mail-*"]});
+    let token = guarded.make(&reader).await;
+    let mut own = Stream::of(guarded.open(&token, "/live").await).await;
+    let mut all = Stream::of(guarded.open(&guarded.admin, "/live").await).await;
+    let hidden = guarded.job("web", "noop").await;
+    assert_eq!(all.block().await.as_deref(), Some(HINT));
+    assert_eq!(own.block().now_or_never(), None);
+    let visible = guarded.job("mail-eu", "noop").await;
+    assert_eq!(own.block().await.as_deref(), Some(HINT));
+    for path in ["/live?job=", "/api/v1/events?job="] {
+        for (job, status) in [(&hidden, 404), (&visible, 200)] {
+            let answer = guarded.open(&token, &format!("{path}{job}")).await;
+            assert_eq!(answer.status(), status, "{path}");
+        }
+    }
 }
 
 /// Waits for the next block of a stream while every second something happens to another job, and returns it with the

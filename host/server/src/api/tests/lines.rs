@@ -2,18 +2,61 @@
 
 use std::convert::Infallible;
 
+use axum::Router;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use futures_util::{StreamExt as _, stream};
+use host_http::share::STREAMS_MAX;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
+use super::access::{Guarded, proof};
 use super::fixture::{Answer, Host};
+use crate::api::enqueue::LINE_REQUESTS_MAX;
 
 const JOBS: &str = "/api/v1/jobs";
+
+const LINE: &[u8] = b"{\"handler\":\"noop\"}\n";
+
+/// A request whose lines are sent one by one.
+struct Sending {
+    lines: mpsc::Sender<&'static [u8]>,
+    status: StatusCode,
+    answer: Body,
+}
+
+impl Sending {
+    /// Begins a request with `first`, without a token if it is empty. Returns once a line is answered.
+    async fn open(router: &Router, token: &str, first: &'static [u8]) -> Self {
+        let (lines, mut sent) = mpsc::channel(1);
+        lines.send(first).await.unwrap();
+        let body = stream::poll_fn(move |cx| sent.poll_recv(cx)).map(Ok::<_, Infallible>);
+        let mut request = HttpRequest::post(JOBS)
+            .header("host", "127.0.0.1:7700")
+            .header("content-type", "application/x-ndjson");
+        if !token.is_empty() {
+            let (name, value) = proof(token);
+            request = request.header(name, value);
+        }
+        let request = request.body(Body::from_stream(body)).unwrap();
+        let service = TowerToHyperService::new(router.clone());
+        let answer = service.call(request).await.unwrap();
+        Self {
+            lines,
+            status: answer.status(),
+            answer: answer.into_body(),
+        }
+    }
+
+    /// Returns the next answer, `None` at the end.
+    async fn next(&mut self) -> Option<Value> {
+        let line = self.answer.frame().await?.unwrap().into_data().unwrap();
+        Some(serde_json::from_slice(&line).unwrap())
+    }
+}
 
 fn lines_of(answer: &Answer) -> Vec<Value> {
     let lines = answer.text.lines();
@@ -64,34 +107,66 @@ async fn lines_are_accepted_or_refused_each_alone_and_answered_in_their_order() 
 #[tokio::test]
 async fn a_line_is_answered_before_the_next_is_sent() {
     let host = Host::start().await;
-    let (sender, mut lines) = mpsc::channel::<&[u8]>(1);
-    let body = stream::poll_fn(move |cx| lines.poll_recv(cx)).map(Ok::<_, Infallible>);
-    let request = HttpRequest::post(JOBS)
-        .header("host", "127.0.0.1:7700")
-        .header("content-type", "application/x-ndjson")
-        .body(Body::from_stream(body))
-        .unwrap();
-    sender
-        .send(b"{\"handler\":\"noop\"}\n{\"handler\"")
-        .await
-        .unwrap();
-    let service = TowerToHyperService::new(host.router.clone());
-    let mut answer = service.call(request).await.unwrap().into_body();
-    for rest in [&b":\"noop\"}\n"[..], b"{\"handler\":\"noop\"}\n"] {
-        let line = answer.frame().await.unwrap().unwrap().into_data().unwrap();
-        let accepted: Value = serde_json::from_slice(&line).unwrap();
+    let first = b"{\"handler\":\"noop\"}\n{\"handler\"";
+    let mut sending = Sending::open(&host.router, "", first).await;
+    for rest in [&b":\"noop\"}\n"[..], LINE] {
+        let accepted = sending.next().await.unwrap();
         assert_eq!(accepted["existing"], false, "{accepted}");
-        sender.send(rest).await.unwrap();
+        sending.lines.send(rest).await.unwrap();
     }
-    drop(sender);
-    assert_eq!(
-        answer
-            .collect()
-            .await
-            .unwrap()
-            .to_bytes()
-            .split(|byte| *byte == b'\n')
-            .count(),
-        2
-    );
+    let Sending { lines, answer, .. } = sending;
+    drop(lines);
+    let rest = answer.collect().await.unwrap().to_bytes();
+    assert_eq!(rest.split(|byte| *byte == b'\n').count(), 2);
+}
+
+#[tokio::test]
+async fn a_revoked_token_enqueues_no_more_lines() {
+    let guarded = Guarded::start().await;
+    let token = guarded
+        .make(&json!({"name": "p", "role": "producer"}))
+        .await;
+    let mut sending = Sending::open(&guarded.host.router, &token, LINE).await;
+    assert_eq!(sending.next().await.unwrap()["existing"], false);
+    let revoke = format!("/api/v1/tokens/{}", &token[4..16]);
+    let revoked = guarded.send(&guarded.admin, ("DELETE", &revoke), None);
+    revoked.await.is(StatusCode::OK);
+    // What arrives after that is not read.
+    sending.lines.send(LINE).await.unwrap();
+    assert_eq!(sending.next().await.unwrap()["code"], "unauthenticated");
+    assert_eq!(sending.next().await, None);
+    let queue = ("GET", "/api/v1/queues/default");
+    let queue = guarded.send(&guarded.admin, queue, None).await;
+    assert_eq!(queue.is(StatusCode::OK).body["counts"]["available"], 1);
+}
+
+#[tokio::test]
+async fn only_so_many_requests_with_lines_are_open_at_once() {
+    let host = Host::start().await;
+    let open = || Sending::open(&host.router, "", LINE);
+    let mut all = Vec::new();
+    for _ in 0..LINE_REQUESTS_MAX {
+        all.push(open().await);
+    }
+    assert!(all.iter().all(|it| it.status == StatusCode::OK));
+    assert_eq!(open().await.status, StatusCode::SERVICE_UNAVAILABLE);
+    host.enqueue(r#"{"handler":"noop"}"#).await;
+    all.pop();
+    assert_eq!(open().await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn lines_count_among_the_streams_of_a_token() {
+    let guarded = Guarded::start().await;
+    let body = json!({"name": "p", "role": "producer"});
+    let (one, two) = (guarded.make(&body).await, guarded.make(&body).await);
+    let open = |token| Sending::open(&guarded.host.router, token, LINE);
+    let mut streams = Vec::new();
+    for _ in 1..STREAMS_MAX {
+        streams.push(guarded.open(&one, "/api/v1/events").await);
+    }
+    let last = open(&one).await;
+    assert_eq!(last.status, StatusCode::OK);
+    assert_eq!(open(&one).await.status, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(open(&two).await.status, StatusCode::OK);
 }
