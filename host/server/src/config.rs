@@ -23,9 +23,9 @@ use host_cells::sandbox::spawn::Confinement;
 use host_core::capacity::Capacity;
 use host_core::limit::Limit;
 use host_core::name::Name;
-use host_core::policy::{RETENTION_MS_MIN, Retention, RetentionChoice};
+use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
 use host_core::schedule::Schedule;
-use host_core::webhook::{WEBHOOKS, executor};
+use host_core::webhook::WEBHOOKS;
 use host_wires::WIRES;
 use host_wires::wire::Configured;
 use host_wires::wire::section::{ConfigError, Section, Sources, refused};
@@ -414,7 +414,7 @@ impl Config {
 /// Reads how much the store keeps.
 fn capacity(values: &Section<'_>, kept: &Retentions) -> Result<Capacity, ConfigError> {
     Ok(Capacity {
-        deliveries: kept.of(&executor(), None).over(Retention::default()),
+        deliveries: kept.of_deliveries(),
         queues_max: values.number(&LIMITS_QUEUES)?,
         jobs_max: values.number(&LIMITS_WAITING_JOBS)?,
         components_max: values.number(&LIMITS_COMPONENTS)?,

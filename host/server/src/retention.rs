@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use host_cells::run::handlers::Handler;
 use host_core::name::Name;
-use host_core::policy::RetentionChoice;
+use host_core::policy::{Retention, RetentionChoice};
+use host_core::webhook::executor;
 
 /// The configured retention of queues. Cloning shares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,6 +23,11 @@ impl Retentions {
         let of_queue = self.0.get(queue).copied().unwrap_or_default();
         let of_handler = handler.map(Handler::retention);
         of_queue.or(of_handler.unwrap_or_default())
+    }
+
+    /// Returns how long deliveries of webhooks are kept.
+    pub fn of_deliveries(&self) -> Retention {
+        self.of(&executor(), None).over(Retention::default())
     }
 
     /// Returns a digest that practically differs if the retention of any queue differs.

@@ -20,7 +20,7 @@ use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::scope;
 
-/// Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the queue `webhooks`.
+/// Enqueues a delivery of an empty event, to see whether a receiver answers. It is a job of the queue `webhooks`.
 #[utoipa::path(
     post, path = path::WEBHOOK_TEST, tag = "webhooks", operation_id = "test_webhook",
     request_body = TestWebhookBody,
@@ -48,11 +48,7 @@ pub(super) async fn test(
     let notify = notify.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let now = shared.api.clock.now();
     let mut job = of_test(now, ids::job(now), &notify);
-    job.policy.retention = shared
-        .api
-        .retentions
-        .of(&job.queue, None)
-        .over(job.policy.retention);
+    job.policy.retention = shared.api.retentions.of_deliveries();
     let detail = Some(format!("signed by {}", notify.secret));
     let enqueue = Command::Enqueue(vec![job]);
     let submitted = actor.submit(&shared, enqueue, format!("webhook {}", notify.url), detail);

@@ -11,6 +11,7 @@ use super::*;
 use crate::published;
 use host_cells::pool::Isolation;
 use host_cells::sandbox::roots::ReadRoots;
+use host_core::policy::Retention;
 use host_wires::wire::settings::Kind;
 
 const MACHINE: Machine = Machine {
