@@ -28,6 +28,7 @@ mod limit_cancels;
 mod limit_holds;
 mod limit_keys;
 mod limit_nodes;
+mod limit_settings;
 mod limit_units;
 mod limits;
 mod logs;
