@@ -210,6 +210,9 @@ fn add(add: &Add) -> Result<(), CliError> {
     })
 }
 
+/// The state of a batch whose jobs have all ended.
+const ENDED: &str = "ended";
+
 fn close(named: &Named) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
@@ -217,7 +220,10 @@ fn close(named: &Named) -> Result<(), CliError> {
     let answer = client.close_batch(&named.id);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     output.one(&answer.json, &id, || {
-        put_line(&format!("{id} is {}", plain::line(&answer.view.state)))
+        put_line(&match answer.view.state.as_str() {
+            ENDED => format!("{id} has ended"),
+            state => format!("{id} is {}", plain::line(state)),
+        })
     })
 }
 
@@ -228,7 +234,10 @@ fn cancel(cancel: Cancel) -> Result<(), CliError> {
     let answer = client.cancel_batch(&cancel.named.id, cancel.reason);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     output.one(&answer.json, &id, || {
-        put_line(&format!("the jobs of {id} are being cancelled"))
+        put_line(&match answer.view.state.as_str() {
+            ENDED => format!("{id} has ended"),
+            _ => format!("the jobs of {id} are being cancelled"),
+        })
     })
 }
 

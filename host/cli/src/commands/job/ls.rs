@@ -75,6 +75,8 @@ impl Ls {
                  names of errors were searched; `host explain` lists the kinds",
                 plain::line(name)
             ));
+        } else if items.is_empty() && (self.state.is_some() || self.filter.is_given()) {
+            output.hint("no jobs match");
         } else if items.is_empty() {
             output.hint("no jobs; `host job enqueue NAME` enqueues one");
         } else if query.cursor.is_some() {
