@@ -415,7 +415,7 @@ impl Services for MockHost {
         }
         if ms > HOLD_MS_MAX {
             return invalid(format!(
-                "a key is held for at most {HOLD_MS_MAX} ms (24 hours)"
+                "a key can be held for at most {HOLD_MS_MAX} ms (24 hours)"
             ));
         }
         self.state.borrow_mut().holds.push((limit.to_owned(), ms));

@@ -50,14 +50,14 @@ fn setting(name: &str, default: u64) -> u64 {
 }
 
 /// One host, and the proxy between it and the server.
-struct Place {
+struct Member {
     data: TempDir,
     proxy: Faulty,
     server: Mutex<Option<Server>>,
     client: Mutex<Client>,
 }
 
-impl Place {
+impl Member {
     fn new(cluster: &Cluster) -> Self {
         let proxy = Faulty::before(cluster.folder());
         let data = TempDir::new().unwrap();
@@ -113,7 +113,7 @@ fn options(data: &Path, socket: &Path) -> Options {
 
 /// The clients and the answers they got.
 struct Load<'a> {
-    places: &'a [Place],
+    members: &'a [Member],
     /// A batch that some of the jobs are added to.
     batch: &'a str,
     seed: u64,
@@ -153,8 +153,8 @@ impl Load<'_> {
         request: impl Fn(&Client) -> Option<(u16, Value)>,
     ) -> Value {
         eventually("an answer", PATIENCE, || {
-            let place = usize::try_from(dice.roll(HOSTS as u64)).unwrap();
-            let (status, body) = request(&self.places[place].client())?;
+            let member = usize::try_from(dice.roll(HOSTS as u64)).unwrap();
+            let (status, body) = request(&self.members[member].client())?;
             statuses.contains(&status).then_some(body)
         })
     }
@@ -255,33 +255,33 @@ fn has_ended(job: &Value) -> bool {
 }
 
 /// Injects faults, one after the other.
-fn harm(dice: &mut Dice, cluster: &mut Cluster, places: &[Place]) {
-    let place = &places[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
+fn harm(dice: &mut Dice, cluster: &mut Cluster, members: &[Member]) {
+    let member = &members[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
     match dice.roll(9) {
-        0 => place.kill(),
+        0 => member.kill(),
         1 => {
-            place.signal(Signal::STOP);
+            member.signal(Signal::STOP);
             pause(dice, 12_000);
-            place.signal(Signal::CONT);
+            member.signal(Signal::CONT);
         }
         2 => {
             cluster.crash();
             pause(dice, 2_000);
             cluster.serve();
         }
-        3 => place.proxy.inject(Fault::Drop),
-        4 | 5 => place.proxy.inject(Fault::CutBeforeCommit),
-        6 | 7 => place.proxy.inject(Fault::CutAfterCommit),
+        3 => member.proxy.inject(Fault::Drop),
+        4 | 5 => member.proxy.inject(Fault::CutBeforeCommit),
+        6 | 7 => member.proxy.inject(Fault::CutAfterCommit),
         _ => {
             let fault = [Fault::Deafen, Fault::Delay(40)][usize::try_from(dice.roll(2)).unwrap()];
-            place.proxy.inject(fault);
+            member.proxy.inject(fault);
             pause(dice, 6_000);
-            place.proxy.heal();
+            member.proxy.heal();
         }
     }
     pause(dice, 1_500);
-    for place in places {
-        place.tend();
+    for member in members {
+        member.tend();
     }
 }
 
@@ -416,13 +416,13 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     let folder = guests::folder().with_file_name("chaos");
     std::fs::create_dir_all(&folder).unwrap();
     let mut cluster = Cluster::start(&folder, &["max_connections=200"]);
-    let mut places = vec![Place::new(&cluster)];
-    crate::fixture::deploy(&places[0].client(), "actions");
-    set_schedule_and_limit(&places[0].client());
-    let batch = make_batch(&places[0].client());
-    places.extend((1..HOSTS).map(|_| Place::new(&cluster)));
+    let mut members = vec![Member::new(&cluster)];
+    crate::fixture::deploy(&members[0].client(), "actions");
+    set_schedule_and_limit(&members[0].client());
+    let batch = make_batch(&members[0].client());
+    members.extend((1..HOSTS).map(|_| Member::new(&cluster)));
     let load = Load {
-        places: &places,
+        members: &members,
         batch: &batch,
         seed,
         next: AtomicU64::new(0),
@@ -439,25 +439,25 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
         let (mut dice, start) = (Dice(seed), Instant::now());
         let span = Duration::from_secs(setting("HOST_CHAOS_SECONDS", SECONDS));
         while start.elapsed() < span {
-            harm(&mut dice, &mut cluster, &places);
+            harm(&mut dice, &mut cluster, &members);
         }
         drop(stopping);
-        for place in &places {
-            place.proxy.heal();
+        for member in &members {
+            member.proxy.heal();
         }
         eventually("all hosts to be ready", PATIENCE, || {
-            places.iter().for_each(Place::tend);
-            let is_ready = |place: &Place| {
-                place
+            members.iter().for_each(Member::tend);
+            let is_ready = |member: &Member| {
+                member
                     .client()
                     .get("/readyz")
                     .is_ok_and(|it| it.status == 200)
             };
-            places.iter().all(is_ready).then_some(())
+            members.iter().all(is_ready).then_some(())
         });
     });
     let acknowledged = load.acknowledged.into_inner().unwrap();
-    let client = places[0].client();
+    let client = members[0].client();
     let schedule = client.post(&format!("{SCHEDULE}/pause"), &json!({}));
     let schedule = schedule.unwrap().body;
     assert_batch_ends(&client, &batch);

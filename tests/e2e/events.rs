@@ -10,10 +10,10 @@ use serde_json::json;
 use crate::fixture::own;
 
 /// Reads the stream of one job until it ends.
-pub(crate) fn stream(address: &str, job: &str, heard: Option<u64>) -> String {
-    let heard = heard.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
+pub(crate) fn stream(address: &str, job: &str, last_id: Option<u64>) -> String {
+    let last_id = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
     let request =
-        format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n{heard}\r\n");
+        format!("GET /api/v1/events?job={job} HTTP/1.0\r\nhost: {address}\r\n{last_id}\r\n");
     let mut stream = raw::connect(address);
     stream.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();

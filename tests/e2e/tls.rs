@@ -75,7 +75,7 @@ fn run(args: &[&str], server: &str, files: &[(&str, String)]) -> Output {
     command.output().unwrap()
 }
 
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -91,7 +91,7 @@ fn a_host_with_tls_is_reached_by_its_name_and_errors_say_what_to_do() {
     let url = format!("https://localhost:{port}");
     let ca = ("--ca-file", fixture.authority.text("ca.pem"));
     let reached = queues(&url, std::slice::from_ref(&ca));
-    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    assert_eq!(reached.status.code(), Some(0), "{}", stderr_of(&reached));
     let other = Authority::default();
     let wrong = ("--ca-file", other.text("ca.pem"));
     let none = ("--ca-file", fixture.authority.text("server.key"));
@@ -135,9 +135,12 @@ fn a_host_with_tls_is_reached_by_its_name_and_errors_say_what_to_do() {
         ),
     ] {
         let refused = queues(url, &files);
-        let said = said(&refused);
-        assert_eq!(refused.status.code(), Some(code), "{url}: {said}");
-        assert!(said.contains(cause) && said.contains(next), "{url}: {said}");
+        let stderr = stderr_of(&refused);
+        assert_eq!(refused.status.code(), Some(code), "{url}: {stderr}");
+        assert!(
+            stderr.contains(cause) && stderr.contains(next),
+            "{url}: {stderr}"
+        );
     }
     assert_eq!(server.stop(), Some(0));
 }
@@ -164,10 +167,10 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
         ]
     };
     let reached = queues(&url, &pair(authority, "right"));
-    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    assert_eq!(reached.status.code(), Some(0), "{}", stderr_of(&reached));
     // The name of its certificate is the principal.
     let paused = run(&["queue", "pause", "mail"], &url, &pair(authority, "right"));
-    assert_eq!(paused.status.code(), Some(0), "{}", said(&paused));
+    assert_eq!(paused.status.code(), Some(0), "{}", stderr_of(&paused));
     let name = ["--principal", "cert:deploy.ci.example.com"];
     let listed = run(
         &[&["audit", "ls"][..], &name].concat(),
@@ -187,9 +190,9 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
     let mut add = vec!["context", "add", "tls", "--server", &url];
     add.extend(files.iter().flat_map(|(flag, path)| [*flag, path.as_str()]));
     let added = in_home(&add);
-    assert_eq!(added.status.code(), Some(0), "{}", said(&added));
+    assert_eq!(added.status.code(), Some(0), "{}", stderr_of(&added));
     let reached = in_home(&["queue", "ls"]);
-    assert_eq!(reached.status.code(), Some(0), "{}", said(&reached));
+    assert_eq!(reached.status.code(), Some(0), "{}", stderr_of(&reached));
     let nothing = vec![("--ca-file", authority.text("ca.pem"))];
     for (files, cause, next) in [
         (nothing, "requires a certificate", "--client-cert"),
@@ -206,9 +209,9 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
         ),
     ] {
         let refused = queues(&url, &files);
-        let said = said(&refused);
-        assert_eq!(refused.status.code(), Some(6), "{said}");
-        assert!(said.contains(cause) && said.contains(next), "{said}");
+        let stderr = stderr_of(&refused);
+        assert_eq!(refused.status.code(), Some(6), "{stderr}");
+        assert!(stderr.contains(cause) && stderr.contains(next), "{stderr}");
     }
     assert_eq!(server.stop(), Some(0));
 }
@@ -246,7 +249,7 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
             scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
                     let answered = queues(&url, &ca);
-                    assert_eq!(answered.status.code(), Some(0), "{}", said(&answered));
+                    assert_eq!(answered.status.code(), Some(0), "{}", stderr_of(&answered));
                     reached.fetch_add(1, Ordering::Relaxed);
                 }
             });
@@ -276,7 +279,7 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
     kill_process(pid, Signal::HUP).unwrap();
     shows("host_http_certificate_reload_failures_total 2");
     let answered = queues(&url, &ca);
-    assert_eq!(answered.status.code(), Some(0), "{}", said(&answered));
+    assert_eq!(answered.status.code(), Some(0), "{}", stderr_of(&answered));
     assert_eq!(server.stop(), Some(0));
 }
 

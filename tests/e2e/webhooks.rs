@@ -131,7 +131,7 @@ impl Webhook {
         format!(
             "[grants]\nhttp_networks = {networks}\n[secrets.hooks]\nenv = \"HOOKS\"\n\
              [webhooks.test]\nto = \"http://127.0.0.1:{port}\"\npaths = [\"/hooks/*\"]\nsecrets = [\"hooks\"]\n\
-             [queues.told]\nnotify = {{ url = \"http://127.0.0.1:{port}/hooks/queue\", secret = \"hooks\" }}\n"
+             [queues.notified]\nnotify = {{ url = \"http://127.0.0.1:{port}/hooks/queue\", secret = \"hooks\" }}\n"
         )
     }
 
@@ -189,20 +189,24 @@ fn a_receiver_that_fails_at_first_gets_the_same_message_again() {
         processes::broker(own.server.pid()).is_some(),
         "the broker has sent it"
     );
-    // A queue tells too, and a batch.
+    // A queue notifies too, and a batch.
     webhook.answer(200);
-    client.enqueue(&json!({"handler": "echo", "queue": "told"}));
-    let told = webhook.next();
-    assert!(told.head.starts_with("POST /hooks/queue "), "{}", told.head);
-    assert_eq!(told.message()["data"]["queue"], "told");
+    client.enqueue(&json!({"handler": "echo", "queue": "notified"}));
+    let delivery = webhook.next();
+    assert!(
+        delivery.head.starts_with("POST /hooks/queue "),
+        "{}",
+        delivery.head
+    );
+    assert_eq!(delivery.message()["data"]["queue"], "notified");
     let batch = json!({"jobs": [{"handler": "echo"}], "notify": {
         "url": webhook.url(), "secret": "hooks", "events": ["batch.end"],
     }});
     let made = client.post("/api/v1/batches", &batch).unwrap();
     assert_eq!(made.status, 201, "{made:?}");
-    let told = webhook.next().message();
-    assert_eq!(told["type"], "batch.end");
-    assert_eq!(told["data"]["id"], made.body["batch"]["id"]);
+    let delivery = webhook.next().message();
+    assert_eq!(delivery["type"], "batch.end");
+    assert_eq!(delivery["data"]["id"], made.body["batch"]["id"]);
     // So does what a schedule enqueues.
     let schedule = json!({"when": {"every": "1d"}, "job": echo(&webhook.notify())});
     let made = client
@@ -211,12 +215,12 @@ fn a_receiver_that_fails_at_first_gets_the_same_message_again() {
     assert!(made.status < 300, "{made:?}");
     let fired = client.post("/api/v1/schedules/daily/trigger", &json!({}));
     assert_eq!(fired.as_ref().unwrap().status, 200, "{fired:?}");
-    let told = webhook.next().message();
-    assert_eq!(told["data"]["attributes"]["schedule.name"], "daily");
+    let delivery = webhook.next().message();
+    assert_eq!(delivery["data"]["attributes"]["schedule.name"], "daily");
 }
 
 #[test]
-fn a_receiver_that_is_gone_is_told_no_more_and_a_redirect_is_not_followed() {
+fn a_receiver_that_is_gone_is_not_called_again_and_a_redirect_is_not_followed() {
     let webhook = Webhook::start(410);
     let own = webhook.host(true);
     let client = own.server.client();

@@ -306,8 +306,8 @@ fn the_operations_of_the_document_work() {
     );
     let view = |redis: &mut Connection| -> JobView {
         let one = id(1);
-        let value = ask(redis, &client::look([one.as_str()], client::FULL));
-        let mut views = client::looked([one.as_str()], client::FULL, &value).unwrap();
+        let value = ask(redis, &client::read([one.as_str()], client::FULL));
+        let mut views = client::parse([one.as_str()], client::FULL, &value).unwrap();
         views.remove(0).unwrap()
     };
     store(&mut redis, 1, &[("status", "error"), ("error", "x")]);

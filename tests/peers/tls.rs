@@ -23,7 +23,7 @@ fn done(folder: &TempDir, script: &str) {
     assert!(output.status.success(), "{script}\n{output:?}");
 }
 
-fn said(output: &Output) -> String {
+fn stderr_of(output: &Output) -> String {
     let [out, err] = [&output.stdout, &output.stderr].map(|it| String::from_utf8_lossy(it));
     format!("{out}{err}")
 }
@@ -63,11 +63,11 @@ fn curl_and_openssl_agree_with_the_host() {
         format!("curl -sS --resolve {NAME}:{port}:127.0.0.1 -i https://{NAME}:{port}/healthz");
     for version in ["--tlsv1.3", "--tls-max 1.2", "--http2"] {
         let answer = sh(&folder, &format!("{curl} --cacert ca.pem {version}"));
-        let said = said(&answer);
-        assert!(said.starts_with("HTTP/1.1 200"), "{version}: {said}");
+        let stderr = stderr_of(&answer);
+        assert!(stderr.starts_with("HTTP/1.1 200"), "{version}: {stderr}");
         assert!(
-            said.contains("strict-transport-security: max-age=31536000"),
-            "{said}"
+            stderr.contains("strict-transport-security: max-age=31536000"),
+            "{stderr}"
         );
     }
     // The codes of curl for a certificate that it does not trust, and for no common version.
@@ -83,7 +83,7 @@ fn curl_and_openssl_agree_with_the_host() {
             refused.status.code(),
             Some(code),
             "{flags}: {}",
-            said(&refused)
+            stderr_of(&refused)
         );
     }
     let openssl = format!(
@@ -92,17 +92,20 @@ fn curl_and_openssl_agree_with_the_host() {
     );
     for (flags, protocol) in [("-tls1_3", "TLSv1.3"), ("-tls1_2", "TLSv1.2")] {
         let agreed = sh(&folder, &format!("{openssl} -alpn h2,http/1.1 {flags}"));
-        let said = said(&agreed);
-        assert!(agreed.status.success() && said.contains(protocol), "{said}");
-        assert!(said.contains("ALPN protocol: http/1.1"), "{said}");
-        assert!(said.contains("Verify return code: 0 (ok)"), "{said}");
-        assert!(!said.contains("Compression: zlib"), "{said}");
+        let stderr = stderr_of(&agreed);
+        assert!(
+            agreed.status.success() && stderr.contains(protocol),
+            "{stderr}"
+        );
+        assert!(stderr.contains("ALPN protocol: http/1.1"), "{stderr}");
+        assert!(stderr.contains("Verify return code: 0 (ok)"), "{stderr}");
+        assert!(!stderr.contains("Compression: zlib"), "{stderr}");
     }
     let old = sh(
         &folder,
         &format!("{openssl} -tls1_1 -cipher DEFAULT@SECLEVEL=0"),
     );
-    assert!(!old.status.success(), "{}", said(&old));
+    assert!(!old.status.success(), "{}", stderr_of(&old));
     assert_eq!(server.stop(), Some(0));
 }
 
@@ -134,7 +137,7 @@ fn clients_of_openssl_need_an_allowed_name() {
     let curl = format!(
         "curl -sS --resolve {NAME}:{port}:127.0.0.1 --cacert ca.pem -i https://{NAME}:{port}/healthz"
     );
-    let answer = said(&sh(
+    let answer = stderr_of(&sh(
         &folder,
         &format!("{curl} --cert right.pem --key right.key"),
     ));
@@ -148,10 +151,10 @@ fn clients_of_openssl_need_an_allowed_name() {
         "--cert weak.pem --key weak.key",
     ] {
         let refused = sh(&folder, &format!("OPENSSL_CONF=lax.cnf {curl} {flags}"));
-        let said = said(&refused);
+        let stderr = stderr_of(&refused);
         assert!(
-            !refused.status.success() && said.contains("alert"),
-            "{said}"
+            !refused.status.success() && stderr.contains("alert"),
+            "{stderr}"
         );
     }
     assert_eq!(server.stop(), Some(0));
@@ -175,7 +178,7 @@ fn a_weak_key_of_openssl_is_refused() {
         .current_dir(folder.path())
         .output()
         .unwrap();
-    let text = said(&refused);
+    let text = stderr_of(&refused);
     assert!(
         text.contains("weak.key is weak: RSA with 1024 bits"),
         "{text}"

@@ -13,12 +13,12 @@ const IPV6: [u8; 2] = [0, 28];
 const INTERNET: [u8; 2] = [0, 1];
 
 /// The addresses of each name, in one answer after another.
-type Known = BTreeMap<String, Vec<Vec<IpAddr>>>;
+type Addresses = BTreeMap<String, Vec<Vec<IpAddr>>>;
 
 /// A server of names.
 pub struct Names {
     address: SocketAddr,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<Addresses>>,
 }
 
 impl Names {
@@ -30,7 +30,7 @@ impl Names {
     pub fn start() -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").expect("a free port");
         let address = socket.local_addr().expect("it has an address");
-        let known = Arc::new(Mutex::new(Known::new()));
+        let known = Arc::new(Mutex::new(Addresses::new()));
         let names = Arc::clone(&known);
         std::thread::spawn(move || {
             let mut question = [0; 512];
@@ -63,7 +63,7 @@ impl Names {
 }
 
 /// Answers one question; no answer may be kept.
-fn answer(question: &[u8], names: &mut Known) -> Option<Vec<u8>> {
+fn answer(question: &[u8], names: &mut Addresses) -> Option<Vec<u8>> {
     let (mut labels, mut at) = (Vec::new(), HEADER);
     loop {
         let length = usize::from(*question.get(at)?);

@@ -639,7 +639,7 @@ class Job(TypedDict):
     because those may continue at any node.
     """
     notify: NotRequired[List[Notify] | None]
-    """Whom the host tells of its end."""
+    """The receivers that are notified of its end."""
     params: NotRequired[Any]
     """What the handler is called with."""
     prerequisites_open: NotRequired[int | None]
@@ -698,7 +698,7 @@ class JobOptions(TypedDict):
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     notify: NotRequired[Notify | None]
-    """Whom the host tells when it has ended."""
+    """The receiver that is notified when it has ended."""
     priority: NotRequired[int | None]
     """0 (first) to 9; 5 if absent."""
     queue: NotRequired[str | None]
@@ -939,7 +939,7 @@ class NewBatch(TypedDict):
     jobs: NotRequired[List[NewJob] | None]
     """Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0)."""
     notify: NotRequired[Notify | None]
-    """Whom the host tells when it ends."""
+    """The receivers that are notified when it ends."""
     on_end: NotRequired[NewJob | None]
     """Enqueued when all jobs have ended."""
     on_first_failure: NotRequired[NewJob | None]
@@ -976,7 +976,7 @@ class NewJob(TypedDict):
     max_attempts: NotRequired[int | None]
     """The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise."""
     notify: NotRequired[Notify | None]
-    """Whom the host tells when it has ended."""
+    """The receiver that is notified when it has ended."""
     params: NotRequired[Any]
     """What the handler is called with; `null` if absent."""
     priority: NotRequired[int | None]
@@ -1095,7 +1095,7 @@ NodeState: TypeAlias = 'Literal["live", "draining", "drained", "silent", "gone"]
 
 
 class Notify(TypedDict):
-    """Whom the host tells of the end of a job or a batch, by a signed request."""
+    """A receiver that is notified of the end of a job or a batch by a signed request."""
 
     events: NotRequired[List[str]]
     """Which events it gets: `job.completed`, `job.discarded` and `job.cancelled` of a job,
@@ -2317,7 +2317,9 @@ class SchedulesApi(Group):
         return answer
 
     def backfill(self, name: str, body: BackfillBody) -> TriggeredJobs:
-        """Enqueues a job for each nominal time of a schedule in a range, whatever runs: at most 1,000, all or none."""
+        """Enqueues a job for each nominal time of a schedule in a range, even if earlier ones run: at most
+        1,000, all or none.
+        """
         answer: TriggeredJobs = self._call('POST', '/api/v1/schedules/{name}/backfill', (name,), {}, body)
         return answer
 
@@ -2342,7 +2344,7 @@ class SchedulesApi(Group):
         return answer
 
     def trigger(self, name: str) -> TriggeredJobs:
-        """Enqueues the job of a schedule now, whatever runs."""
+        """Enqueues the job of a schedule now, even if an earlier one runs."""
         answer: TriggeredJobs = self._call('POST', '/api/v1/schedules/{name}/trigger', (name,), {}, {})
         return answer
 
@@ -2487,7 +2489,7 @@ class TokensApi(Group):
         return answer
 
     def revoke(self, id: str) -> Revoked:
-        """Revokes a token. From then on it lets nobody in, and what it has open ends."""
+        """Revokes a token. From then on it is refused, and its open requests end."""
         answer: Revoked = self._call('DELETE', '/api/v1/tokens/{id}', (id,), {})
         return answer
 
@@ -2506,8 +2508,8 @@ class WebhooksApi(Group):
     """`client.api.webhooks`"""
 
     def test(self, body: WebhookTest) -> Accepted:
-        """Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the
-        queue `webhooks`.
+        """Enqueues a delivery of an empty event, to see whether a receiver answers. It is a job of the queue
+        `webhooks`.
         """
         answer: Accepted = self._call('POST', '/api/v1/webhooks/test', (), {}, body)
         return answer

@@ -59,12 +59,12 @@ impl<'a> Events<'a> {
             let Some(open) = &mut self.open else {
                 return Ok(None);
             };
-            let said = open.next(&self.client.inner);
+            let next = open.next(&self.client.inner);
             self.last_id = open.last_id();
-            let broken = match said {
-                Ok(Some(said)) => {
+            let broken = match next {
+                Ok(Some(item)) => {
                     self.patience = None;
-                    match said {
+                    match item {
                         StreamItem::Event(event) => return Ok(Some(event)),
                         StreamItem::Alive => continue,
                     }

@@ -533,7 +533,7 @@ export interface Job {
    * because those may continue at any node.
    */
   node?: NamedNode | null;
-  /** Whom the host tells of its end. */
+  /** The receivers that are notified of its end. */
   notify?: Array<Notify> | null;
   /** What the handler is called with. */
   params?: any;
@@ -592,7 +592,7 @@ export interface JobOptions {
   inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
-  /** Whom the host tells when it has ended. */
+  /** The receiver that is notified when it has ended. */
   notify?: Notify | null;
   /** 0 (first) to 9; 5 if absent. */
   priority?: number | null;
@@ -797,7 +797,7 @@ export interface NamedNode {
 export interface NewBatch {
   /** Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0). */
   jobs?: Array<NewJob> | null;
-  /** Whom the host tells when it ends. */
+  /** The receivers that are notified when it ends. */
   notify?: Notify | null;
   /** Enqueued when all jobs have ended. */
   on_end?: NewJob | null;
@@ -835,7 +835,7 @@ export interface NewJob {
   inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
   max_attempts?: number | null;
-  /** Whom the host tells when it has ended. */
+  /** The receiver that is notified when it has ended. */
   notify?: Notify | null;
   /** What the handler is called with; `null` if absent. */
   params?: any;
@@ -997,7 +997,7 @@ export interface NodeRunning {
 /** The state of a node. */
 export type NodeState = "live" | "draining" | "drained" | "silent" | "gone";
 
-/** Whom the host tells of the end of a job or a batch, by a signed request. */
+/** A receiver that is notified of the end of a job or a batch by a signed request. */
 export interface Notify {
   /**
    * Which events it gets: `job.completed`, `job.discarded` and `job.cancelled` of a job, `batch.first_failure`,
@@ -2101,7 +2101,10 @@ export interface SchedulesApi {
   show(name: string): Promise<Schedule>;
   /** Sets a schedule, new or in place of the one with its name. */
   set(name: string, body: NewSchedule): Promise<Schedule>;
-  /** Enqueues a job for each nominal time of a schedule in a range, whatever runs: at most 1,000, all or none. */
+  /**
+   * Enqueues a job for each nominal time of a schedule in a range, even if earlier ones run: at most 1,000, all
+   * or none.
+   */
   backfill(name: string, body: BackfillBody): Promise<TriggeredJobs>;
   /** Shows what became of the latest firings of a schedule, newest first: at most 100. */
   latestFirings(name: string): Promise<FiringPage>;
@@ -2111,7 +2114,7 @@ export interface SchedulesApi {
   pause(name: string): Promise<Schedule>;
   /** Lets a paused schedule fire again. */
   resume(name: string): Promise<Schedule>;
-  /** Enqueues the job of a schedule now, whatever runs. */
+  /** Enqueues the job of a schedule now, even if an earlier one runs. */
   trigger(name: string): Promise<TriggeredJobs>;
 }
 
@@ -2187,7 +2190,7 @@ export interface TokensApi {
   create(body: NewTokenBody): Promise<MintedToken>;
   /** Shows who calls, what it may do and what is left of its quotas. */
   showCaller(): Promise<Caller>;
-  /** Revokes a token. From then on it lets nobody in, and what it has open ends. */
+  /** Revokes a token. From then on it is refused, and its open requests end. */
   revoke(id: string): Promise<Revoked>;
   /** Shows one token. */
   show(id: string): Promise<Token>;
@@ -2197,10 +2200,7 @@ export interface TokensApi {
 
 /** `client.api.webhooks` */
 export interface WebhooksApi {
-  /**
-   * Enqueues a delivery that tells a receiver of nothing, to see whether it answers. It is a job of the queue
-   * `webhooks`.
-   */
+  /** Enqueues a delivery of an empty event, to see whether a receiver answers. It is a job of the queue `webhooks`. */
   test(body: WebhookTest): Promise<Accepted>;
 }
 

@@ -32,7 +32,7 @@ pub struct NewBatchBody {
     /// Enqueued when the first job is discarded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_first_failure: Option<NewJobBody>,
-    /// Whom the host tells when it ends.
+    /// The receivers that are notified when it ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifyBody>,
     /// Whether jobs may be added until it is closed, for at most 7 days.

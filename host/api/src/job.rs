@@ -123,7 +123,7 @@ pub struct JobView {
     /// The names below `/inputs` in its params, and the jobs whose results are there once they have ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, String>>,
-    /// Whom the host tells of its end.
+    /// The receivers that are notified of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Vec<NotifyBody>>,
     /// The batch that counts it.

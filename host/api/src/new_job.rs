@@ -80,7 +80,7 @@ pub struct NewJobBody {
     /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<String>,
-    /// Whom the host tells when it has ended.
+    /// The receiver that is notified when it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifyBody>,
     /// W3C trace context.

@@ -4,7 +4,7 @@ use host_core::notify::{Event, Notify};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Whom the host tells of the end of a job or a batch, by a signed request.
+/// A receiver that is notified of the end of a job or a batch by a signed request.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Notify)]
 #[serde(deny_unknown_fields)]

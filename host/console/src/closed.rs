@@ -12,9 +12,9 @@ const STDOUT: i32 = 1;
 /// Runs when the program is loaded, before `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static AT_START: extern "C" fn() = look;
+static AT_START: extern "C" fn() = check_stdout;
 
-extern "C" fn look() {
+extern "C" fn check_stdout() {
     // SAFETY: this only checks whether the descriptor is open.
     let stdout = unsafe { BorrowedFd::borrow_raw(STDOUT) };
     let is_closed = rustix::io::fcntl_getfd(stdout) == Err(rustix::io::Errno::BADF);

@@ -255,7 +255,7 @@ pub enum Access {
     /// Those that authenticate to the route itself, such as the peers of a wire.
     Proof,
     /// Every principal.
-    Known,
+    AnyPrincipal,
     /// Principals with this verb whose scope has every queue and handler.
     Needs(Verb),
     /// Principals with this verb: the route keeps to their scopes.
@@ -276,7 +276,7 @@ impl Access {
     pub const fn verb(self) -> Option<Verb> {
         match self {
             Self::Needs(verb) | Self::Scoped(verb) => Some(verb),
-            Self::Open | Self::Proof | Self::Known => None,
+            Self::Open | Self::Proof | Self::AnyPrincipal => None,
         }
     }
 }
@@ -292,7 +292,7 @@ impl fmt::Display for Access {
         match self {
             Self::Open => f.write_str("open"),
             Self::Proof => f.write_str("its own proof"),
-            Self::Known => f.write_str("any token"),
+            Self::AnyPrincipal => f.write_str("any token"),
             Self::Needs(verb) | Self::Scoped(verb) => verb.fmt(f),
         }
     }

@@ -131,7 +131,7 @@ pub struct Lifecycle {
     /// The principal whose waiting jobs are limited and count this one.
     pub owner: Option<Box<str>>,
     pub limits: LimitsOfJob,
-    /// Whom it tells of its end.
+    /// The receiver of its end.
     pub notify: Vec<Receiver>,
     /// The batch that counts it.
     pub batch: Option<BatchId>,
@@ -379,7 +379,7 @@ pub struct NewJob {
     pub conditions: Option<Box<Conditions>>,
     /// The batch that counts it: one that is open.
     pub batch: Option<BatchId>,
-    /// Whom it tells of its end: its own receiver and its queue's.
+    /// The receivers of its end: its own and its queue's.
     pub notify: Vec<Notify>,
     pub payload: Payload,
 }

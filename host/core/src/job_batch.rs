@@ -66,7 +66,7 @@ impl On {
 pub struct BatchPlan {
     /// The callbacks, at most one of each kind. Their params come later.
     pub callbacks: Vec<(On, NewJob)>,
-    /// Whom it tells of its end.
+    /// The receiver of its end.
     #[serde(default)]
     pub notify: Option<Notify>,
     /// Who made it; `None` for anyone on a host without tokens.

@@ -62,7 +62,7 @@ pub struct ClusterView {
     /// The time of the database.
     pub at: Time,
     pub nodes: Vec<Seen>,
-    pub pulse: ChangeCounters,
+    pub counters: ChangeCounters,
     /// Whether this node is asked to start no more jobs.
     pub drain: bool,
 }

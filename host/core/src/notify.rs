@@ -50,11 +50,11 @@ impl Event {
     }
 }
 
-/// Whom a job or a batch tells of its end.
+/// A receiver of the end of a job or a batch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Notify {
     pub url: String,
-    /// The name of the secret that signs what it gets.
+    /// The name of the secret that signs the notifications.
     pub secret: String,
     /// Which events it gets.
     pub events: Vec<Event>,

@@ -1,4 +1,4 @@
-//! Webhooks: the jobs that deliver what a job or a batch tells of its end. Pure.
+//! Webhooks: the jobs that notify receivers of the end of a job or a batch. Pure.
 
 #[cfg(test)]
 mod tests;

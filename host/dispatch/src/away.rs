@@ -9,8 +9,8 @@ use host_store::Others;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// How often to look at the loop's turn, and after which time it may be waiting in vain.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often to check the loop's turn, and how long a turn may take before the database is checked.
+const CHECK_EVERY: Duration = Duration::from_millis(200);
 const TURN_MAX: Duration = Duration::from_millis(500);
 
 /// How long the database may take to answer a question then.
@@ -21,7 +21,8 @@ pub(crate) const GIVEN_UP: Duration = Duration::from_millis(250);
 
 // What was not sent to a database that does not answer is refused within two seconds.
 const _: () = assert!(
-    LOOK.as_millis() + TURN_MAX.as_millis() + ANSWER_MAX.as_millis() + GIVEN_UP.as_millis() < 2_000
+    CHECK_EVERY.as_millis() + TURN_MAX.as_millis() + ANSWER_MAX.as_millis() + GIVEN_UP.as_millis()
+        < 2_000
 );
 
 /// What is known of the loop's turn and of the database.
@@ -73,11 +74,11 @@ impl Away {
     /// turn alone proves nothing: the database is asked.
     pub(crate) async fn watch(&self, clock: Clock, others: Arc<dyn Others>) {
         loop {
-            sleep(LOOK).await;
+            sleep(CHECK_EVERY).await;
             if self.is_away() || !self.is_stuck(clock.uptime()) {
                 continue;
             }
-            let answer = timeout(ANSWER_MAX, others.pulse()).await;
+            let answer = timeout(ANSWER_MAX, others.change_counters()).await;
             if !matches!(answer, Ok(Ok(_))) && self.is_stuck(clock.uptime()) {
                 tracing::error!("the database does not answer; requests are refused until it does");
                 self.set(true);

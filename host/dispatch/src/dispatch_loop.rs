@@ -266,7 +266,7 @@ impl<P: CellPort> DispatchLoop<P> {
             self.workers.table.restore(remote);
         }
         self.next_wakeup = committed.next_wakeup;
-        self.look_for_room(now);
+        self.check_room(now);
         let kept = reader.changes(u64::MAX, 0)?;
         self.signals.shared.events.begin_at(kept.next);
         Ok(())
@@ -278,7 +278,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let mut due: Vec<Option<Time>> = vec![
             self.cells.pool.due(),
             self.workers.requests.due(),
-            self.room.look_at(),
+            self.room.check_at(),
             self.stops.due(),
         ];
         if full.is_some() {
@@ -348,8 +348,8 @@ impl<P: CellPort> DispatchLoop<P> {
             self.handle_remote_change(now, change);
         }
         self.cells.tick(now);
-        if self.room.look_at().is_some_and(|at| now >= at) {
-            self.look_for_room(now);
+        if self.room.check_at().is_some_and(|at| now >= at) {
+            self.check_room(now);
         }
         let mut batch = Batch::default();
         // Meanwhile, heartbeats may have been answered from memory.
@@ -407,14 +407,14 @@ impl<P: CellPort> DispatchLoop<P> {
         finished
     }
 
-    fn look_for_room(&mut self, now: Time) {
+    fn check_room(&mut self, now: Time) {
         let refused = self.store.room().err();
         self.record_room(now, refused.as_ref());
     }
 
-    /// Publishes why new jobs are refused, and looks again later.
+    /// Publishes why new jobs are refused, and checks again later.
     fn record_room(&mut self, now: Time, refused: Option<&StoreError>) {
-        self.room.record_look(now);
+        self.room.record_check(now);
         self.signals.report_room(refused);
     }
 
@@ -503,7 +503,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 tracing::error!(%error, command, "a command cannot be committed");
                 for origin in batch.origins {
                     if origin.is_ours() {
-                        // Nobody waits for its answer: it is tried again later.
+                        // No request waits for its answer: it is tried again later.
                         self.room.record_full(now);
                     }
                     refuse(origin, &SubmitError::Failed(error.to_string()));

@@ -51,7 +51,7 @@ impl Default for Events {
 }
 
 impl Events {
-    /// Returns whether anybody listens.
+    /// Returns whether there are listeners.
     pub(crate) fn has_listeners(&self) -> bool {
         self.sender.receiver_count() > 0
     }

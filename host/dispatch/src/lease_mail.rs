@@ -71,7 +71,7 @@ const WITH_ATTEMPTS: [State; 6] = [
     State::Available,
 ];
 
-/// How many of the newest jobs that match a description are looked at, whether they have had the attempt.
+/// How many of the newest jobs that match a description are checked for the attempt.
 const FOUND_MAX: u32 = 10;
 
 /// The most jobs that may wait to be read.

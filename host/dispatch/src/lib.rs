@@ -58,7 +58,7 @@ pub struct Request {
 pub struct Taken(Arc<AtomicBool>);
 
 impl Taken {
-    /// Takes the request. Returns false if somebody has done so before.
+    /// Takes the request. Returns false if it was taken before.
     pub(crate) fn take(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
     }
@@ -95,9 +95,9 @@ pub enum SubmitError {
     )]
     OutcomeUnknown,
     /// Too many requests are waiting.
-    #[error("{REQUESTS_MAX} requests are waiting already; repeat this one later")]
+    #[error("{REQUESTS_MAX} requests are already waiting; repeat this one later")]
     Busy,
-    /// The store cannot carry it out, although nothing else was asked of it at the same time.
+    /// The store cannot carry it out, even without other commands in the same batch.
     #[error("the store failed to carry this out and kept nothing of it: {0}")]
     Failed(String),
     /// The host is stopping, or its store is broken. The command may or may not be on disk.
@@ -154,7 +154,7 @@ impl Shared {
         }
     }
 
-    /// Returns whether somebody waits here for what other nodes do.
+    /// Returns whether a request waits here for what other nodes do.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiters.any() || self.events.has_listeners() || self.is_busy.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
 //! What running jobs last reported. It is kept in memory and lost when the host stops. If other nodes share the
-//! store, this also knows what they have not been told.
+//! store, this also knows what they have not been sent.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ struct Jobs {
     unpublished: BTreeSet<JobId>,
     /// Jobs of which other nodes know something.
     published: HashSet<JobId>,
-    /// Those that run here no more.
+    /// Those that no longer run here.
     over: BTreeSet<JobId>,
 }
 
@@ -46,7 +46,7 @@ pub struct Latest {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Unpublished {
     pub(crate) reported: Vec<Reported>,
-    /// Jobs that run here no more.
+    /// Jobs that no longer run here.
     pub(crate) over: Vec<JobId>,
 }
 
@@ -74,7 +74,7 @@ impl Live {
         self.jobs.lock().latest.get(&job)?.progress.clone()
     }
 
-    /// Returns the latest progress of a job's attempt: what is known here, or what another node was told
+    /// Returns the latest progress of a job's attempt: what is known here, or what another node was sent
     /// later.
     pub fn latest_of(&self, job: JobId, elsewhere: Option<&Reported>) -> Option<Progress> {
         let jobs = self.jobs.lock();
@@ -126,7 +126,7 @@ impl Live {
         }
     }
 
-    /// Takes what other nodes must be told, as much as may be told at once. If nobody listens, that is only
+    /// Takes what other nodes must be sent, as much as may be sent at once. Without listeners, that is only
     /// what must be taken back.
     pub(crate) fn unpublished(&self, has_others: bool) -> Unpublished {
         let mut guard = self.jobs.lock();
@@ -225,7 +225,7 @@ mod tests {
             live.forget(id(job));
         }
         assert_eq!(published(&live, false), (vec![], vec![id(1)]));
-        // An attempt ends, and the next reports something before that is told.
+        // An attempt ends, and the next reports something before that is sent.
         live.forget(id(2));
         live.record_progress(Time(3), id(2), 2, progress("d"));
         assert_eq!(published(&live, true), (words(&["d"]), vec![]));
@@ -241,7 +241,7 @@ mod tests {
         live.forget(id(1));
         live.record_progress(Time(2), id(2), 1, progress("later"));
         live.put_back(unpublished);
-        // It is not known whether the first was told.
+        // It is not known whether the first was sent.
         assert_eq!(
             published(&live, true),
             (words(&["later", "3"]), vec![id(1)])

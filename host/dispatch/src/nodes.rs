@@ -98,7 +98,7 @@ impl Membership {
         let (events, received) = mpsc::channel(EVENTS_MAX);
         let (beating, ending) = sync_channel(0);
         let living = others(own, &view).collect();
-        let (showing, shown) = latest::channel((view.pulse.clone(), has_others(own, &view)));
+        let (showing, shown) = latest::channel((view.counters.clone(), has_others(own, &view)));
         let mut beats = Beats {
             own,
             heartbeat,
@@ -184,7 +184,7 @@ impl Beats {
                 }
                 self.presence.request_drain(view.drain);
                 let has_others = has_others(self.own, &view);
-                self.showing.send_replace((view.pulse, has_others));
+                self.showing.send_replace((view.counters, has_others));
                 Some(BEAT.saturating_sub(Lifeline::now().saturating_sub(sent)))
             }
             Err(StoreError::Fenced) => {

@@ -104,7 +104,7 @@ impl Open {
     }
 }
 
-/// How an attempt has ended, as far as its span tells.
+/// How an attempt has ended, as its span shows it.
 #[derive(Debug)]
 pub(crate) struct Ended {
     outcome: &'static str,
@@ -128,7 +128,7 @@ impl Ended {
         self.outcome == "completed"
     }
 
-    /// Makes the end of an attempt of which nobody reports an outcome.
+    /// Makes the end of an attempt without a reported outcome.
     pub(crate) fn lost(failure: Failure) -> Self {
         Self {
             error_type: Some(failure.kind.as_str().to_owned()),

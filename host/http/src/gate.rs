@@ -128,7 +128,7 @@ pub(crate) fn pass(
     request: &Request,
 ) -> Result<Option<Caller>, (Refusal, Option<Caller>)> {
     let verb = access.verb();
-    if verb.is_none() && access != Access::Known {
+    if verb.is_none() && access != Access::AnyPrincipal {
         return Ok(None);
     }
     let known = request.extensions().get::<Caller>();

@@ -31,7 +31,7 @@ pub use self::clients::{ClientNames, Pattern, WrongPattern};
 use crate::peer::Peer;
 
 /// How often the files are compared with what is in use.
-pub const LOOK_EVERY: Duration = Duration::from_secs(5);
+pub const CHECK_EVERY: Duration = Duration::from_secs(5);
 
 /// How long a peer that is refused may take to read why and to close.
 const LINGER_TIME: Duration = Duration::from_secs(1);

@@ -18,8 +18,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::AuditConfig;
 
-/// How often new entries are looked for.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often new entries are read.
+const READ_EVERY: Duration = Duration::from_secs(1);
 
 /// How often old entries are forgotten, in milliseconds, and how many parts of them at once.
 const FORGET_EVERY_MS: u64 = 3_600_000;
@@ -52,7 +52,7 @@ pub async fn run(
     let mut export = config.export_file.map(Export::open);
     let mut forgot_at = None;
     while stopping
-        .run_until_cancelled(tokio::time::sleep(LOOK))
+        .run_until_cancelled(tokio::time::sleep(READ_EVERY))
         .await
         .is_some()
     {
@@ -141,7 +141,7 @@ impl Export {
             Err(error) => {
                 if !std::mem::replace(&mut self.has_failed, true) {
                     let path = self.path.display();
-                    tracing::error!(%path, %error, "cannot export the audit; trying again");
+                    tracing::error!(%path, %error, "cannot export the audit; retrying");
                 }
             }
         }

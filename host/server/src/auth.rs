@@ -43,18 +43,18 @@ use self::failures::Failures;
 
 pub use self::first::{ADMIN_TOKEN, FirstTokenError};
 
-/// How often a node looks whether others have changed tokens, and whether some are over.
-const LOOK: Duration = Duration::from_millis(400);
+/// How often a node reads which tokens others have changed, and ends those that have expired.
+const READ_EVERY: Duration = Duration::from_millis(400);
 const _: () = assert!(
-    LOOK.as_millis() * 2 < 1_000,
+    READ_EVERY.as_millis() * 2 < 1_000,
     "a revocation holds within a second"
 );
 
 /// How often denials are stored, and the last uses of tokens if it is time.
 const STORE_EVERY: Duration = Duration::from_millis(400);
 
-/// How often a second a node asks the store because somebody shows a token that it does not know.
-const LOOKS_PER_SECOND: u32 = 20;
+/// How often a second a node asks the store because a request has a token that it does not know.
+const LOOKUPS_PER_SECOND: u32 = 20;
 
 /// How often the last uses of tokens are stored.
 const USES_EVERY_MS: u64 = 60_000;
@@ -92,7 +92,7 @@ impl FromStr for AuthMode {
 struct Live {
     token: Token,
     principal: Arc<Principal>,
-    /// By the hash of what shows that somebody holds it: cancelled when that counts no more.
+    /// By the hash of the token or session: cancelled when it is no longer valid.
     over: Vec<(TokenHash, CancellationToken)>,
     used: Arc<Used>,
 }
@@ -138,7 +138,7 @@ impl Live {
         found.map(|(_, over)| over.clone())
     }
 
-    /// Ends what those do who came with something of this kind.
+    /// Ends the requests and streams that were admitted by such proofs.
     fn end(&self, which: impl Fn(&TokenHash) -> bool) {
         for (_, over) in self.over.iter().filter(|(hash, _)| which(hash)) {
             over.cancel();
@@ -250,7 +250,7 @@ impl Auth {
 
     /// Follows what other nodes change, and ends what is over. Only reads.
     pub(crate) async fn follow(&self, stopping: &CancellationToken) {
-        while self.requires_tokens() && after(LOOK, stopping).await {
+        while self.requires_tokens() && after(READ_EVERY, stopping).await {
             // What cannot be read now is read next time.
             let _unread = self.refresh().await;
             self.end_those_over(self.0.clock.now());
@@ -288,7 +288,7 @@ impl Auth {
         let _lost = tokio::time::timeout(REST_TIMEOUT, storing).await;
     }
 
-    /// Reads the tokens if another node has changed them since this one has looked last.
+    /// Reads the tokens if another node has changed them since this one last read them.
     async fn refresh(&self) -> Result<(), StoreError> {
         let version = self.0.dispatch.read(|reader| reader.access_version());
         let version = version.await?;
@@ -323,7 +323,7 @@ impl Auth {
         for token in over {
             let note = Note::by_host(Verb::Tokens.as_str(), format!("token {token}"));
             let revoke = Command::RevokeToken { token };
-            // Another node may have removed it, or the next look does.
+            // Another node may have removed it, or the next read does.
             let _late = self
                 .0
                 .dispatch
@@ -528,7 +528,7 @@ impl Gate for Auth {
         self.0
             .lookup_budget
             .lock()
-            .take(LOOKS_PER_SECOND, now)
+            .take(LOOKUPS_PER_SECOND, now)
             .ok()?;
         let (auth, address) = (self.clone(), peer.address);
         Some(Box::pin(async move {

@@ -142,7 +142,7 @@ fn write(
 
 /// Notes in each log how much of it was dropped.
 fn write_gaps(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
-    let told = gaps.take().into_iter().map(|gap| LogEntry {
+    let entries = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,
         attempt: gap.attempt,
         at: gap.at,
@@ -154,7 +154,7 @@ fn write_gaps(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> 
         ),
         fields: Vec::new(),
     });
-    let entries: Vec<LogEntry> = told.collect();
+    let entries: Vec<LogEntry> = entries.collect();
     if entries.is_empty() {
         return Ok(());
     }
@@ -189,7 +189,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
-    use host_dispatch::logged::{LOGGED_WAITING_MAX, Logs as Told};
+    use host_dispatch::logged::LOGGED_WAITING_MAX;
 
     fn line(message: &str) -> Logged {
         Logged::Lines {
@@ -210,18 +210,18 @@ mod tests {
     async fn a_page_has_all_earlier_lines() {
         let folder = TempDir::new().unwrap();
         let store = LogStore::open(&folder.path().join("logs.db")).unwrap();
-        let (told, waiting) = Told::channel();
+        let (sender, waiting) = Logs::channel();
         let (logs, thread) =
-            spawn(Box::new(store), waiting, (told.gaps(), told.progress())).unwrap();
+            spawn(Box::new(store), waiting, (sender.gaps(), sender.progress())).unwrap();
         let Logged::Lines { job, .. } = line("") else {
             unreachable!()
         };
         for n in 1..=200 {
-            told.send(line("said"));
+            sender.send(line("said"));
             let page = ports::Logs::page(&logs, job, None, 1_000).await.unwrap();
             assert_eq!(page.items.len(), n);
         }
-        drop(told);
+        drop(sender);
         thread.join().unwrap();
     }
 
@@ -230,14 +230,15 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let store = LogStore::open(&folder.path().join("logs.db")).unwrap();
         let reader = store.reader().unwrap();
-        let (told, waiting) = Told::channel();
+        let (sender, waiting) = Logs::channel();
         for _ in 0..LOGGED_WAITING_MAX {
-            told.send(line("kept"));
+            sender.send(line("kept"));
         }
-        told.send(line("dropped"));
-        told.send(line("dropped"));
-        let (_, thread) = spawn(Box::new(store), waiting, (told.gaps(), told.progress())).unwrap();
-        drop(told);
+        sender.send(line("dropped"));
+        sender.send(line("dropped"));
+        let (_, thread) =
+            spawn(Box::new(store), waiting, (sender.gaps(), sender.progress())).unwrap();
+        drop(sender);
         thread.join().unwrap();
         let Logged::Lines { job, .. } = line("") else {
             unreachable!()

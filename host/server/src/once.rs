@@ -105,7 +105,7 @@ async fn execute(
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
         reach: asked.reach.clone(),
-        // Whoever runs a file by hand trusts it.
+        // A user who runs a file by hand trusts it.
         trust: Trust::default(),
     };
     config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;

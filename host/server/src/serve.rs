@@ -65,7 +65,7 @@ pub enum ServeError {
     /// The data directory had a store, which is gone.
     #[error(
         "the data directory {} has {left}, but its store host.db is missing or empty: all its jobs and \
-         components would be lost; restore host.db from a copy, or start without it by --fresh",
+         components would be lost; restore host.db from a copy, or start without it with --fresh",
         .path.display()
     )]
     Gone { path: PathBuf, left: String },

@@ -264,9 +264,9 @@ pub(crate) struct Batch<'a, R> {
     of_users: job_batch::UsersBatches,
     /// The users' batch of the job whose end is being written.
     inside: Option<BatchId>,
-    /// What is known of the end of the job that is being changed, if it tells somebody.
+    /// What is known of the end of the job that is being changed, if it has receivers.
     ending: Ending,
-    /// What tells of jobs that have ended, to be enqueued at the end of the batch.
+    /// Deliveries for jobs that have ended, to be enqueued at the end of the batch.
     deliveries: Vec<NewJob>,
 }
 

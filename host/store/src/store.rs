@@ -284,7 +284,7 @@ pub trait Others: Send + Sync {
     fn hint(&self) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Returns counters that show whether anything has changed.
-    fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
+    fn change_counters(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>>;
 
     /// Returns at most `limit` changes after the one with the number `after`, oldest first.
     fn changes(&self, after: u64, limit: u32) -> BoxFuture<'_, Result<Followed, StoreError>>;

@@ -62,9 +62,14 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         Route::get(read, "/", overview::show),
         Route::get(read, "/jobs", jobs::list),
         form(Route::post(Verb::Enqueue, "/jobs", job::enqueue)).scoped(),
-        form(Route::post(Access::Known, "/jobs/change", change::change)).long_running(),
+        form(Route::post(
+            Access::AnyPrincipal,
+            "/jobs/change",
+            change::change,
+        ))
+        .long_running(),
         Route::get(read, "/jobs/{id}", job::show),
-        form(Route::post(Access::Known, "/jobs/{id}", job::act)),
+        form(Route::post(Access::AnyPrincipal, "/jobs/{id}", job::act)),
         Route::get(read, "/find", find::find),
         Route::get(
             Access::Scoped(Verb::ReadPayload),
@@ -114,7 +119,7 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         Route::get(Verb::Audit, "/audit", audit::list),
         Route::get(read, "/live", live::follow).long_running(),
         form(Route::post(Access::Open, "/login", login::login)),
-        form(Route::post(Access::Known, "/logout", login::logout)),
+        form(Route::post(Access::AnyPrincipal, "/logout", login::logout)),
         Route::get(Access::Open, "/assets/{name}", assets::serve),
     ];
     let routes = routes.into_iter();

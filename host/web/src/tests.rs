@@ -78,22 +78,22 @@ fn pages(text: &str) -> Router {
     pages_of(Answer::once(text))
 }
 
-fn pages_of(said: Answer) -> Router {
+fn pages_of(sample: Answer) -> Router {
     let api = Router::new().fallback(any(
         move |method: Method, uri: Uri, headers: HeaderMap, body: Bytes| {
-            let said = said.clone();
+            let sample = sample.clone();
             async move {
-                let text = said.text.as_str();
+                let text = sample.text.as_str();
                 assert_eq!(headers[HOST], "localhost", "who asks is passed on");
                 if method == Method::POST || method == Method::PUT {
-                    return done(&uri, &headers, &body, &said);
+                    return done(&uri, &headers, &body, &sample);
                 }
                 let limit = uri.query().and_then(|it| it.split_once("limit="));
                 let limit = limit.and_then(|(_, rest)| rest.split('&').next()?.parse().ok());
-                if let Some(answer) = answer(uri.path(), &said, limit.unwrap_or(usize::MAX)) {
+                if let Some(answer) = answer(uri.path(), &sample, limit.unwrap_or(usize::MAX)) {
                     return axum::Json(answer).into_response();
                 }
-                let problem = json!({"title": said.name, "detail": text, "next": text});
+                let problem = json!({"title": sample.name, "detail": text, "next": text});
                 let status = match uri.path() {
                     "/readyz" => StatusCode::SERVICE_UNAVAILABLE,
                     _ => StatusCode::NOT_FOUND,
@@ -497,11 +497,11 @@ async fn the_largest_pages_are_at_most_100_kb() {
 /// The parts of a list follow each other without a gap.
 #[tokio::test]
 async fn the_parts_of_a_list_are_all_of_it() {
-    let said = Answer {
+    let sample = Answer {
         items: 250,
         ..Answer::once("plain")
     };
-    let pages = pages_of(said);
+    let pages = pages_of(sample);
     let (mut at, mut rows, mut parts) = ("/handlers".to_owned(), 0, 0);
     loop {
         let (_, page) = get(&pages, &at).await;

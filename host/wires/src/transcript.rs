@@ -27,15 +27,15 @@ pub(crate) fn replay_all<S: Stage>(wire: &str, role: &str, stage: impl Fn() -> S
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         let expected = fs::read_to_string(&path).unwrap();
-        let said = replay(&expected, &mut stage());
+        let actual = replay(&expected, &mut stage());
         if bless {
-            fs::write(&path, &said).unwrap();
+            fs::write(&path, &actual).unwrap();
         } else {
             let name = path.file_name().unwrap().to_string_lossy();
-            let (at, ours, theirs) = first_difference(&said, &expected);
+            let (at, ours, theirs) = first_difference(&actual, &expected);
             assert!(
-                said == expected,
-                "{name}:{at}\n  expected {theirs}\n  said     {ours}\nUPDATE_DOCS=1 rewrites it"
+                actual == expected,
+                "{name}:{at}\n  expected {theirs}\n  actual     {ours}\nUPDATE_DOCS=1 rewrites it"
             );
         }
         replayed += 1;
@@ -44,22 +44,22 @@ pub(crate) fn replay_all<S: Stage>(wire: &str, role: &str, stage: impl Fn() -> S
 }
 
 fn replay(text: &str, stage: &mut impl Stage) -> String {
-    let mut said = String::new();
+    let mut actual = String::new();
     for line in text.lines() {
         if line.starts_with("peer<") || line.starts_with("host<") {
             continue;
         }
-        said.push_str(line);
-        said.push('\n');
+        actual.push_str(line);
+        actual.push('\n');
         if line.is_empty() || line.starts_with('#') {
             continue;
         }
         for line in stage.play(line) {
-            said.push_str(&line);
-            said.push('\n');
+            actual.push_str(&line);
+            actual.push('\n');
         }
     }
-    said
+    actual
 }
 
 fn first_difference<'a>(ours: &'a str, theirs: &'a str) -> (usize, &'a str, &'a str) {

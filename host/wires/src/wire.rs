@@ -124,7 +124,7 @@ pub struct OpenError {
 }
 
 impl OpenError {
-    /// Makes an error of the machine or its surroundings.
+    /// Makes an error of the machine or its environment.
     pub fn failed(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

@@ -167,7 +167,7 @@ export class MockHost {
   #hold(limit, ms) {
     const refused = (message) => new StoreError({ kind: 'invalid-request', message });
     if (!this.#options.limits?.includes(limit)) throw refused(`the job has no limit ${limit}; give the mock \`limits\``);
-    if (ms > HOLD_MS_MAX) throw refused(`a key is held for at most ${HOLD_MS_MAX} ms (24 hours)`);
+    if (ms > HOLD_MS_MAX) throw refused(`a key can be held for at most ${HOLD_MS_MAX} ms (24 hours)`);
     this.holds.push({ limit, ms });
   }
 

@@ -181,7 +181,7 @@ class MockHost:
         if limit not in self._limits:
             raise JobsError(JobsErrorKind.INVALID_REQUEST, f"the job has no limit {limit}; give the mock `limits`")
         if ms > _HOLD_MS_MAX:
-            raise JobsError(JobsErrorKind.INVALID_REQUEST, f"a key is held for at most {_HOLD_MS_MAX} ms (24 hours)")
+            raise JobsError(JobsErrorKind.INVALID_REQUEST, f"a key can be held for at most {_HOLD_MS_MAX} ms (24 hours)")
         self.holds.append((limit, ms))
 
     def reveal(self, name: str) -> str:

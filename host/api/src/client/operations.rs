@@ -187,7 +187,7 @@ impl Client {
         self.post(path::BATCHES, body)
     }
 
-    /// Enqueues a delivery that tells a receiver of nothing.
+    /// Enqueues a delivery of a ping, which tests a receiver.
     pub fn test_webhook(&self, body: &TestWebhookBody) -> Result<Answer<AcceptedView>, Error> {
         self.post(path::WEBHOOK_TEST, body)
     }

@@ -139,7 +139,7 @@ impl Dev {
             }
             let dir = session.project.dir.display().to_string();
             session.output.note(&format!(
-                "waiting for a change in {} (Ctrl-C ends)",
+                "waiting for a change in {} (Ctrl-C to stop)",
                 plain::line(&dir)
             ));
             watch.changed().map_err(|error| {

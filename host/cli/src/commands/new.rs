@@ -270,7 +270,7 @@ impl New {
         let mut new: Vec<String> = own.iter().map(|(path, _)| path.clone()).collect();
         new.push(folder.to_owned());
         if let Some(path) = new.iter().find(|path| dir.join(path).exists()) {
-            let message = format!("{path} exists already");
+            let message = format!("{path} already exists");
             return Err(std::io::Error::other(message));
         }
         let sdk = sdk.into_iter();

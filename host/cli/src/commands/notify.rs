@@ -3,13 +3,13 @@
 use clap::Args;
 use host_api::webhook::NotifyBody;
 
-/// Whom a job or a batch tells.
+/// The receiver that a job or a batch notifies.
 #[derive(Debug, Args)]
 pub(crate) struct NotifyArgs {
-    /// Tell this URL of the end, if the host's configuration allows it
+    /// Notify this URL of the end, if the host's configuration allows it
     #[arg(long = "notify", value_name = "URL", requires = "secret")]
     url: Option<String>,
-    /// The name of the secret that signs what it gets
+    /// The name of the secret that signs the notifications
     #[arg(
         id = "secret",
         long = "notify-secret",
@@ -17,7 +17,7 @@ pub(crate) struct NotifyArgs {
         requires = "url"
     )]
     secret: Option<String>,
-    /// Tell only of this, such as job.discarded or batch.end (repeatable)
+    /// Notify only of this event, such as job.discarded or batch.end (repeatable)
     #[arg(long = "notify-event", value_name = "EVENT", requires = "url")]
     events: Vec<String>,
 }

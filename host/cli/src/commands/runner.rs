@@ -226,7 +226,7 @@ fn restart(named: &Named) -> Result<(), CliError> {
         } else {
             put_line(&format!("{whole} is being restarted"))?;
             output.hint(
-                "each runner restarts once its attempts have ended; until then it gets no others",
+                "each runner restarts once its attempts have ended; until then it gets no new ones",
             );
         }
         Ok(())

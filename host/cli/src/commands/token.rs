@@ -144,7 +144,7 @@ fn create(create: Create) -> Result<(), CliError> {
     })?;
     let id = plain::line(&view.view.id);
     let until = view.view.expires_at.as_deref().map(plain::line);
-    let until = until.map(|at| format!("; it ends at {at}"));
+    let until = until.map(|at| format!("; it expires at {at}"));
     output.note(&format!(
         "token {id} allows {}{}",
         plain::line(&view.view.verbs.join(", ")),

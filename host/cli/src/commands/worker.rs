@@ -82,7 +82,7 @@ fn roles() -> impl Iterator<Item = (&'static Wire, &'static WorkerRole)> {
 }
 
 /// Returns the command line with two dashes before the options of a wire's worker that have one: other
-/// projects launch their workers so.
+/// projects launch their workers this way.
 pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> {
     let mut line: Vec<OsString> = line.collect();
     let word = |at: usize| line.get(at).and_then(|word| word.to_str());

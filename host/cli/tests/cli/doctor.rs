@@ -95,14 +95,14 @@ fn rude_redis() -> String {
 fn nothing_that_a_server_or_a_name_says_acts_on_a_terminal() {
     let url = rude_redis();
     let odd = "/nowhere/\u{1b}[31m\u{7}";
-    for (name, value, said) in [
+    for (name, value, message) in [
         ("HOST_HERO_URL", url.as_str(), "rude"),
         ("HOST_CONFIG", odd, "/nowhere/"),
         ("HOST_CELLS_COUNT", "\u{1b}[31m", "HOST_CELLS_COUNT"),
     ] {
         let ran = run(&["doctor", "--data", odd], "", &[(name, value)]);
         let (_command, ran) = ran.split_once('\n').unwrap();
-        assert!(ran.contains(said), "{name}: {ran}");
+        assert!(ran.contains(message), "{name}: {ran}");
         let acts = |c: &char| c.is_control() && *c != '\n' || *c == '\u{202e}';
         assert_eq!(ran.chars().find(acts), None, "{name}: {ran:?}");
     }

@@ -118,7 +118,7 @@ fn one_job() {
     seen.check();
     let hostile = job("scheduled", r#","run_at":"\u001b[31mx""#);
     let host = CannedHost::start(&[(200, &hostile)]);
-    let said = host.run(&["job", "reschedule", "01990f3c", "--after", "1m"]);
-    assert!(said.contains("starts x\n"), "{said:?}");
-    assert!(!said.contains('\u{1b}'), "{said:?}");
+    let message = host.run(&["job", "reschedule", "01990f3c", "--after", "1m"]);
+    assert!(message.contains("starts x\n"), "{message:?}");
+    assert!(!message.contains('\u{1b}'), "{message:?}");
 }

@@ -26,14 +26,14 @@ fn a_closed_standard_output_is_an_error() {
             .env("HOST_SERVER", host.url())
             .output()
             .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        (output.status.code(), said)
+        let message = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), message)
     };
-    let (code, said) = run(">&-");
-    assert_eq!(code, Some(1), "{said}");
-    let first = said.lines().next();
+    let (code, message) = run(">&-");
+    assert_eq!(code, Some(1), "{message}");
+    let first = message.lines().next();
     let expected = "error: cannot write to standard output: it is closed";
-    assert_eq!(first, Some(expected), "{said}");
+    assert_eq!(first, Some(expected), "{message}");
     assert_eq!(run("<>/dev/null >&0"), (Some(0), String::new()));
 }
 

@@ -1,4 +1,4 @@
-//! What a batch tells of its end.
+//! Notifications of the end of a batch.
 
 use serde::Serialize;
 
@@ -26,7 +26,7 @@ impl From<On> for Event {
     }
 }
 
-/// Makes a delivery that tells a receiver of an event of a batch.
+/// Makes a delivery that notifies a receiver of an event of a batch.
 pub(super) fn delivery_of(
     now: Time,
     (id, counts): (BatchId, BatchCounts),

@@ -1,4 +1,4 @@
-//! Tests of whom an end is told to, and what.
+//! Tests of whom an end is notified to, and what.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn each_receiver_is_told_of_the_events_that_it_wants() {
         notify("all", &JOB_EVENTS),
         notify("failures", &[Event::JobDiscarded]),
     ];
-    for (state, told) in [
+    for (state, notified) in [
         (State::Completed, &["all"][..]),
         (State::Discarded, &["all", "failures"]),
         (State::Cancelled, &["all"]),
@@ -64,7 +64,7 @@ fn each_receiver_is_told_of_the_events_that_it_wants() {
         let (mut job, payload) = ended(state, receivers.clone());
         let deliveries = job.deliveries(NOW, &payload, &Ending::default());
         let urls: Vec<String> = deliveries.iter().map(|it| read(it).0.url).collect();
-        assert_eq!(urls, told, "{state:?}");
+        assert_eq!(urls, notified, "{state:?}");
         assert_eq!(job.notify.len(), receivers.len());
     }
 }

@@ -5,7 +5,7 @@ use host_cells::port::CellPort;
 use super::DispatchLoop;
 
 impl<P: CellPort> DispatchLoop<P> {
-    /// Starts no more jobs if `asked`, else some again.
+    /// Stops starting jobs if `asked`, or starts them again.
     pub(super) fn drain(&mut self, asked: bool) {
         if !self.stops.drain(asked) {
             return;

@@ -20,7 +20,7 @@ impl<P: CellPort> DispatchLoop<P> {
             RemoteChange::Changes(changes) => self.handle_changes_elsewhere(&changes),
             RemoteChange::Effects(effects) => {
                 for (job, effect) in effects {
-                    // What is known of it in memory is not current any more.
+                    // What is known of it in memory is no longer current.
                     self.workers.table.forget_stored(job);
                     self.carry_out(now, job, effect);
                 }

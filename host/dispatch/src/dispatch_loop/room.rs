@@ -1,19 +1,19 @@
-//! Whether the store takes new jobs, and when to look again. Pure.
+//! Whether the store takes new jobs, and when to check again. Pure.
 
 use host_core::time::Time;
 
 /// The pause before the loop tries a full disk again, in milliseconds.
 const FULL_PAUSE_MS: u64 = 250;
 
-/// The pause between two looks whether new jobs have room and the store is where it was, in milliseconds.
-const LOOK_PAUSE_MS: u64 = 1_000;
+/// How often to check that new jobs have room and the store is where it was, in milliseconds.
+const CHECK_EVERY_MS: u64 = 1_000;
 
 #[derive(Debug, Default)]
 pub(super) struct StoreSpace {
     /// When to try a full disk again.
     full_until: Option<Time>,
-    /// When to look whether new jobs have room.
-    look_at: Option<Time>,
+    /// When to check whether new jobs have room.
+    check_at: Option<Time>,
 }
 
 impl StoreSpace {
@@ -38,13 +38,13 @@ impl StoreSpace {
         self.full_until = Some(now.plus_ms(FULL_PAUSE_MS));
     }
 
-    /// Returns when to look whether new jobs have room.
-    pub(super) const fn look_at(&self) -> Option<Time> {
-        self.look_at
+    /// Returns when to check whether new jobs have room.
+    pub(super) const fn check_at(&self) -> Option<Time> {
+        self.check_at
     }
 
-    /// Records a look.
-    pub(super) const fn record_look(&mut self, now: Time) {
-        self.look_at = Some(now.plus_ms(LOOK_PAUSE_MS));
+    /// Records a check.
+    pub(super) const fn record_check(&mut self, now: Time) {
+        self.check_at = Some(now.plus_ms(CHECK_EVERY_MS));
     }
 }

@@ -53,7 +53,7 @@ impl Stops {
         (self.phase > Phase::Running).then_some(self.stop_by)
     }
 
-    /// Starts no more jobs if `asked`, else some again. Returns whether that is a change.
+    /// Stops starting jobs if `asked`, or starts them again. Returns whether that is a change.
     pub(super) const fn drain(&mut self, asked: bool) -> bool {
         let before = self.is_draining;
         self.is_draining = asked;

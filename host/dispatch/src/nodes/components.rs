@@ -28,7 +28,7 @@ pub enum SyncOutcome {
 /// Called when other revisions of components may be current.
 pub type OnComponents = Arc<dyn Fn() -> BoxFuture<'static, SyncOutcome> + Send + Sync>;
 
-/// What a look at the store showed.
+/// What a read of the store showed.
 #[derive(Clone)]
 pub(super) struct StoreView {
     /// When it began.
@@ -38,7 +38,7 @@ pub(super) struct StoreView {
     pub(super) has_others: bool,
 }
 
-/// Takes in what looks at the store show, as long as it is polled.
+/// Handles what reads of the store show, as long as it is polled.
 pub(super) async fn sync(
     mut views: watch::Receiver<Option<StoreView>>,
     on_components: OnComponents,

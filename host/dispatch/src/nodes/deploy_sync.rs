@@ -13,7 +13,7 @@ pub(crate) struct DeploySync {
 }
 
 impl Default for DeploySync {
-    /// Until the first look there may be others.
+    /// Until the first read there may be others.
     fn default() -> Self {
         Self {
             at: AtomicI64::new(i64::MIN),
@@ -23,7 +23,7 @@ impl Default for DeploySync {
 }
 
 impl DeploySync {
-    /// Notes a look that began at `at` and is done.
+    /// Records a read that began at `at` and is done.
     pub(crate) fn done(&self, at: Time, has_others: bool) {
         self.at.store(at.0, Ordering::Relaxed);
         self.has_others.store(has_others, Ordering::Relaxed);
@@ -31,7 +31,7 @@ impl DeploySync {
 
     /// Returns whether another node may run a handler that this one cannot run, for a job enqueued at
     /// `enqueued_at`. If this node knows the handler, its component does not run here, and the job waits for a
-    /// node where it does. If not, it may have been deployed since the last look; what a look is told may be
+    /// node where it does. If not, it may have been deployed since the last read; what a read shows may be
     /// as old as a lease.
     pub(crate) fn may_run_elsewhere(&self, is_known: bool, enqueued_at: Time) -> bool {
         let synced = Time(self.at.load(Ordering::Relaxed));
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_handler_is_unknown_once_a_look_is_later_than_its_job() {
+    fn a_handler_is_unknown_once_a_read_is_later_than_its_job() {
         let deploy_sync = DeploySync::default();
         let may = |is_known, at| deploy_sync.may_run_elsewhere(is_known, Time(at));
         assert!(may(false, 0) && may(true, 0));

@@ -18,11 +18,11 @@ use super::components::{self, OnComponents, StoreView};
 use super::reports;
 use crate::Dispatch;
 
-/// The least time between two hints to others, and between two looks at what they did.
+/// The least time between two hints to others, and between two reads of what they did.
 const HINT: Duration = Duration::from_millis(20);
-const LOOK: Duration = Duration::from_millis(5);
+const READ: Duration = Duration::from_millis(5);
 
-/// How often a node looks that gets no hints, while somebody here waits for something.
+/// How often a node without hints reads, while a request here waits for something.
 const POLL: Duration = Duration::from_millis(40);
 
 /// How many changes are read at once.
@@ -134,32 +134,35 @@ impl Following {
             let woken = self.woken(committed).await;
             woke.notify_one();
             let begun = self.clock.now();
-            let pulse = match woken {
-                Some(pulse) => {
+            let counters = match woken {
+                Some(counters) => {
                     let has_others = self.beats.borrow().1;
                     self.send(RemoteChange::Beat { has_others }).await;
-                    Ok(pulse)
+                    Ok(counters)
                 }
-                None => self.others.pulse().await,
+                None => self.others.change_counters().await,
             };
-            let done = match pulse {
-                Ok(pulse) => self.take(known.as_ref(), &pulse).await.map(|()| pulse),
+            let done = match counters {
+                Ok(counters) => self
+                    .take(known.as_ref(), &counters)
+                    .await
+                    .map(|()| counters),
                 Err(error) => Err(error),
             };
             match done {
-                Ok(pulse) => {
+                Ok(counters) => {
                     viewed.send_replace(Some(StoreView {
                         at: begun,
-                        components: pulse.components.clone(),
+                        components: counters.components.clone(),
                         has_others: self.beats.borrow().1,
                     }));
-                    known = Some(pulse);
+                    known = Some(counters);
                 }
                 Err(error) => {
                     tracing::debug!(%error, "cannot read the changes of other nodes; retrying");
                 }
             }
-            sleep(LOOK).await;
+            sleep(READ).await;
         }
     }
 
@@ -188,18 +191,18 @@ impl Following {
     async fn take(
         &self,
         known: Option<&ChangeCounters>,
-        pulse: &ChangeCounters,
+        counters: &ChangeCounters,
     ) -> Result<(), StoreError> {
         // First: a change only shows that a lease is over, not why.
-        let mut has_mail = pulse.has_mail;
+        let mut has_mail = counters.has_mail;
         while has_mail {
             let effects = self.others.mail(MAIL_READ).await?;
             has_mail = effects.len() == MAIL_READ as usize;
             self.send(RemoteChange::Effects(effects)).await;
         }
-        self.changes(pulse.next_change).await?;
+        self.changes(counters.next_change).await?;
         // At first, something may have changed since the host read it.
-        if known.is_none_or(|known| pulse.pauses != known.pauses) {
+        if known.is_none_or(|known| counters.pauses != known.pauses) {
             self.send(RemoteChange::Queues).await;
         }
         Ok(())
@@ -242,7 +245,7 @@ impl Following {
     }
 }
 
-/// After batches, gives others hints as long as there are others, and says so here if somebody listens.
+/// After batches, gives others hints as long as there are others, and notifies listeners here.
 async fn hint(
     others: Arc<dyn Others>,
     commit_signal: CommitSignal,

@@ -19,7 +19,7 @@ pub struct Presence {
     drain: watch::Sender<bool>,
 }
 
-/// Adds to an info what is so now. It waits for nothing.
+/// Completes an info with what holds now. It must not wait.
 type Completion = Box<dyn Fn(&mut NodeInfo) + Send>;
 
 impl Presence {
@@ -32,7 +32,7 @@ impl Presence {
         info
     }
 
-    /// Lets each info say what is so then. `complete` must wait for nothing: heartbeats do.
+    /// Sets what completes each info. `complete` must not wait: heartbeats call it.
     pub fn complete_by(&self, complete: impl Fn(&mut NodeInfo) + Send + 'static) {
         self.completions.lock().push(Box::new(complete));
     }

@@ -50,7 +50,7 @@ pub(super) async fn publish(
     }
 }
 
-/// Publishes what jobs of other nodes report, each time something may be new and somebody listens.
+/// Publishes what jobs of other nodes report, each time something may be new and there is a listener.
 pub(super) async fn receive(
     others: Arc<dyn Others>,
     dispatch: Dispatch,

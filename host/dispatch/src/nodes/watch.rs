@@ -11,7 +11,7 @@ use host_core::node::{Dead, LEASE, Life, Seen};
 /// cells to end, and for clocks that do not run equally fast.
 pub(super) const STOP: Duration = Duration::from_secs(7);
 
-/// How long this node may have looked away. After a longer pause it watches others from the start: while it could
+/// How long this node may have read nothing. After a longer pause it watches others from the start: while it could
 /// not reach the database, neither could they.
 const AWAY_MAX: Duration = Duration::from_secs(4);
 
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// Looks once for each step: the time in seconds, and the beat that is seen then. Returns when the
+    /// Reads once per step: the time in seconds, and the beat that is seen then. Returns when the
     /// other node first counted as dead.
     fn died_at(steps: &[(u64, i64)]) -> Option<u64> {
         let mut watch = Watch::default();
@@ -145,7 +145,7 @@ mod tests {
             died_at(&each_second(|second| (second > 8).into())),
             Some(19)
         );
-        // Whoever looks away knows nothing of the time between.
+        // What happened between two reads is not known.
         assert_eq!(
             died_at(&[(0, 7), (3, 7), (20, 7), (23, 7), (26, 7), (29, 7)]),
             None

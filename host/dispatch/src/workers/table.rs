@@ -143,7 +143,7 @@ impl LeaseTable {
         table.hold(remote.job, held);
     }
 
-    /// Lets `events` hear of the leases of an executor that were granted before the host restarted.
+    /// Notifies `events` of the leases of an executor that were granted before the host restarted.
     /// Returns their jobs.
     pub(crate) fn resume(
         &self,

@@ -30,7 +30,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Actor {
         let access = parts.extensions.get::<Access>().copied();
         let verb = match access.ok_or_else(lost)? {
             // The only changes that need no verb are those of the caller's own session.
-            Access::Known => "login",
+            Access::AnyPrincipal => "login",
             access => access.verb().ok_or_else(lost)?.as_str(),
         };
         let peer = parts.extensions.get::<Peer>();

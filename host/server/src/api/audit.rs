@@ -13,7 +13,7 @@ use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 
-/// How many entries a page looks at, at most, if few of them match.
+/// How many entries a page examines, at most, if few of them match.
 const EXAMINED_MAX: u32 = 20_000;
 
 /// How many entries are read at once.

@@ -215,7 +215,7 @@ async fn jobs_of(
     trace: &[(String, String)],
 ) -> Result<Vec<NewJob>, ApiError> {
     let may = |body: &NewJobBody| match body.batch {
-        Some(_) => Err(invalid("batch: the request is for one batch already")),
+        Some(_) => Err(invalid("batch: the path already names the batch")),
         None => Ok(()),
     };
     let origin = origin_of(&caller.principal);

@@ -163,7 +163,7 @@ impl Default for Deploys {
     request_body(content = DeployForm<'static>, content_type = "multipart/form-data"),
     responses(
         (status = 201, body = DeployedView, description = "A new revision"),
-        (status = 200, body = DeployedView, description = "This revision was current already"),
+        (status = 200, body = DeployedView, description = "This revision was already current"),
     )
 )]
 pub(super) async fn deploy(
@@ -263,7 +263,7 @@ pub(super) async fn rollback(
 ) -> Result<Json<DeployedView>, ApiError> {
     let body: RollbackBody = small_body(&shared.api.bodies, request).await?;
     let revision = body.revision;
-    // Somebody accepted them when the revision was deployed, and perhaps took them away since.
+    // They were accepted when the revision was deployed, and may have been taken away since.
     if body.accept_grants {
         needs(&caller, Verb::Grant)?;
     }

@@ -194,11 +194,11 @@ async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Res
     if named.all(|batch| own == Some(batch)) {
         return Ok(());
     }
-    let message = "batch: a handler can add jobs to the batch of its own job alone, which the attribute batch.id names";
+    let message = "batch: a handler can add jobs only to the batch of its own job, which the attribute batch.id names";
     Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
 }
 
-/// Refuses inputs from other jobs than those of the same call: a handler may not read their results.
+/// Refuses inputs from jobs other than those of the same call: a handler may not read their results.
 fn check_inputs(jobs: &[NewJob]) -> Result<(), DeskError> {
     let is_new = |id: JobId| jobs.iter().any(|job| job.id == id);
     let conditions = jobs.iter().filter_map(|job| job.conditions.as_ref());
@@ -207,7 +207,7 @@ fn check_inputs(jobs: &[NewJob]) -> Result<(), DeskError> {
         None => Ok(()),
         Some((name, _)) => {
             let message = format!(
-                "inputs.{name}: a handler can pass on results of jobs of the same call alone, which it names #n"
+                "inputs.{name}: a handler can pass on only results of jobs of the same call, named #n"
             );
             Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
         }

@@ -57,7 +57,7 @@ const TRACE_STATE_BYTES_MAX: usize = 512;
     ),
     responses(
         (status = 201, body = AcceptedJobsView, description = "Accepted; an array of these for an array"),
-        (status = 200, body = AcceptedView, description = "A job with this unique key was there already"),
+        (status = 200, body = AcceptedView, description = "A job with this unique key already existed"),
     )
 )]
 pub(super) async fn enqueue(

@@ -30,7 +30,7 @@ use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 
-/// Tells what happens from now on, or after the change with the id in the header `Last-Event-ID`, as
+/// Streams what happens from now on, or after the change with the id in the header `Last-Event-ID`, as
 /// server-sent events `change`, `progress` and `gap`.
 ///
 /// Only changes have an id. The last 100,000 are kept, through restarts too. The stream of one job
@@ -85,8 +85,8 @@ fn last_event_id(value: &HeaderValue) -> Result<u64, ApiError> {
     })
 }
 
-/// Returns whether a listener may hear of something. The progress of jobs does not show their queues and handlers:
-/// who may not see all of them hears of it only from the job that it listens to.
+/// Returns whether a listener may see an event. The progress of jobs does not show their queues and handlers:
+/// a caller that may not see all of them gets it only from the job that it listens to.
 fn is_visible(scope: &Scope, query: &EventsQuery, happened: &EventKind) -> bool {
     match happened {
         _ if scope.is_all() => true,

@@ -15,8 +15,8 @@ use super::scoped::{scope, sees_job};
 /// How many characters an id has.
 const ID_CHARS: usize = 36;
 
-/// How many ids with the same start are looked at for a caller that may not see all jobs.
-const LOOKED_AT_MAX: u32 = 64;
+/// How many ids with the same start are read for a caller that may not see all jobs.
+const READ_MAX: u32 = 64;
 
 /// The id of a job in the path, or the start of one, and who names it.
 pub(super) struct IdInPath {
@@ -60,11 +60,7 @@ impl IdInPath {
             return Err(nobody());
         }
         let start = text.clone();
-        let limit = if scope(&caller).is_all() {
-            2
-        } else {
-            LOOKED_AT_MAX
-        };
+        let limit = if scope(&caller).is_all() { 2 } else { READ_MAX };
         let found = shared
             .api
             .dispatch
@@ -80,7 +76,7 @@ impl IdInPath {
             [id] => Ok(*id),
             [one, other, ..] => Err(ApiError::new(
                 &kinds::AMBIGUOUS_ID,
-                format!("ambiguous id: {text} matches {one}, {other} and perhaps more"),
+                format!("ambiguous id: {text} matches {one}, {other} and possibly more"),
             )),
         }
     }

@@ -133,7 +133,7 @@ pub(super) fn find(nodes: &[NodeRecord], text: &str) -> Result<NodeId, ApiError>
         [id] => Ok(*id),
         [one, other, ..] => Err(ApiError::new(
             &kinds::AMBIGUOUS_ID,
-            format!("ambiguous id or name: it matches {one}, {other} and perhaps more"),
+            format!("ambiguous id or name: it matches {one}, {other} and possibly more"),
         )),
     }
 }

@@ -159,14 +159,14 @@ fn tokens() -> Vec<Route<Shared>> {
     vec![
         Route::post(Verb::Tokens, path::TOKENS, tokens::create).scoped(),
         Route::get(Verb::Tokens, path::TOKENS, tokens::list).scoped(),
-        Route::get(Access::Known, path::TOKENS_SELF, tokens::own),
+        Route::get(Access::AnyPrincipal, path::TOKENS_SELF, tokens::own),
         Route::get(Verb::Tokens, path::TOKEN, tokens::show).scoped(),
         Route::delete(Verb::Tokens, path::TOKEN, tokens::revoke).scoped(),
         Route::post(Verb::Tokens, path::TOKEN_ROTATE, tokens::rotate)
             .scoped()
             .body_optional(),
-        Route::post(Access::Known, path::SESSIONS, sessions::begin).body_optional(),
-        Route::delete(Access::Known, path::SESSIONS_SELF, sessions::end),
+        Route::post(Access::AnyPrincipal, path::SESSIONS, sessions::begin).body_optional(),
+        Route::delete(Access::AnyPrincipal, path::SESSIONS_SELF, sessions::end),
     ]
 }
 

@@ -230,7 +230,7 @@ async fn set_paused(
     view(shared, caller, name).await
 }
 
-/// Enqueues the job of a schedule now, whatever runs.
+/// Enqueues the job of a schedule now, even if an earlier one runs.
 #[utoipa::path(
     post, path = path::SCHEDULE_TRIGGER, tag = "schedules", operation_id = "trigger_schedule",
     params(("name" = String, Path, description = "The schedule's name")),
@@ -250,7 +250,7 @@ pub(super) async fn trigger(
     fire_at(&shared, &actor, name, nominals, "triggered").await
 }
 
-/// Enqueues a job for each nominal time of a schedule in a range, whatever runs: at most 1,000, all or none.
+/// Enqueues a job for each nominal time of a schedule in a range, even if earlier ones run: at most 1,000, all or none.
 #[utoipa::path(
     post, path = path::SCHEDULE_BACKFILL, tag = "schedules", operation_id = "backfill_schedule",
     params(("name" = String, Path, description = "The schedule's name")),
@@ -395,12 +395,7 @@ fn sees(caller: &Caller, schedule: &Schedule) -> bool {
 /// Shows a schedule, without params unless the caller may see payloads.
 fn shown(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> {
     let stored = kept.schedule.job.as_str();
-    let unread = |error| {
-        ApiError::new(
-            &kinds::INTERNAL,
-            format!("the job is not readable: {error}"),
-        )
-    };
+    let unread = |error| ApiError::new(&kinds::INTERNAL, format!("cannot read the job: {error}"));
     let job = if sees_payloads(caller) {
         serde_json::from_str::<Box<RawValue>>(stored)
     } else {

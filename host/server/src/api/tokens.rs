@@ -25,7 +25,7 @@ use super::error::ApiError;
 use super::problem::kinds;
 use crate::auth::first;
 
-/// How long a token lasts if nobody says so, in milliseconds: 90 days.
+/// How long a token lasts by default, in milliseconds: 90 days.
 const LASTS_MS: u64 = 90 * 24 * 3_600_000;
 
 /// The highest rate, in requests per second.
@@ -133,7 +133,7 @@ pub(super) async fn show(
     Ok(Json(find(&shared, &caller, &id).await?.into()))
 }
 
-/// Revokes a token. From then on it lets nobody in, and what it has open ends.
+/// Revokes a token. From then on it is refused, and its open requests end.
 #[utoipa::path(
     delete, path = path::TOKEN, tag = "tokens", operation_id = "revoke_token",
     params(("id" = String, Path, description = "The token's id")),

@@ -9,13 +9,13 @@ use host_core::time::Time;
 /// How long repetitions are counted, in milliseconds.
 pub(super) const WINDOW_MS: u64 = 60_000;
 
-/// How many kinds are told apart at once. Others are counted together.
+/// How many kinds are counted apart at once. Others are counted together.
 const KINDS_MAX: usize = 1_024;
 
 /// How many notes may wait to be recorded.
 const WAITING_MAX: usize = 2 * KINDS_MAX;
 
-/// What is the same of repeated denials: the principal, the address, the verb, the route and the outcome.
+/// What repeated denials have in common: the principal, the address, the verb, the route and the outcome.
 pub(super) type Kind = [String; 5];
 
 #[derive(Debug, Default)]

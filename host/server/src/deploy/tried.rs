@@ -87,10 +87,10 @@ impl Shared {
         }
         if let Some(since) = consent.tried_since {
             let (asked, refusal) = (note.clone(), refusal.to_string());
-            let looking = self
+            let scanning = self
                 .dispatch
                 .scan(move |reader| by_another(reader, &asked, since, &refusal));
-            if !looking.await.map_err(unread)? {
+            if !scanning.await.map_err(unread)? {
                 return Err(DeployError::SecondPerson(added.to_vec()));
             }
         }

@@ -1,16 +1,16 @@
-//! Looks at files that may change while the host runs: certificates, and secrets for handlers.
+//! Checks files that may change while the host runs: certificates, and secrets for handlers.
 
 use std::io;
 
 use host_cells::process::Cells;
-use host_http::tls::LOOK_EVERY;
+use host_http::tls::CHECK_EVERY;
 use host_runtime::tasks::Tasks;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Looks every [`LOOK_EVERY`] and on SIGHUP, until the tasks stop. `look` is told whether somebody asks.
+/// Calls `check` every [`CHECK_EVERY`] and on SIGHUP, until the tasks stop, and says which of them it was.
 pub(crate) fn follow<F: Future<Output = ()> + Send>(
     tasks: &Tasks,
-    mut look: impl FnMut(bool) -> F + Send + 'static,
+    mut check: impl FnMut(bool) -> F + Send + 'static,
 ) -> io::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
     let stopping = tasks.stopping().clone();
@@ -18,10 +18,10 @@ pub(crate) fn follow<F: Future<Output = ()> + Send>(
         loop {
             let is_asked = tokio::select! {
                 () = stopping.cancelled() => return,
-                () = tokio::time::sleep(LOOK_EVERY) => false,
+                () = tokio::time::sleep(CHECK_EVERY) => false,
                 _ = hangup.recv() => true,
             };
-            look(is_asked).await;
+            check(is_asked).await;
         }
     });
     Ok(())

@@ -511,7 +511,7 @@ fn dispatch(
         store,
         clock: base.clock,
         shared,
-        cells: feed(config, base, "cell", ProcessPort::new(cells, sender)),
+        cells: executor(config, base, "cell", ProcessPort::new(cells, sender)),
         is_configured: Box::new(move |executor| executors.has_kept(executor)),
         workers_end,
         leases,
@@ -540,7 +540,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
     loaded.cancel();
     Wiring {
         clock: base.clock,
-        cells: feed(
+        cells: executor(
             config,
             base,
             "foreign",
@@ -559,7 +559,7 @@ fn foreign(config: &Config, base: &Base, cells: &Cells, tasks: &Tasks) -> Wiring
 }
 
 /// Makes a pool of cells with the name `name` and the deployed components.
-fn feed(
+fn executor(
     config: &Config,
     base: &Base,
     name: &'static str,

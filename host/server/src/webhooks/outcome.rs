@@ -33,7 +33,7 @@ fn of_response(response: &HttpResponse) -> Outcome {
     }
     let is_gone = status == 410;
     let message = if is_gone {
-        "the receiver answered 410: it wants no more of this".to_owned()
+        "the receiver answered 410: it accepts no more deliveries".to_owned()
     } else {
         format!("the receiver answered {status}")
     };

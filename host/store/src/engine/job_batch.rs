@@ -118,7 +118,7 @@ impl<R: Rows> Batch<'_, R> {
         let mut batch = self.batch(id)?;
         if std::mem::take(&mut batch.progress.is_open) {
             self.rows.put_job_batch(&batch)?;
-            self.look_at_batch(id);
+            self.note_batch(id);
         }
         Ok(Reply::Done)
     }
@@ -137,7 +137,7 @@ impl<R: Rows> Batch<'_, R> {
                 cursor: Some(0),
             });
             self.rows.put_job_batch(&batch)?;
-            self.look_at_batch(id);
+            self.note_batch(id);
         }
         Ok(Reply::Done)
     }
@@ -147,7 +147,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(batch.ok_or(Rejection::UnknownBatch(id))?)
     }
 
-    fn look_at_batch(&mut self, id: BatchId) {
+    fn note_batch(&mut self, id: BatchId) {
         self.steps.entry(id).or_default();
     }
 
@@ -202,7 +202,7 @@ impl<R: Rows> Batch<'_, R> {
         }
         for batch in self.rows.due_job_batches(self.now, SLICE.min(limit))? {
             handled += 1;
-            self.look_at_batch(batch.id);
+            self.note_batch(batch.id);
             let cancel = batch.progress.cancel;
             if let Some((cursor, cancel)) = cancel.and_then(|it| Some((it.cursor?, it))) {
                 let reason = cancel.reason.as_deref();
@@ -237,7 +237,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(jobs.len())
     }
 
-    /// Enqueues what tells of the jobs that have ended, counts what the turn has changed of batches, and enqueues the
+    /// Enqueues the deliveries for the jobs that have ended, counts what the turn has changed of batches, and enqueues the
     /// callbacks that are due.
     pub(super) fn end_turn(&mut self) -> Result<(), StoreError> {
         if self.steps.is_empty() && self.deliveries.is_empty() {

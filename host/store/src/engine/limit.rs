@@ -488,7 +488,7 @@ impl<R: Rows> Batch<'_, R> {
         let mut keys = 0;
         for key in self.rows.due_keys(self.now, limit)? {
             keys += 1;
-            self.look_at(&key)?;
+            self.recheck_key(&key)?;
             if is_over() {
                 break;
             }
@@ -497,29 +497,29 @@ impl<R: Rows> Batch<'_, R> {
             if self.moves_left == 0 || is_over() {
                 break;
             }
-            keys += self.look_at_keys(&kept)?;
+            keys += self.recheck_keys(&kept)?;
         }
         let moved = limit - std::mem::replace(&mut self.moves_left, moves_left);
         Ok(moved.max(keys))
     }
 
     /// Finds out anew when a key is due, if it is still used, and lets jobs pass.
-    fn look_at(&mut self, key: &LimitKey) -> Result<(), Stop> {
+    fn recheck_key(&mut self, key: &LimitKey) -> Result<(), Stop> {
         let used = self.rows.key_use(key)?;
         self.keep_key(key, used, self.now)?;
         self.cancel_running(key)?;
         self.serve(key)
     }
 
-    /// Looks at the next keys of a limit that was changed or removed. Returns how many.
-    fn look_at_keys(&mut self, kept: &KeptLimit) -> Result<usize, Stop> {
+    /// Rechecks the next keys of a limit that was changed or removed. Returns how many.
+    fn recheck_keys(&mut self, kept: &KeptLimit) -> Result<usize, Stop> {
         let number = kept.number;
         let from = kept.cursor.as_deref().filter(|_| !kept.is_removed);
         let keys = self
             .rows
             .keys_from(number, from.unwrap_or_default(), SLICE)?;
         for key in &keys {
-            self.look_at(key)?;
+            self.recheck_key(key)?;
         }
         if kept.is_removed && keys.is_empty() {
             self.rows.delete_limit(number)?;

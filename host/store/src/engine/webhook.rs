@@ -1,4 +1,4 @@
-//! Tells of jobs that have ended: makes deliveries, and enqueues them at the end of the batch, in the same commit.
+//! Notifies receivers of jobs that have ended: makes deliveries, and enqueues them at the end of the batch, in the same commit.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
-    /// Notes why a job that tells somebody has failed, if no worker has reported it.
+    /// Notes why a job with receivers has failed, if no worker has reported it.
     pub(super) fn note_failure(&mut self, job: &Lifecycle, effects: &[Effect]) {
         if job.notify.is_empty() {
             return;
@@ -42,14 +42,14 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    /// Notes what a worker reports of a job that tells somebody.
+    /// Notes what a worker reports of a job with receivers.
     pub(super) fn note_outcome(&mut self, job: &Lifecycle, ending: impl FnOnce() -> Ending) {
         if !job.notify.is_empty() {
             self.ending = ending();
         }
     }
 
-    /// Enqueues deliveries. Nothing refuses them: what they tell of has happened. They may wait for limits, but not be
+    /// Enqueues deliveries. Nothing refuses them: what they report has happened. They may wait for limits, but not be
     /// refused or replaced by them.
     pub(super) fn deliver(&mut self, deliveries: Vec<NewJob>) -> Result<(), StoreError> {
         for mut new in deliveries {

@@ -1,5 +1,5 @@
 //! The changes of all hosts, and their numbers. A batch commits its changes without numbers, so that hosts do not wait
-//! for each other. Whoever reads changes first numbers what is committed: in one transaction, whose lock on the row of
+//! for each other. A reader of changes first numbers what is committed: in one transaction, whose lock on the row of
 //! `host_log` no batch takes.
 
 use futures_util::future::try_join4;

@@ -35,7 +35,7 @@ FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
 /// What the first jobs of the queues `$1` for such cells are, from the places `$2` and `$3` on, at most `$4` of each: how
 /// many, the last of them, and those of other handlers than `$5`. It locks none: others may run what this host cannot.
-const LOOK: &str = "SELECT wanted.name, count(*), max(ARRAY[seen.priority, seen.rank]),
+const SEARCH: &str = "SELECT wanted.name, count(*), max(ARRAY[seen.priority, seen.rank]),
   min(ARRAY[seen.priority, seen.rank]) FILTER (WHERE handler <> ALL($5::text[])),
   array_agg(seen.id ORDER BY seen.priority, seen.rank) FILTER (WHERE handler <> ALL($5::text[]))
 FROM unnest($1::text[], $2::smallint[], $3::bigint[]) AS wanted (name, priority, rank)
@@ -110,9 +110,9 @@ pub(super) async fn claimable(
     load_claimable(client, overlay, sql, values).await
 }
 
-/// What a look at the next jobs of a queue shows.
+/// What a search of the next jobs of a queue shows.
 pub(super) struct QueueScan {
-    /// How many jobs were looked at.
+    /// How many jobs were examined.
     pub(super) jobs: usize,
     /// The place behind the last of them.
     pub(super) next: QueuePosition,
@@ -135,7 +135,7 @@ pub(super) async fn scan(
     let each = i64::try_from(each).unwrap_or(i64::MAX);
     let values = values![names, priorities, ranks, each, texts(except)];
     let mut scans = HashMap::new();
-    for row in ask(client, "look for jobs to claim", LOOK, values).await? {
+    for row in ask(client, "find jobs to claim", SEARCH, values).await? {
         let name = parse_name(row.get(0)).map_err(Trouble::Fatal)?;
         let last = place(&row.get::<_, Vec<i64>>(2)).ok_or_else(|| damaged_place(&name))?;
         let first: Option<Vec<i64>> = row.get(3);

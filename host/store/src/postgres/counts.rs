@@ -73,7 +73,7 @@ const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses
       sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
     FROM host_counts GROUP BY queue) AS counted ON queue = name WHERE id = 1";
 
-/// The first available jobs of all queues, each found by a look into the index.
+/// The first available jobs of all queues, each found by an index lookup.
 const ALL_FIRSTS: [&str; 2] = [
     "WITH RECURSIVE firsts AS (\
       (SELECT NULL::text AS runner, queue, priority, rank FROM host_live \

@@ -22,8 +22,8 @@ use super::{flush, job_batches};
 use crate::error::StoreError;
 use crate::record::decode;
 
-/// How often to look for a job that keeps moving between tables.
-const LOOKS_MAX: u32 = 8;
+/// How many times to read a job that keeps moving between tables.
+const READS_MAX: u32 = 8;
 
 /// The rows that the commands of a batch name.
 #[derive(Default)]
@@ -357,7 +357,7 @@ pub(super) async fn lock(
     jobs: &[JobId],
 ) -> Result<(), Trouble> {
     let mut missing: Vec<JobId> = jobs.to_vec();
-    for _ in 0..LOOKS_MAX {
+    for _ in 0..READS_MAX {
         missing.retain(|id| overlay.get(*id).is_none() && !overlay.is_absent(*id));
         if missing.is_empty() {
             return Ok(());
@@ -376,7 +376,7 @@ pub(super) async fn lock(
         // A job may have moved from the second table to the first meanwhile. One query of both shows it.
         pipeline
             .add(
-                "look for jobs",
+                "find jobs",
                 "SELECT id FROM host_live WHERE id = ANY($1) \
                  UNION ALL SELECT id FROM host_ended WHERE id = ANY($1)",
                 values![ids()],

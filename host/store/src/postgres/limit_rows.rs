@@ -231,7 +231,7 @@ async fn lock(client: &Client, counted: i64) -> Result<Option<(Limits, i64)>, Tr
         .await?;
     let sql = "SELECT limits_changed FROM host_log WHERE id = 1";
     pipeline
-        .add("look whether limits have changed", sql, values![])
+        .add("check whether limits have changed", sql, values![])
         .await?;
     let rows = pipeline.run().await?.pop().unwrap_or_default();
     if rows.first().map(|row| row.get::<_, i64>(0)) == Some(counted) {

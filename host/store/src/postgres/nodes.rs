@@ -15,7 +15,7 @@ use serde::Serialize;
 use super::changes::NEXT;
 use super::client::{Client, Connector, rows};
 use super::fetch::BatchOwner;
-use super::others::{self, PULSE};
+use super::others::{self, COUNTERS};
 use super::reports;
 use super::trouble::{Trouble, damaged, doing};
 use super::typed::Values;
@@ -153,7 +153,7 @@ fn beat() -> String {
         "{BEAT}beats.seen_at > now() - interval '{lease_s} s', \
          EXISTS (SELECT FROM mine), (extract(epoch FROM clock_timestamp()) * 1000)::bigint, \
          node = $1 AND drain, life = 2 AND beats.seen_at < now() - interval '{kept_s} s', \
-         {NEXT}, {PULSE}{BEATS}"
+         {NEXT}, {COUNTERS}{BEATS}"
     )
 }
 
@@ -317,7 +317,7 @@ impl Heartbeat for Beats {
         Ok(ClusterView {
             at,
             nodes,
-            pulse: others::pulse(first, 10),
+            counters: others::counters(first, 10),
             drain: rows.iter().any(|row| row.get(8)),
         })
     }

@@ -31,12 +31,12 @@ const PAUSE: Duration = Duration::from_secs(1);
 const CHANNEL: &str = "SELECT 'host_' || md5(current_schema())";
 
 /// The columns of [`ChangeCounters`] after [`changes::NEXT`], in a query about node `$1`.
-pub(super) const PULSE: &str = "(SELECT pauses FROM host_log), \
+pub(super) const COUNTERS: &str = "(SELECT pauses FROM host_log), \
     (SELECT md5(string_agg(name || ' ' || current, ',' ORDER BY name)) FROM host_components), \
     EXISTS (SELECT FROM host_mail WHERE host_mail.node = $1)";
 
 /// Reads the columns of [`ChangeCounters`], which begin at `first`.
-pub(super) fn pulse(row: &Row, first: usize) -> ChangeCounters {
+pub(super) fn counters(row: &Row, first: usize) -> ChangeCounters {
     ChangeCounters {
         next_change: row.get::<_, i64>(first).unsigned_abs(),
         pauses: row.get(first + 1),
@@ -129,14 +129,14 @@ impl Others for PostgresOthers {
         .boxed()
     }
 
-    fn pulse(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>> {
+    fn change_counters(&self) -> BoxFuture<'_, Result<ChangeCounters, StoreError>> {
         async {
             let operation = "read the changes of other nodes";
-            let sql = format!("SELECT {}, {PULSE}", changes::NEXT);
+            let sql = format!("SELECT {}, {COUNTERS}", changes::NEXT);
             let found = self.ask(operation, &sql, &[&self.node]).await?;
             let row = found.first();
             let row = row.ok_or_else(|| damaged("the table host_log", "it is empty"))?;
-            Ok(pulse(row, 0))
+            Ok(counters(row, 0))
         }
         .boxed()
     }

@@ -94,7 +94,7 @@ impl PostgresReader {
         self.pool.cancel(client).await;
         let interrupted = StoreError::Broken {
             operation: "read the store",
-            message: "nobody waits for the answer any more".to_owned(),
+            message: "the answer is no longer wanted".to_owned(),
         };
         (Err(interrupted), None)
     }

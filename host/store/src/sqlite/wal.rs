@@ -27,8 +27,8 @@ const PAGE_BYTES: [usize; 8] = [512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_
 /// How many ends of transactions after a bad frame prove that it is not the torn end of the log.
 const ENDS_MIN: u64 = 2;
 
-/// How often to read a log that keeps changing.
-const LOOKS_MAX: u32 = 8;
+/// How many times to read a log that keeps changing.
+const READS_MAX: u32 = 8;
 
 type Header = [u8; HEADER_BYTES];
 type Sum = [u32; 2];
@@ -56,7 +56,7 @@ pub(super) fn check(store: &Path) -> Result<(), StoreError> {
         })
     };
     let mut seen = read()?;
-    for _ in 1..LOOKS_MAX {
+    for _ in 1..READS_MAX {
         let Some(broken) = seen else { return Ok(()) };
         seen = read()?;
         if seen.is_some_and(|it| (it.header, it.frame) == (broken.header, broken.frame)) {

@@ -1,4 +1,4 @@
-//! Deliveries of webhooks: each is in the commit of the end that it tells, and nothing refuses it.
+//! Deliveries of webhooks: each is in the commit of the end that it reports, and nothing refuses it.
 
 use std::sync::Arc;
 
@@ -61,7 +61,7 @@ fn types(store: &dyn Store) -> Vec<String> {
 }
 
 #[test]
-fn each_end_is_told_in_its_commit() {
+fn each_end_is_notified_in_its_commit() {
     check(|store| {
         let mut waits = notifying(4);
         waits.depends_on = vec![id(2)];
@@ -110,7 +110,7 @@ fn each_end_is_told_in_its_commit() {
 }
 
 #[test]
-fn an_attempt_that_is_followed_by_another_is_not_told() {
+fn an_attempt_that_is_followed_by_another_is_not_notified() {
     check(|store| {
         enqueue(store, vec![notifying(1)]);
         commit(store, NOW, vec![claim([1], false)]);
@@ -121,7 +121,7 @@ fn an_attempt_that_is_followed_by_another_is_not_told() {
 }
 
 #[test]
-fn a_job_that_ends_again_is_told_again() {
+fn a_job_that_ends_again_is_notified_again() {
     check(|store| {
         enqueue(store, vec![notifying(1)]);
         let cancel = || Command::Cancel {
@@ -138,18 +138,18 @@ fn a_job_that_ends_again_is_told_again() {
         // Ids sort by time.
         commit(store, NOW.plus_ms(1), vec![cancel()]);
         assert_eq!(types(store), ["job.cancelled", "job.cancelled"]);
-        let told = deliveries(store);
-        assert_eq!(told[1].depends_on, [told[0].lifecycle.id], "in order");
-        assert_eq!(told[1].lifecycle.state, State::Pending);
+        let sent = deliveries(store);
+        assert_eq!(sent[1].depends_on, [sent[0].lifecycle.id], "in order");
+        assert_eq!(sent[1].lifecycle.state, State::Pending);
         // It goes on even if nobody wanted the first.
         let first = Command::Cancel {
-            job: told[0].lifecycle.id,
+            job: sent[0].lifecycle.id,
             reason: None,
             grace_ms: None,
         };
         commit(store, NOW.plus_ms(2), vec![first]);
-        let told = deliveries(store);
-        assert_eq!(told[1].lifecycle.state, State::Available);
+        let sent = deliveries(store);
+        assert_eq!(sent[1].lifecycle.state, State::Available);
     });
 }
 
@@ -200,8 +200,8 @@ fn nothing_refuses_a_delivery() {
         commit(store, NOW, vec![claim([1], false)]);
         commit(store, NOW, vec![complete(1, 1, returned())]);
         assert_eq!(types(store), ["job.completed"]);
-        let told = deliveries(store);
-        assert_eq!(told[0].lifecycle.state, State::Available);
+        let sent = deliveries(store);
+        assert_eq!(sent[0].lifecycle.state, State::Available);
     });
 }
 
@@ -226,8 +226,8 @@ fn a_batch_tells_each_of_its_events_once() {
         assert_eq!(types(store), ["batch.first_failure"]);
         commit(store, NOW.plus_ms(1), vec![complete(2, 2, returned())]);
         assert_eq!(types(store), ["batch.first_failure", "batch.end"]);
-        let told = messages(store);
-        assert_eq!(told[1]["data"]["counts"]["discarded"], 1);
+        let sent = messages(store);
+        assert_eq!(sent[1]["data"]["counts"]["discarded"], 1);
         let batch = store.reader().unwrap().job_batch(batch_id(1)).unwrap();
         assert_eq!(
             batch.unwrap().progress.notified,

@@ -64,7 +64,7 @@ struct Page<'a> {
     graph: &'a Graph,
     lines: Vec<&'a LineView>,
     /// Which lines.
-    look: &'a LogQuery,
+    query: &'a LogQuery,
     attempt_numbers: Vec<u32>,
     /// How many lines were searched.
     searched: usize,
@@ -230,11 +230,11 @@ async fn nodes(ask: &Ask, jobs: &[(&str, When)]) -> (Vec<Node>, usize) {
 pub(crate) async fn show(
     ask: Ask,
     Path(id): Path<String>,
-    Query(look): Query<LogQuery>,
+    Query(query): Query<LogQuery>,
 ) -> Result<Response, Problem> {
     let mut job: JobView = ask.get(&path::of(path::JOB, &id), &ALL).await?;
     // The rest of the page can be shown all the same.
-    let (lines, lines_wrong) = match log::read(&ask, &job, &look).await {
+    let (lines, lines_wrong) = match log::read(&ask, &job, &query).await {
         Ok(lines) => (lines, None),
         Err(problem) => (Lines::default(), Some(problem.detail)),
     };
@@ -244,7 +244,7 @@ pub(crate) async fn show(
     let details = Document::of(details, &mut room);
     let params = Document::of(job.params.as_deref(), &mut room);
     let result = Document::of(job.result.as_deref(), &mut room);
-    let from = look.attempts_after;
+    let from = query.attempts_after;
     let from = from.unwrap_or_else(|| job.attempt.saturating_sub(ATTEMPTS_SHOWN));
     let attempts = attempts(&ask, &job, from, &mut room).await?;
     let timeline = draw(ask.now, &job, attempts.iter().map(|row| &row.attempt));
@@ -260,36 +260,36 @@ pub(crate) async fn show(
     if !is_terminal {
         let here = LogQuery {
             live: None,
-            ..look.clone()
+            ..query.clone()
         };
         let what = format!("job={}", job.id);
-        frame = frame.live(&here.address(&job.id), look.live.is_some(), &what);
+        frame = frame.live(&here.address(&job.id), query.live.is_some(), &what);
     }
-    let at = |look: LogQuery, part: &str| format!("{}#{part}", look.address(&job.id));
+    let at = |query: LogQuery, part: &str| format!("{}#{part}", query.address(&job.id));
     let attempts_at = |after| {
-        let look = LogQuery {
+        let query = LogQuery {
             attempts_after: Some(after),
-            ..look.clone()
+            ..query.clone()
         };
-        at(look, "attempts")
+        at(query, "attempts")
     };
     let behind = from.saturating_add(ATTEMPTS_SHOWN);
     Ok(show_part(&lines.found, 0, |found, rest| {
         let mut found = Vec::from_iter(found);
-        if look.is_tail() {
+        if query.is_tail() {
             found.reverse();
         }
         let last = found.last().map(|line| line.seq);
         let next = match rest {
-            Some(_) if !look.is_tail() => last,
+            Some(_) if !query.is_tail() => last,
             _ => lines.next,
         };
         let lines_at = |after: Option<u64>| LogQuery {
             after: after.map(|seq| seq.to_string()),
             tail: after.is_none().then(|| "on".to_owned()),
-            ..look.clone()
+            ..query.clone()
         };
-        let has_rest = next.is_some() && !look.is_tail();
+        let has_rest = next.is_some() && !query.is_tail();
         Page {
             frame: frame.clone(),
             job: &job,
@@ -303,7 +303,7 @@ pub(crate) async fn show(
             result: &result,
             graph: &graph,
             lines: found,
-            look: &look,
+            query: &query,
             attempt_numbers: (1..=job.attempt).rev().take(ATTEMPTS_OFFERED).collect(),
             searched: lines.searched,
             lines_wrong: lines_wrong.as_deref(),

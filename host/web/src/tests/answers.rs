@@ -30,22 +30,22 @@ impl Answer {
     }
 }
 
-fn job(said: &Answer) -> Value {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
+fn job(sample: &Answer) -> Value {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
     json!({
         "id": ID, "state": "discarded", "handler": name, "queue": name, "priority": 5, "attempt": 1,
         "max_attempts": 2, "waited_ms": 5, "ran_ms": 6, "wire": name, "enqueued_at": "2026-05-17T18:30:00.000Z",
         "node": {"id": name, "name": name}, "waits_because": text, "unique_key": text, "external_id": text,
         "notify": [{"url": text, "secret": "hooks", "events": ["job.completed"]}],
-        "attributes": {text: text}, "depends_on": vec![name; said.items], "dependents": vec![name; said.items], "cancel_reason": text,
+        "attributes": {text: text}, "depends_on": vec![name; sample.items], "dependents": vec![name; sample.items], "cancel_reason": text,
         "cancel_requested_at": "2026-05-17T18:30:00.000Z",
         "progress": {"percent": 45.5, "message": text},
-        "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(said),
+        "params": {"n": 9_007_199_254_740_993_u64, text: text}, "result": text, "failure": failure(sample),
     })
 }
 
-fn schedule(said: &Answer) -> Value {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
+fn schedule(sample: &Answer) -> Value {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
     json!({
         "name": name, "source": "api", "fires_at": "2026-05-17T18:30:00Z", "previous": "2026-05-17T18:30:00Z",
         "held": 1, "counts": {"fired": 9, "late": 1, "skipped": 2, "missed": 3, "failed": 4},
@@ -54,25 +54,25 @@ fn schedule(said: &Answer) -> Value {
     })
 }
 
-fn batch(said: &Answer) -> Value {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
+fn batch(sample: &Answer) -> Value {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
     let callback = json!({"on": name, "handler": name, "queue": name, "job": ID, "enqueued": true});
     json!({"id": name, "state": name, "created_at": "2026-05-17T18:30:00Z", "created_by": name, "waits_because": text,
         "counts": {"jobs": 9, "not_ended": 4, "completed": 3, "discarded": 2, "cancelled": 0}, "callbacks": [callback]})
 }
 
-fn limit(said: &Answer) -> Value {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
+fn limit(sample: &Answer) -> Value {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
     json!({
         "name": name, "source": "api", "waiting": 9,
         "limit": {"match": {"queue": name, "handler": name}, "key": [name, name], "concurrency": 3,
             "rate": {"count": 10, "per_seconds": 60}},
-        "keys": vec![json!({"key": text, "waiting": 9, "available": 1, "running": 2}); said.items.min(20)],
+        "keys": vec![json!({"key": text, "waiting": 9, "available": 1, "running": 2}); sample.items.min(20)],
     })
 }
 
-fn failure(said: &Answer) -> Value {
-    let text = said.text.as_str();
+fn failure(sample: &Answer) -> Value {
+    let text = sample.text.as_str();
     json!({"kind": "user_error", "category": "USER_CODE", "message": text, "user_kind": text, "stack": text})
 }
 
@@ -80,8 +80,8 @@ fn spread(p50: u64, p99: u64) -> Value {
     json!({"p50": p50, "p99": p99, "max": p99})
 }
 
-fn handler(said: &Answer) -> Value {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
+fn handler(sample: &Answer) -> Value {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
     let (cheap, memory, spread) = (spread(4, 5), spread(6 << 10, 7 << 10), spread(1, 2));
     let cost = json!({"runs": 10, "failures": 9, "ran_ms": spread, "fuel": spread, "cpu_us": spread,
         "peak_memory_bytes": spread});
@@ -91,7 +91,7 @@ fn handler(said: &Answer) -> Value {
         "name": name, "description": text, "component": name, "revision": 1, "max_attempts": 20,
         "backoff": {"base_ms": 1, "max_ms": 2},
         "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
-        "grants": {"env": vec![name; said.items], "read_dirs": [{"host": name, "guest": name}],
+        "grants": {"env": vec![name; sample.items], "read_dirs": [{"host": name, "guest": name}],
             "http": [{"to": name, "methods": ["GET"], "paths": [], "headers": ["authorization"], "secrets": [name]}],
             "jobs": [{"handlers": [name, "mail-*"], "queues": [name]}], "secrets": [name], "hold": [name],
             "state": {"quota_kib": 16, "shared": [name]}},
@@ -104,8 +104,8 @@ fn handler(said: &Answer) -> Value {
 }
 
 /// Answers to a change as the API does.
-pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Answer) -> Response {
-    let text = said.text.as_str();
+pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], sample: &Answer) -> Response {
+    let text = sample.text.as_str();
     let kind = headers.get(CONTENT_TYPE);
     let is_deploy = kind.is_some_and(|kind| kind != "application/json");
     let is_guarded = if is_deploy {
@@ -129,7 +129,7 @@ pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Answer) -
                 "grants_removed": [text], "handlers_removed": [{"handler": text, "jobs": 2}], "stubbed": [text],
                 "limits_changed": [{"handler": text, "limit": text, "before": 1, "after": null}]})
         }
-        _ if uri.path().starts_with("/api/v1/batches/") => batch(said),
+        _ if uri.path().starts_with("/api/v1/batches/") => batch(sample),
         _ => json!({"id": ID, "matched": 1, "changed": 1, "refused": 0, "next_cursor": next,
             "refusals": [{"id": text, "code": "conflict", "detail": text}],
             "state": "available", "existing": false, "jobs": [ID]}),
@@ -138,14 +138,15 @@ pub(super) fn done(uri: &Uri, headers: &HeaderMap, body: &[u8], said: &Answer) -
 }
 
 /// Answers as the API does.
-pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
-    let (name, text) = (said.name.as_str(), said.text.as_str());
-    let page = |item: Value| json!({"items": vec![item; said.items.min(most)], "next_cursor": "7"});
+pub(super) fn answer(path: &str, sample: &Answer, most: usize) -> Option<Value> {
+    let (name, text) = (sample.name.as_str(), sample.text.as_str());
+    let page =
+        |item: Value| json!({"items": vec![item; sample.items.min(most)], "next_cursor": "7"});
     let spread = spread(1, 2);
-    let handler = handler(said);
+    let handler = handler(sample);
     let token = json!({"id": name, "name": name, "created_by": name, "created_at": "2026-05-17T18:30:00Z",
-        "verbs": ["read"], "queues": vec![name; said.items], "handlers": vec![name; said.items], "from": [name]});
-    let revision = json!({"component": name, "revision": 1, "digest": name, "handlers": vec![name; said.items],
+        "verbs": ["read"], "queues": vec![name; sample.items], "handlers": vec![name; sample.items], "from": [name]});
+    let revision = json!({"component": name, "revision": 1, "digest": name, "handlers": vec![name; sample.items],
         "deployed_at": "2026-05-17T18:30:00.000Z", "signed_by": name});
     if path == "/healthz" {
         return Some(
@@ -155,19 +156,19 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
     }
     let path = path.strip_prefix("/api/v1/")?;
     Some(match path {
-        "jobs" => page(job(said)),
+        "jobs" => page(job(sample)),
         "jobs/count" => {
             json!({"jobs": 1_234, "complete": false, "oldest": null, "newest": null, "next_cursor": "9"})
         }
-        "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(said),
+        "jobs/01990f3c" | "jobs/01990f3c-1a2b-7000-8000-000000000001" => job(sample),
         "jobs/apart" => {
-            let mut apart = job(said);
+            let mut apart = job(sample);
             apart["enqueued_at"] = json!("2026-05-17T19:30:00.000Z");
             apart["finished_at"] = json!("2026-05-17T18:30:01.000Z");
             apart
         }
         "jobs/hidden" => {
-            let mut hidden = job(said);
+            let mut hidden = job(sample);
             hidden["id"] = json!("hidden");
             hidden
         }
@@ -175,7 +176,7 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
             let cause = json!({"fingerprint": "0a1b2c3d4e5f",
             "handler": name, "kind": "user_error", "user_kind": text, "pattern": text, "jobs": 3,
             "first_at": "2026-05-17T18:30:00Z", "last_at": "2026-05-17T18:30:00Z", "example": ID});
-            json!({"examined": 5_000, "complete": false, "items": vec![cause; said.items]})
+            json!({"examined": 5_000, "complete": false, "items": vec![cause; sample.items]})
         }
         "trends" => {
             json!({"step_seconds": 60, "points": [{"at": "2026-05-17T18:30:00Z", "enqueued": 1,
@@ -188,12 +189,12 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
                 "object": text, "outcome": text, "detail": text, "times": 2});
             page(json!({"number": 1, "previous": "0", "hash": "1", "record": record}))
         }
-        "schedules" => page(schedule(said)),
-        _ if path.starts_with("schedules/") => of_schedule(path, said)?,
-        "batches" => page(batch(said)),
-        "batches/01990f3c" => batch(said),
-        "limits" => page(limit(said)),
-        "limits/by-customer" => limit(said),
+        "schedules" => page(schedule(sample)),
+        _ if path.starts_with("schedules/") => of_schedule(path, sample)?,
+        "batches" => page(batch(sample)),
+        "batches/01990f3c" => batch(sample),
+        "limits" => page(limit(sample)),
+        "limits/by-customer" => limit(sample),
         "queues" => {
             page(json!({"name": name, "paused": true, "counts": {"available": 3, "discarded": 4}}))
         }
@@ -204,7 +205,7 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
             let mut kept = revision;
             kept["current"] = json!(false);
             kept["manifest"] = json!({});
-            let mut revisions = vec![kept.clone(); said.items];
+            let mut revisions = vec![kept.clone(); sample.items];
             kept["revision"] = json!(2);
             kept["current"] = json!(true);
             kept["handlers"] = json!(["echo", name]);
@@ -216,9 +217,9 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
         }
         "runners" => {
             let pool = json!({"name": name, "node": {"id": name, "name": name}, "wire": name, "restartable": true,
-            "queues": vec![name; said.items], "up": 0, "runners": vec![json!({"executor": name, "state": "down", "address": name,
-            "reason": text, "doing": text}); said.items.min(25)]});
-            json!({"items": vec![pool; said.items.min(5)], "next_cursor": null})
+            "queues": vec![name; sample.items], "up": 0, "runners": vec![json!({"executor": name, "state": "down", "address": name,
+            "reason": text, "doing": text}); sample.items.min(25)]});
+            json!({"items": vec![pool; sample.items.min(5)], "next_cursor": null})
         }
         "nodes" => page(
             json!({"id": name, "name": name, "state": "silent", "version": name, "wires": [name],
@@ -227,7 +228,7 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
         _ if path.ends_with("/attempts") => page(
             json!({"number": 1, "executor": name, "component": name, "fuel": 1_234_567,
             "peak_memory_bytes": 3 << 20, "revision": 7, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
-            "duration_ms": 1_000, "outcome": "failed", "failure": failure(said), "cpu_ms": 0.5}),
+            "duration_ms": 1_000, "outcome": "failed", "failure": failure(sample), "cpu_ms": 0.5}),
         ),
         _ if path.ends_with("/logs") && !path.contains("hidden") => page(
             json!({"seq": 1, "attempt": 1, "at": "2026-05-17T18:30:00.000Z",
@@ -237,10 +238,10 @@ pub(super) fn answer(path: &str, said: &Answer, most: usize) -> Option<Value> {
     })
 }
 
-fn of_schedule(path: &str, said: &Answer) -> Option<Value> {
-    let text = said.text.as_str();
+fn of_schedule(path: &str, sample: &Answer) -> Option<Value> {
+    let text = sample.text.as_str();
     Some(match path {
-        "schedules/nightly" => schedule(said),
+        "schedules/nightly" => schedule(sample),
         "schedules/nightly/next" => {
             json!({"items": [{"nominal": "2026-05-17T18:30:00+02:00", "fires_at": "2026-05-17T16:30:00Z"}],
                 "next_cursor": null})

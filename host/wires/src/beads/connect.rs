@@ -117,7 +117,7 @@ impl Answers for WorkerHub {
 #[derive(Debug, PartialEq, Eq)]
 enum End {
     /// The orchestrator has sent SHUTDOWN, or the host stops.
-    Told,
+    Ordered,
     /// Nobody listens at the path.
     Unreachable(String),
     /// The host stops, and the program did not set this issue back in time.
@@ -177,7 +177,7 @@ pub(super) async fn work(
             tokio::select! {
                 end = living => {
                     // The receiver outlives this.
-                    let _heard = ended.send(end).await;
+                    let _sent = ended.send(end).await;
                 }
                 () = Arc::clone(&hub).keep_time() => {}
                 () = calling => {}
@@ -188,7 +188,7 @@ pub(super) async fn work(
     let mut result = Ok(());
     while let Some(end) = ends.recv().await {
         match end {
-            End::Told => {}
+            End::Ordered => {}
             End::Unreachable(why) => {
                 stopping.cancel();
                 result = Err(OpenError::failed(why));
@@ -233,7 +233,7 @@ async fn live(
             .then(|()| connect(path, [geteuid().as_raw(), ROOT]));
         let connected = tokio::select! {
             connected = connecting => connected,
-            () = stopping.cancelled() => return End::Told,
+            () = stopping.cancelled() => return End::Ordered,
         };
         let (is_reached, connected_at) = (connected.is_ok(), Instant::now());
         match connected {
@@ -259,7 +259,7 @@ async fn live(
             return End::Unfinished(issue_id);
         }
         if stopping.is_cancelled() || (was_shut_down && !comes_back) {
-            return End::Told;
+            return End::Ordered;
         }
         let pause = if was_shut_down || !is_reached {
             Some(Duration::from_millis(REST_MS))
@@ -269,14 +269,14 @@ async fn live(
         if let Some(pause) = pause {
             tokio::select! {
                 () = sleep(pause) => {}
-                () = stopping.cancelled() => return End::Told,
+                () = stopping.cancelled() => return End::Ordered,
             }
         }
         if was_shut_down {
             hub.report(Event::Again);
         }
     }
-    End::Told
+    End::Ordered
 }
 
 /// Serves one connection until it has ended and nothing runs. When the host stops, the program has `call_time`

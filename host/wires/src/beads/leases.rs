@@ -66,7 +66,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                 self.leases.lease(request, respond);
             }
             Effect::Withdraw(ask) => self.requests.withdraw(Tag(ask.0)),
-            Effect::Tell {
+            Effect::Report {
                 job,
                 lease,
                 message,

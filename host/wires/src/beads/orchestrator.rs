@@ -85,7 +85,7 @@ pub(super) enum Effect {
     /// The answer to this request is no longer wanted.
     Withdraw(Ask),
     /// Report the end of a lease to the host.
-    Tell {
+    Report {
         job: JobId,
         lease: LeaseId,
         message: Box<LeaseMessage>,
@@ -508,14 +508,14 @@ impl Session for Orchestrator {
         &mut self,
         at: Moment,
         link: Link,
-        said: In<Message>,
+        input: In<Message>,
         actions: &mut ActionsOf<Self>,
     ) {
         let now = self.at(at);
-        if let (Some(worker), Some(dialect)) = (self.workers.get_mut(&link), said.dialect) {
+        if let (Some(worker), Some(dialect)) = (self.workers.get_mut(&link), input.dialect) {
             worker.speaks(dialect);
         }
-        match said.message {
+        match input.message {
             Ok(message) => self.handle_message(now, link, message, actions),
             Err(refusal) => self.refuse(now, link, refusal, actions),
         }

@@ -245,9 +245,11 @@ impl World {
         }
     }
 
-    fn say(&mut self, life: usize, said: orchestrator::Event) {
+    fn say(&mut self, life: usize, event: orchestrator::Event) {
         let at = self.at();
-        self.with_node(life, |session, actions| session.on_event(at, said, actions));
+        self.with_node(life, |session, actions| {
+            session.on_event(at, event, actions);
+        });
     }
 
     fn with_node(
@@ -312,7 +314,7 @@ impl World {
                     withdrawn.store(true, Ordering::Relaxed);
                 }
             }
-            Effect::Tell {
+            Effect::Report {
                 job,
                 lease,
                 message,
@@ -443,8 +445,8 @@ impl World {
             }
             Event::GuestEnds(n, tag, outcome) => {
                 if self.workers[n].runs.take_if(|runs| *runs == tag).is_some() {
-                    let said = worker::Event::Ended(tag, Some(outcome));
-                    self.with_worker(n, |session, actions| session.on_event(at, said, actions));
+                    let event = worker::Event::Ended(tag, Some(outcome));
+                    self.with_worker(n, |session, actions| session.on_event(at, event, actions));
                 }
             }
         }

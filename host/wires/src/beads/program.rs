@@ -68,11 +68,11 @@ impl Asked {
     pub(super) async fn serve(
         mut self,
         program: Option<Program>,
-        told: impl Fn(Result<(), String>),
+        report: impl Fn(Result<(), String>),
     ) {
         if let Some(program) = program {
             while let Some((call, issue_id)) = self.0.recv().await {
-                told(program.call(call, issue_id).await);
+                report(program.call(call, issue_id).await);
             }
         }
         std::future::pending::<()>().await;

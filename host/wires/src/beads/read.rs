@@ -98,7 +98,7 @@ pub(super) fn read_worker(frame: Result<Bytes, Defect>) -> In<Message> {
 
 /// Reads a message of an orchestrator.
 pub(super) fn read_orchestrator(frame: Result<Bytes, Defect>) -> In<OrchestratorMessage> {
-    read(frame, said)
+    read(frame, orchestrator_message)
 }
 
 type Reader<M> = fn(&Fields<'_>) -> Result<M, Refusal>;
@@ -179,7 +179,7 @@ fn message(fields: &Fields<'_>) -> Result<Message, Refusal> {
     })
 }
 
-fn said(fields: &Fields<'_>) -> Result<OrchestratorMessage, Refusal> {
+fn orchestrator_message(fields: &Fields<'_>) -> Result<OrchestratorMessage, Refusal> {
     let order = match kind(fields)?.as_str() {
         "TASK" => Order::Task(Task {
             issue_id: issue_id(fields)?,

@@ -486,23 +486,23 @@ impl Session for Worker {
         &mut self,
         at: Moment,
         _link: Link,
-        said: In<OrchestratorMessage>,
+        input: In<OrchestratorMessage>,
         actions: &mut ActionsOf<Self>,
     ) {
         let now = self.at(at);
-        if let Some(dialect) = said.dialect {
+        if let Some(dialect) = input.dialect {
             self.choice.answered_in(dialect);
             if dialect == Dialect::Framed && self.beat_at.is_none() && !self.is_over {
                 self.beat_at = Some(now.plus_ms(HEARTBEAT_MS));
             }
         }
-        match said.message {
-            Ok(said) => {
+        match input.message {
+            Ok(message) => {
                 // In the framed dialect, the orchestrator names the programs.
-                if let (Dialect::Framed, Some(name)) = (self.choice.dialect, said.worker_id) {
+                if let (Dialect::Framed, Some(name)) = (self.choice.dialect, message.worker_id) {
                     self.name = name;
                 }
-                self.obey(now, said.order, actions);
+                self.obey(now, message.order, actions);
             }
             Err(refusal) => {
                 actions.count(refusal.code.as_str());

@@ -21,7 +21,7 @@ pub use self::steer::{
     requeue_by_itself, requeued, stop, stopped,
 };
 pub use self::submit::{Submitted, check_circles, links, submit, submitted};
-pub use super::job::view::{FULL, Fields, JobView, LOOK_JOBS_MAX, STATUS, SUMMARY, look, looked};
+pub use super::job::view::{FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, parse, read};
 
 /// Reads the next part of the key space, about `keys` keys. Start with cursor `0`. Redis skips keys
 /// that hold no hash.

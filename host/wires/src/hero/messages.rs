@@ -49,7 +49,7 @@ pub enum Script {
     /// Queues a job again whose worker does not report, unless it has ended.
     Again,
     /// Returns fields of jobs.
-    Look,
+    Read,
     /// Stores a job that depends on others. Queues it if they have finished.
     Enter,
     /// Queues or ends a job that waited for others, unless another host has done so.
@@ -80,7 +80,7 @@ impl Script {
         Self::Withdraw,
         Self::Absent,
         Self::Again,
-        Self::Look,
+        Self::Read,
         Self::Enter,
         Self::Gate,
         Self::Stop,
@@ -112,7 +112,7 @@ impl Script {
             Self::Withdraw => ("withdraw", include_str!("lua/withdraw.lua")),
             Self::Absent => ("absent", include_str!("lua/absent.lua")),
             Self::Again => ("again", include_str!("lua/again.lua")),
-            Self::Look => ("look", include_str!("lua/look.lua")),
+            Self::Read => ("read", include_str!("lua/read.lua")),
             Self::Enter => ("enter", include_str!("lua/enter.lua")),
             Self::Gate => ("gate", include_str!("lua/gate.lua")),
             Self::Stop => ("stop", include_str!("lua/stop.lua")),

@@ -4,8 +4,8 @@
 mod ends;
 mod execution;
 mod executors;
-mod looks;
 mod serve;
+mod watch;
 
 #[cfg(test)]
 mod tests;
@@ -83,7 +83,7 @@ struct Out {
     /// Since when the job is in no list although no worker has started it.
     absent_since: Option<Time>,
     /// When its hash is read next; `None` while it is being read.
-    look_at: Option<Time>,
+    read_at: Option<Time>,
     requeues: u32,
     /// When a cancelled job must have stopped.
     stop_by: Option<Time>,
@@ -102,7 +102,7 @@ struct Trace {
 enum Purpose {
     Reconcile,
     Submit(Tag),
-    Look(Vec<Tag>),
+    Read(Vec<Tag>),
     Fetch(Tag),
     Absent(Vec<Tag>),
     Recall(Vec<Tag>),
@@ -114,8 +114,8 @@ enum Purpose {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     Reconcile,
-    Look,
-    /// Redis is away: time limits are looked at without it.
+    Read,
+    /// Redis is away: time limits are checked without it.
     Away,
     Absent,
     Tidy,
@@ -161,14 +161,14 @@ impl Orchestrator {
             started_at: None,
             start_seen: (None, 0),
             absent_since: None,
-            look_at: None,
+            read_at: None,
             requeues: 0,
             stop_by: None,
             late_since: None,
         };
         self.out.insert(tag, out);
         if is_adopted {
-            self.look_soon(at.now, tag);
+            self.read_soon(at.now, tag);
         } else {
             self.submit(at, tag, todo);
         }
@@ -197,7 +197,7 @@ impl Orchestrator {
             self.withdraw(at, tag, todo);
         }
         self.timers.arm(stop_by, Due::GiveUp(tag));
-        self.look_soon(at.now, tag);
+        self.read_soon(at.now, tag);
     }
 
     /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
@@ -233,7 +233,7 @@ impl Orchestrator {
         }
         out.queued = true;
         out.queued_at = at.now;
-        self.look_soon(at.now, tag);
+        self.read_soon(at.now, tag);
     }
 
     /// Returns whether Redis refused one of the commands, and reports it.
@@ -275,7 +275,7 @@ impl RedisSession for Orchestrator {
         let mut unsent = Vec::new();
         let mut stopping = Vec::new();
         for (tag, out) in &mut self.out {
-            out.look_at = Some(at.now);
+            out.read_at = Some(at.now);
             if out.stop_by.is_some() || out.late_since.is_some() {
                 stopping.push(*tag);
             } else if !out.queued {
@@ -288,8 +288,8 @@ impl RedisSession for Orchestrator {
         for tag in stopping {
             self.withdraw(at, tag, todo);
         }
-        self.look(at, todo);
-        let next = at.now.plus_ms(looks::ABSENT_EVERY_MS);
+        self.read_hashes(at, todo);
+        let next = at.now.plus_ms(watch::ABSENT_EVERY_MS);
         self.timers.arm(next, Due::Absent);
     }
 
@@ -307,7 +307,7 @@ impl RedisSession for Orchestrator {
         match self.calls.answered(call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
-            Some(Purpose::Look(tags)) => self.looked(at, &tags, values, todo),
+            Some(Purpose::Read(tags)) => self.hashes_read(at, &tags, values, todo),
             Some(Purpose::Fetch(tag)) => self.fetched(at, tag, values, todo),
             Some(Purpose::Absent(tags)) => self.absent(at, &tags, values.first(), todo),
             Some(Purpose::Recall(tags)) => self.recalled(at, &tags, values, todo),
@@ -340,9 +340,9 @@ impl RedisSession for Orchestrator {
         while let Some(due) = self.timers.take_due(at.now) {
             match due {
                 Due::Reconcile => self.reconcile(todo),
-                Due::Look => self.look(at, todo),
+                Due::Read => self.read_hashes(at, todo),
                 Due::Away => self.watch_without_redis(at, todo),
-                Due::Absent => self.look_for_absent(at, todo),
+                Due::Absent => self.read_lists(at, todo),
                 Due::Tidy => self.tidy(at.now, at, todo),
                 Due::Left => self.take_back_left(at, todo),
                 Due::Submit(tag) => self.submit(at, tag, todo),

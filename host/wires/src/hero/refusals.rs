@@ -64,7 +64,7 @@ impl Refusal {
     pub(super) fn odd_reply(command: &str) -> Self {
         Self::new(
             Code::Reply,
-            format!("unexpected answer of Redis to {command}"),
+            format!("unexpected answer from Redis to {command}"),
         )
     }
 

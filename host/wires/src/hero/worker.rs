@@ -40,7 +40,7 @@ pub(super) use self::serve::serve;
 /// How long a claim holds unless it is renewed, in milliseconds.
 const CLAIM_MS: u64 = 15_000;
 
-/// How often claims are renewed and the jobs of dead hosts are looked for, in milliseconds.
+/// How often claims are renewed and the jobs of dead hosts are searched, in milliseconds.
 const RENEW_EVERY_MS: u64 = CLAIM_MS / 3;
 
 /// How long one waiting pop waits, in seconds.
@@ -270,7 +270,7 @@ impl Worker {
     /// A job that rests may have to be stopped: its host no longer looks for that.
     fn woken(&mut self, now: Time, resting: Option<&Value>) {
         if matches!(resting, Some(Value::Int(1..))) {
-            self.look_for_stops_soon(now);
+            self.read_stops_soon(now);
         }
     }
 
@@ -333,8 +333,8 @@ impl RedisSession for Worker {
         }
         self.renew(at, todo);
         self.claim(claims, todo);
-        self.look_for_stops(at.now, todo);
-        self.look_at_dependencies(at.now, todo);
+        self.read_stops(at.now, todo);
+        self.read_dependencies(at.now, todo);
         self.ask_for_all_turns();
         self.wake(at, todo);
         self.fill(at, todo);
@@ -413,16 +413,16 @@ impl RedisSession for Worker {
         while let Some(due) = self.timers.take_due(at.now) {
             match due {
                 Due::Renew => self.renew(at, todo),
-                Due::Stops => self.look_for_stops(at.now, todo),
+                Due::Stops => self.read_stops(at.now, todo),
                 Due::Statuses => {
-                    self.look_at_dependencies(at.now, todo);
-                    self.look_behind(todo);
+                    self.read_dependencies(at.now, todo);
+                    self.check_queue(todo);
                 }
                 Due::Fill => self.intake.pop_again(),
                 Due::Claim(id) => self.claim(vec![id], todo),
                 Due::Retry(id) => self.retry(&id),
                 Due::Start(id) => self.write_start(&id, todo),
-                Due::Circles => self.look_for_circles(at, todo),
+                Due::Circles => self.find_circles(at, todo),
                 Due::Turns => self.ask_for_all_turns(),
                 Due::Letters => self.send_letters(todo),
                 Due::Overrun(tag) => self.overrun(tag, todo),

@@ -141,11 +141,11 @@ pub(super) fn outcome(verdict: Verdict) -> Outcome {
             error,
             after_seconds,
         } => Outcome::Retry {
-            reason: said(error.as_ref(), "Job requested retry"),
+            reason: message_or(error.as_ref(), "Job requested retry"),
             after_ms: after_seconds.map(delay_ms),
         },
         Verdict::Timeout(error) => {
-            let message = said(error.as_ref(), "the runner ended the execution in time");
+            let message = message_or(error.as_ref(), "the runner ended the execution in time");
             Outcome::Failed(final_timeout(message))
         }
         Verdict::Error(error) => Outcome::Failed(runner_failure(error.unwrap_or_default())),
@@ -188,7 +188,7 @@ pub(super) fn broken_answer(refusal: &Refusal) -> Failure {
 }
 
 fn runner_failure(error: RunnerError) -> Failure {
-    let message = said(Some(&error), "Job failed");
+    let message = message_or(Some(&error), "Job failed");
     if error.kind.as_deref() == Some("handler_not_found") {
         return Failure::new(FailureKind::HandlerNotFound, message);
     }
@@ -201,7 +201,7 @@ fn runner_failure(error: RunnerError) -> Failure {
     }
 }
 
-fn said(error: Option<&RunnerError>, otherwise: &str) -> String {
+fn message_or(error: Option<&RunnerError>, otherwise: &str) -> String {
     error
         .and_then(|error| error.message.clone())
         .unwrap_or_else(|| otherwise.to_owned())

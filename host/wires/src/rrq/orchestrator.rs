@@ -197,7 +197,7 @@ impl Session for Orchestrator {
             Err(refusal) => {
                 actions.count(refusal.code.as_str());
                 match &refusal.about {
-                    About::Known(ids) => {
+                    About::Ids(ids) => {
                         self.on_broken(at.now, link, &ids.request, &refusal, actions);
                     }
                     About::Aside => {}
@@ -317,7 +317,7 @@ impl Orchestrator {
 
     /// Returns how many more executions the pool accepts now. Those that wait count as in flight.
     fn free(&self) -> usize {
-        // Somebody else's runner has to become idle for suspects.
+        // A runner started elsewhere has to become idle for suspects.
         if self.stopping || (!self.managed && !self.held.is_empty()) {
             return 0;
         }

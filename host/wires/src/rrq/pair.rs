@@ -229,13 +229,13 @@ impl World {
         }
     }
 
-    fn say_pool(&mut self, said: PoolEvent) {
+    fn pool_event(&mut self, event: PoolEvent) {
         let mut actions = Actions::default();
-        self.pool.on_event(self.moment(), said, &mut actions);
+        self.pool.on_event(self.moment(), event, &mut actions);
         self.pool_does(actions);
     }
 
-    fn say_worker(&mut self, runner: usize, life: u64, said: WorkerEvent) {
+    fn worker_event(&mut self, runner: usize, life: u64, event: WorkerEvent) {
         if self.processes[runner].life != life {
             return;
         }
@@ -243,7 +243,7 @@ impl World {
         let moment = self.moment();
         self.processes[runner]
             .worker
-            .on_event(moment, said, &mut actions);
+            .on_event(moment, event, &mut actions);
         self.worker_does(runner, actions);
     }
 
@@ -270,7 +270,7 @@ impl World {
         for link in links {
             self.carry(link, false, Event::ClosedAtPool(link));
         }
-        self.say_pool(PoolEvent::Exited { runner });
+        self.pool_event(PoolEvent::Exited { runner });
     }
 
     fn handle(&mut self, event: Event) {
@@ -278,7 +278,7 @@ impl World {
         match event {
             Event::Launched(runner) => {
                 self.processes[runner].alive = true;
-                self.say_pool(PoolEvent::Launched { runner });
+                self.pool_event(PoolEvent::Launched { runner });
             }
             Event::Exited(runner) => self.exit(runner),
             Event::Opened(link, runner, life) => {
@@ -287,7 +287,7 @@ impl World {
                     self.pool.on_open(self.now, link, &mut actions);
                     self.pool_does(actions);
                 } else {
-                    self.say_pool(PoolEvent::ConnectFailed { link });
+                    self.pool_event(PoolEvent::ConnectFailed { link });
                 }
             }
             Event::ToPool(link, bytes) => {
@@ -301,11 +301,11 @@ impl World {
                 self.pool_does(actions);
             }
             Event::GuestEnds(runner, life, tag, outcome) => {
-                let said = WorkerEvent::Answer(tag, Answered::Ended(outcome));
-                self.say_worker(runner, life, said);
+                let event = WorkerEvent::Answer(tag, Answered::Ended(outcome));
+                self.worker_event(runner, life, event);
             }
             Event::Busy(runner, life, tag) => {
-                self.say_worker(runner, life, WorkerEvent::Answer(tag, Answered::Busy));
+                self.worker_event(runner, life, WorkerEvent::Answer(tag, Answered::Busy));
             }
             Event::Start(tag) => {
                 self.started.insert(tag);
@@ -314,11 +314,11 @@ impl World {
                 let losses = [0, 0, 1, 2, 7][usize::try_from(tag % 5).unwrap()];
                 assignment.suspicion =
                     (0..losses).fold(Suspicion::NONE, |suspicion, _| suspicion.after_loss(64));
-                self.say_pool(PoolEvent::Start(Tag(tag), assignment));
+                self.pool_event(PoolEvent::Start(Tag(tag), assignment));
             }
             Event::Cancel(tag, grace_ms) => {
                 let tag = Tag(tag);
-                self.say_pool(PoolEvent::Cancel { tag, grace_ms });
+                self.pool_event(PoolEvent::Cancel { tag, grace_ms });
             }
             Event::OpenedAtWorker(link)
             | Event::ToWorker(link, _)
@@ -369,7 +369,7 @@ impl World {
             {
                 let event = entry.remove();
                 self.handle(event);
-                self.check_company();
+                self.check_sharing();
             }
             // Kill a process now and then.
             if self.now < START.plus_ms(8_000) && self.below(150) == 0 {
@@ -396,7 +396,7 @@ impl World {
     }
 
     /// Checks that a job that was lost twice is alone.
-    fn check_company(&self) {
+    fn check_sharing(&self) {
         for runner in 0..self.processes.len() {
             let runs = self.pool.in_flight(runner);
             let is_alone = runs.iter().any(|tag| tag.0 % 5 == 4);

@@ -110,7 +110,7 @@ pub(super) fn for_orchestrator(frame: Result<&[u8], Defect>) -> Result<Response,
     {
         return outcome(&mended);
     }
-    let about = scan.ids().map_or_else(|| loosely_about(text), About::Known);
+    let about = scan.ids().map_or_else(|| loosely_about(text), About::Ids);
     Err(not_json(&fault, about))
 }
 
@@ -192,7 +192,7 @@ fn loosely_about(text: &[u8]) -> About {
         Some(LoosePayload {
             request_id: Some(request),
             job_id: Some(job),
-        }) if request.len().max(job.len()) <= ID_BYTES_MAX => About::Known(Ids { request, job }),
+        }) if request.len().max(job.len()) <= ID_BYTES_MAX => About::Ids(Ids { request, job }),
         _ => About::Unknown,
     }
 }
@@ -204,7 +204,7 @@ fn request(payload: &RawValue) -> Result<Request, Refusal> {
         request: id(&fields, "request_id").map_err(unknown)?,
         job: id(&fields, "job_id").map_err(unknown)?,
     };
-    let refuse = |wrong| Refusal::field(&wrong, About::Known(ids.clone()));
+    let refuse = |wrong| Refusal::field(&wrong, About::Ids(ids.clone()));
     version(&fields).map_err(|wrong| Refusal {
         code: Code::Version,
         message: "Unsupported protocol version".to_owned(),
@@ -344,7 +344,7 @@ fn response(payload: &RawValue) -> Result<Response, Refusal> {
     // A missing job id is treated as one that does not match.
     let job = id(&fields, "job_id").unwrap_or_default();
     let ids = Ids { request, job };
-    let refuse = |wrong| Refusal::field(&wrong, About::Known(ids.clone()));
+    let refuse = |wrong| Refusal::field(&wrong, About::Ids(ids.clone()));
     let unknown_status = |wrong| Refusal {
         code: Code::OutcomeStatus,
         ..refuse(wrong)

@@ -51,7 +51,7 @@ pub(super) enum About {
     /// The frame itself: nothing after it can be read.
     Frame,
     /// A message whose two ids could be read.
-    Known(Ids),
+    Ids(Ids),
     /// A message that cannot be answered: its ids are missing.
     Unknown,
     /// A message that is only counted: a cancel, because an answer to it would look like the answer
@@ -102,7 +102,7 @@ impl Refusal {
     pub(super) fn answer(&self) -> Option<Out> {
         let (kind, ids) = match &self.about {
             About::Frame => ("invalid_frame", None),
-            About::Known(ids) => ("invalid_request", Some(ids)),
+            About::Ids(ids) => ("invalid_request", Some(ids)),
             About::Unknown | About::Aside => return None,
         };
         if matches!(self.code, Code::FrameTimeout | Code::FrameTruncated) {
@@ -137,7 +137,7 @@ impl From<Defect> for Refusal {
         let mut about = About::Frame;
         let (code, message) = match defect {
             Defect::Skipped { bytes, ids } => {
-                about = ids.map_or(About::Frame, About::Known);
+                about = ids.map_or(About::Frame, About::Ids);
                 (Code::FrameTooLarge, length_refused(bytes))
             }
             Defect::Empty => (

@@ -71,7 +71,7 @@ pub trait Executors: Send + Sync {
         Ok(executor.clone())
     }
 
-    /// Explains why the jobs of an executor wait, if that is known: nobody takes any.
+    /// Explains why the jobs of an executor wait, if no worker takes any and the reason is known.
     fn waits_because(&self, executor: &Name) -> Option<String> {
         let _ = executor;
         None
@@ -93,7 +93,7 @@ pub trait Executors: Send + Sync {
 pub enum RestartError {
     /// There is no executor of this name, or no worker of this number.
     NoSuchWorker,
-    /// Somebody else starts its workers.
+    /// Its workers are started elsewhere.
     NotOurs,
 }
 
@@ -104,7 +104,7 @@ pub struct ExecutorHealth {
     pub name: Name,
     /// The wire it speaks.
     pub wire: &'static str,
-    /// Whether somebody else starts its workers.
+    /// Whether its workers are started elsewhere.
     pub is_external: bool,
     /// Whether [`Executors::restart`] does something.
     pub is_restartable: bool,
@@ -165,7 +165,7 @@ pub enum WorkerState {
 }
 
 impl WorkerState {
-    /// All states, so that those nobody is in are shown as 0.
+    /// All states, so that those without a worker are shown as 0.
     pub const ALL: [Self; 5] = [
         Self::Down,
         Self::Starting,

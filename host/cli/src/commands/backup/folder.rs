@@ -166,7 +166,7 @@ mod tests {
         drop(SqliteStore::open(&folder.join("host.db")).unwrap());
     }
 
-    /// What is restored may come from somebody else.
+    /// The backup may come from someone else.
     #[test]
     fn a_copy_is_for_its_owner_alone_and_follows_no_link() {
         let dir = tempfile::TempDir::new().unwrap();

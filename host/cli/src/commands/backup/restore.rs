@@ -55,7 +55,7 @@ impl Restore {
             .map_err(|error| failed(&error).next("stop the host first"))?;
         let target = self.data.join(STORE);
         if target.exists() {
-            return Err(failed(&"the data directory has a store already")
+            return Err(failed(&"the data directory already has a store")
                 .next("move it away, or give another directory with --data"));
         }
         let spinner = Spinner::new(output, &doing);
@@ -63,7 +63,7 @@ impl Restore {
         let copied = if is_dir {
             folder::copy(&self.from, &self.data, &mut on_progress)
         } else {
-            // Whoever names a link to a backup means the backup.
+            // A link to a backup stands for the backup.
             let store = store.canonicalize().map_err(|error| failed(&error))?;
             folder::copy_store(&store, &target, &mut on_progress)
         };

@@ -12,8 +12,8 @@ use host_core::seconds::Seconds;
 
 use super::fetch;
 
-/// How often the component is looked at, in milliseconds.
-const LOOK_MS: u64 = 300;
+/// How often the component is read, in milliseconds.
+const POLL_MS: u64 = 300;
 
 /// Waits until all nodes that have not gone can run `revision`. Fails if one cannot, once the others have
 /// compiled it.
@@ -64,7 +64,7 @@ pub(in crate::commands) fn all_ready(
                 "`host component show {shown}` shows their progress"
             )));
         }
-        waiting::pause(LOOK_MS);
+        waiting::pause(POLL_MS);
     }
 }
 

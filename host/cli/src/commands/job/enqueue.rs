@@ -127,7 +127,7 @@ impl Enqueue {
                 } else {
                     ""
                 };
-                format!("a job with this unique key exists already; it is {state}{params}")
+                format!("a job with this unique key already exists; it is {state}{params}")
             } else {
                 format!("enqueued {name}; it is {state}")
             });

@@ -14,8 +14,8 @@ use host_core::seconds::Seconds;
 
 use super::{LISTED, Named, running, shown};
 
-/// How often a node is looked at that drains, in milliseconds.
-const LOOK_MS: u64 = 500;
+/// How often a draining node is read, in milliseconds.
+const POLL_MS: u64 = 500;
 
 /// Drain a node: it starts no more jobs.
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ impl Drain {
                 let error = CliError::new(Exit::WaitRanOut, doing, plain::line(&left));
                 return Err(error.next("it starts no more jobs; wait again, or stop the host"));
             }
-            waiting::pause(LOOK_MS);
+            waiting::pause(POLL_MS);
         }
     }
 }

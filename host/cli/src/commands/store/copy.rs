@@ -137,7 +137,7 @@ fn into_data(
     let _lock = lock(dir, doing)?;
     let store = dir.join(STORE);
     if store.exists() {
-        let cause = "the data directory has a store already";
+        let cause = "the data directory already has a store";
         return Err(CliError::new(Exit::Failed, doing, cause)
             .next("move it away, or give another directory with --to"));
     }

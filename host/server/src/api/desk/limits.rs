@@ -33,7 +33,7 @@ pub(super) async fn hold(
     let ms = u64::from(ms);
     if ms > HOLD_MS_MAX {
         return Err(invalid(format!(
-            "a key is held for at most {HOLD_MS_MAX} ms (24 hours), got {ms}"
+            "a key can be held for at most {HOLD_MS_MAX} ms (24 hours), got {ms}"
         )));
     }
     let hold = KeyHold {

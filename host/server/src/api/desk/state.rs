@@ -90,7 +90,7 @@ pub(super) async fn set(
     if let Some(expected) = &write.expected {
         match pass.writes.state(&space, &write.key) {
             Some(own) if own != *expected => return Ok(false),
-            // Nobody else changes what the attempt itself has set.
+            // Nothing else changes what the attempt itself has set.
             Some(_) => write.expected = None,
             None if stored(shared, &space, &write.key).await? != *expected => return Ok(false),
             None => {}

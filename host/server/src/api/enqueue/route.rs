@@ -100,7 +100,7 @@ fn named(api: &Api, scope: &Scope, prefix: &str) -> Result<Name, ApiError> {
             let shown: String = prefix.chars().take(64).collect();
             format!("no lane is left for {shown:?}: {most} were named since the host started")
         }
-        // The names of others are not for everybody.
+        // Other nodes' names are not shown to everyone.
         Found::Nobody if !scope.is_all() => {
             let shown: String = prefix.chars().take(64).collect();
             format!("no runner is named {shown:?}")

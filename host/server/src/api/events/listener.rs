@@ -26,7 +26,7 @@ use crate::api::scoped::{scope, sees_job};
 /// How long a stream is silent before a comment shows that it lives.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// How long a listener that gets hints has peace after one.
+/// The pause between two hints to a listener.
 const HINT_EVERY: Duration = Duration::from_secs(2);
 
 /// How often a listener to a running job gets a hint: log lines are not events.

@@ -15,7 +15,7 @@ use host_dispatch::SubmitError;
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
 
-use self::coming::{Coming, LOOK, LOOK_MS, PAGE};
+use self::coming::{Coming, PAGE, READ_EVERY, READ_MS};
 use crate::api::Shared;
 use crate::api::error::ApiError;
 
@@ -36,8 +36,8 @@ pub(in crate::api) async fn run(shared: Shared, draining: CancellationToken) {
         let pause = match turn(&shared, &mut coming, &mut warnings).await {
             Ok(()) => coming.pause(clock.uptime(), clock.civil()),
             Err(error) => {
-                tracing::warn!(error = %error.detail(), "cannot look at schedules; trying again");
-                LOOK
+                tracing::warn!(error = %error.detail(), "cannot read schedules; retrying");
+                READ_EVERY
             }
         };
         tokio::select! {
@@ -56,11 +56,11 @@ async fn turn(
     let clock = shared.api.clock;
     let mut ready = Vec::new();
     let uptime = clock.uptime();
-    if coming.must_look(uptime) {
-        let soon = clock.civil().plus_ms(LOOK_MS);
+    if coming.is_read_due(uptime) {
+        let soon = clock.civil().plus_ms(READ_MS);
         let dispatch = &shared.api.dispatch;
         let first = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
-        coming.record_look(uptime, first.await?);
+        coming.record_read(uptime, first.await?);
         ready = holding(shared).await?;
     }
     let now = clock.civil();
@@ -208,7 +208,7 @@ impl Warnings {
 
     fn failed(&mut self, schedule: &Name, error: &ApiError, now: Time) {
         if self.may(schedule, now) {
-            tracing::warn!(%schedule, error = %error.detail(), "a schedule cannot fire; trying again");
+            tracing::warn!(%schedule, error = %error.detail(), "a schedule cannot fire; retrying");
         }
     }
 }

@@ -486,11 +486,11 @@ async fn events_and_numbers_keep_to_the_scope() {
         guarded.host.tasks.stop();
     };
     let all = async { tokio::join!(listening, ending) };
-    let (heard, ()) = tokio::time::timeout(Duration::from_secs(30), all)
+    let (events, ()) = tokio::time::timeout(Duration::from_secs(30), all)
         .await
         .expect("a stream ends when the host stops");
-    assert!(heard.text.contains("mail-eu"), "{}", heard.text);
-    assert!(!heard.text.contains("web"), "{}", heard.text);
+    assert!(events.text.contains("mail-eu"), "{}", events.text);
+    assert!(!events.text.contains("web"), "{}", events.text);
 }
 
 #[tokio::test]

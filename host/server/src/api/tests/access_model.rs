@@ -73,7 +73,7 @@ impl Model {
         handler: &str,
     ) -> Option<&str> {
         let (verb, keeps_to_scopes) = match access {
-            Access::Open | Access::Known | Access::Proof => return None,
+            Access::Open | Access::AnyPrincipal | Access::Proof => return None,
             Access::Needs(verb) => (verb, false),
             Access::Scoped(verb) => (verb, true),
         };

@@ -299,7 +299,10 @@ async fn a_run_adds_to_the_batch_of_its_own_job() {
         .ask(&enqueue(&into(&made[1].0), false))
         .await
         .unwrap_err();
-    assert!(other.message.contains("its own job alone"), "{other}");
+    assert!(
+        other.message.contains("only to the batch of its own job"),
+        "{other}"
+    );
     assert_eq!(run.writes.take().unwrap().jobs.len(), 1);
 }
 
@@ -319,7 +322,7 @@ async fn only_keys_of_the_own_job_are_held_and_not_for_too_long() {
     let long = run.ask(&hold("by-customer", 86_400_001)).await.unwrap_err();
     assert_eq!(
         long.message,
-        "a key is held for at most 86400000 ms (24 hours), got 86400001"
+        "a key can be held for at most 86400000 ms (24 hours), got 86400001"
     );
     let other = run.refused(&hold("by-queue", 5)).await;
     assert_eq!(other, DeskErrorKind::NotGranted);

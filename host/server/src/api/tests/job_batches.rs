@@ -139,7 +139,7 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             json!({"jobs": [{"handler": "noop", "batch": "a"}]}),
             422,
             "invalid_request",
-            "batch: the request is for one batch already",
+            "batch: the path already names the batch",
         ),
         (
             json!({"retention_seconds": 0.5}),

@@ -78,27 +78,27 @@ pub(super) struct Lines {
 }
 
 /// Reads the lines that are looked for: of a bounded number of lines.
-pub(super) async fn read(ask: &Ask, job: &JobView, look: &LogQuery) -> Result<Lines, Problem> {
+pub(super) async fn read(ask: &Ask, job: &JobView, query: &LogQuery) -> Result<Lines, Problem> {
     let (mut found, mut searched) = (VecDeque::new(), 0);
-    let mut cursor = look.after.clone();
+    let mut cursor = query.after.clone();
     let mut next = None;
     let route = path::of(path::JOB_LOGS, &job.id);
     'reading: for _ in 0..QUESTIONS_MAX {
-        let query = PageQuery {
+        let asked = PageQuery {
             limit: u32::try_from(LINES_READ).ok(),
             cursor: cursor.take(),
         };
-        let page: PageView<LineView> = ask.get(&route, &query).await?;
+        let page: PageView<LineView> = ask.get(&route, &asked).await?;
         next = None;
         let is_full = page.items.len() >= LINES_READ;
         for line in page.items {
-            if found.len() == ROWS_MAX && !look.is_tail() {
+            if found.len() == ROWS_MAX && !query.is_tail() {
                 next = found.back().map(|line: &LineView| line.seq);
                 break 'reading;
             }
             searched += 1;
             next = Some(line.seq);
-            if look.has(&line) {
+            if query.has(&line) {
                 found.push_back(line);
             }
             if found.len() > ROWS_MAX {
@@ -113,7 +113,7 @@ pub(super) async fn read(ask: &Ask, job: &JobView, look: &LogQuery) -> Result<Li
     }
     let mut found = Vec::from(found);
     found.iter_mut().for_each(fit);
-    if look.is_tail() {
+    if query.is_tail() {
         found.reverse();
     }
     Ok(Lines {

@@ -32,7 +32,7 @@ impl Ends {
             repeat_at: None,
         };
         self.0.insert(lease, end);
-        tell(job, lease, message)
+        report(job, lease, message)
     }
 
     pub(super) fn settled(&mut self, lease: LeaseId) {
@@ -63,14 +63,14 @@ impl Ends {
     pub(super) fn due(&mut self, now: Time) -> impl Iterator<Item = Effect> {
         let due = self.0.iter_mut().filter_map(move |(lease, end)| {
             end.repeat_at.take_if(|at| *at <= now)?;
-            Some(tell(end.job, *lease, end.message.clone()))
+            Some(report(end.job, *lease, end.message.clone()))
         });
         due.collect::<Vec<_>>().into_iter()
     }
 }
 
-fn tell(job: JobId, lease: LeaseId, message: LeaseMessage) -> Effect {
-    Effect::Tell {
+fn report(job: JobId, lease: LeaseId, message: LeaseMessage) -> Effect {
+    Effect::Report {
         job,
         lease,
         message: Box::new(message),

@@ -43,30 +43,30 @@ async fn arguments_reach_the_program_as_they_are() {
 #[tokio::test]
 async fn a_call_that_fails_says_why() {
     let (_folder, program) = script("echo first >&2; echo 'no such issue' >&2; exit 3");
-    let said = program
+    let message = program
         .call(Call::Close, "b-1".to_owned())
         .await
         .unwrap_err();
     assert!(
-        said.contains("exit status: 3") && said.contains("no such issue"),
-        "{said}"
+        message.contains("exit status: 3") && message.contains("no such issue"),
+        "{message}"
     );
     let (folder, program) = script("");
     drop(folder);
-    let said = program
+    let message = program
         .call(Call::Close, "b-1".to_owned())
         .await
         .unwrap_err();
-    assert!(said.contains("cannot start"), "{said}");
+    assert!(message.contains("cannot start"), "{message}");
 }
 
 #[tokio::test]
 async fn a_call_that_takes_too_long_is_ended() {
     let (_folder, mut program) = script("sleep 1000 & wait");
     program.call_time = Duration::from_millis(50);
-    let said = program
+    let message = program
         .call(Call::Claim, "b-1".to_owned())
         .await
         .unwrap_err();
-    assert!(said.contains("did not end within"), "{said}");
+    assert!(message.contains("did not end within"), "{message}");
 }

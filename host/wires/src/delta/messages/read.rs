@@ -165,7 +165,7 @@ pub(in crate::delta) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
     Ok(heartbeat)
 }
 
-/// Reads when a message was sent. What is no instant is ignored.
+/// Reads when a message was sent. An invalid time is ignored.
 fn sent_at(raw: &RawValue) -> Option<Time> {
     let text: String = serde_json::from_str(raw.get()).ok()?;
     Time::parse_rfc3339(&text)

@@ -342,7 +342,7 @@ impl Lease {
     }
 
     /// Records that its worker has sent a message.
-    pub(super) fn hear(&mut self, now: Time, ttl_ms: u64) {
+    pub(super) fn extend(&mut self, now: Time, ttl_ms: u64) {
         if let Some(at) = &mut self.forget_at {
             *at = now.plus_ms(REMEMBERED_TTLS * ttl_ms);
         }

@@ -140,8 +140,8 @@ mod tests {
         for _ in 0..(LOG_BYTES_MAX / 100 + 10) {
             lines.extend(log.push(&line, 0));
         }
-        let said = lines.iter().filter(|line| line.source == LogSource::Host);
-        assert_eq!(said.count(), 1);
+        let notes = lines.iter().filter(|line| line.source == LogSource::Host);
+        assert_eq!(notes.count(), 1);
         let bytes: usize = lines.iter().map(|line| line.message.len()).sum();
         assert!(bytes as u64 <= LOG_BYTES_MAX, "{bytes}");
     }

@@ -48,7 +48,7 @@ impl Orchestrator {
     ) {
         let ttl_ms = self.ttl_ms();
         let mut lease = if let Some(lease) = self.leases.live(&named) {
-            lease.hear(now, ttl_ms);
+            lease.extend(now, ttl_ms);
             let is_heartbeat = matches!(extension, Extension::Heartbeat(_));
             if is_heartbeat && !lease.may_beat(now) {
                 return todo.send(link, Err(Refused::rate()));

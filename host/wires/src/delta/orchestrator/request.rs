@@ -1,4 +1,4 @@
-//! What is asked of the orchestrator, and its answers. Reads bodies; knows no state.
+//! Requests to the orchestrator, and its answers. Reads bodies; knows no state.
 
 use bytes::Bytes;
 use host_core::id::{JobId, LeaseId};

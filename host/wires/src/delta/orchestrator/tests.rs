@@ -317,17 +317,17 @@ fn a_job_says_that_no_runner_offers_what_it_requires() {
     let mut it = Bench::new();
     let (pool, lane): (Name, Name) = ("ci".parse().unwrap(), "ci/gpu".parse().unwrap());
     it.orchestrator.find_lane(&lane);
-    let said = it.orchestrator.waits_because(&pool).unwrap();
+    let reason = it.orchestrator.waits_because(&pool).unwrap();
     assert!(
-        said.starts_with("no runner of the pool ci has asked"),
-        "{said}"
+        reason.starts_with("no runner of the pool ci has asked"),
+        "{reason}"
     );
     it.ask(&[]);
     assert_eq!(it.orchestrator.waits_because(&pool), None);
-    let said = it.orchestrator.waits_because(&lane).unwrap();
+    let reason = it.orchestrator.waits_because(&lane).unwrap();
     assert!(
-        said.starts_with("no runner of the pool ci that offers gpu has"),
-        "{said}"
+        reason.starts_with("no runner of the pool ci that offers gpu has"),
+        "{reason}"
     );
     it.ask(&["gpu"]);
     assert_eq!(it.orchestrator.waits_because(&lane), None);

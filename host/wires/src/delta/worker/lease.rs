@@ -173,14 +173,15 @@ fn read_step(at: usize, raw: &RawValue, spec: &RawValue, params: Option<&RawValu
         None => format!("step {at}"),
     };
     let other =
-        || format!("{name:?} is no step that this runner executes; those begin with {WASM}");
+        || format!("{name:?} is not a step that this runner executes; those begin with {WASM}");
     let run = run
         .as_deref()
         .and_then(|run| run.strip_prefix(WASM))
         .ok_or_else(other);
     let run = run.and_then(|handler| {
         let handler = handler.trim().parse::<Name>();
-        let handler = handler.map_err(|error| format!("{name:?} names no handler: {error}"))?;
+        let handler =
+            handler.map_err(|error| format!("{name:?} is not a valid handler name: {error}"))?;
         Ok((handler, params_of(at, with.or(params), spec)?))
     });
     Step { name, run }

@@ -115,15 +115,15 @@ fn what_cannot_be_written_is_named() {
     let data = TempDir::new().unwrap();
     let nowhere = data.path().join("nowhere");
     let config = parsed(&[("url", URL)]);
-    let said = Serving::open(&config, &nowhere).err().unwrap();
-    assert!(!said.is_usage && said.message.contains("hero-instance"));
+    let error = Serving::open(&config, &nowhere).err().unwrap();
+    assert!(!error.is_usage && error.message.contains("hero-instance"));
     let file = data.path().join("file");
     std::fs::write(&file, "").unwrap();
     let config = parsed(&[("url", URL), ("log_dir", file.to_str().unwrap())]);
-    let said = Serving::open(&config, data.path()).err().unwrap().message;
+    let error = Serving::open(&config, data.path()).err().unwrap().message;
     assert!(
-        said.contains("for log files") && said.contains("log_dir"),
-        "{said}"
+        error.contains("for log files") && error.contains("log_dir"),
+        "{error}"
     );
 }
 

@@ -11,8 +11,8 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use super::{
-    FULL, Fields, JobView, LOOK_JOBS_MAX, STATUS, SUMMARY, Stopped, Submitted, check_circles, gate,
-    keep_reply, lengths, links, look, looked, requeue, requeued, scan, scanned, stop, stopped,
+    FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, Stopped, Submitted, check_circles, gate,
+    keep_reply, lengths, links, parse, read, requeue, requeued, scan, scanned, stop, stopped,
     submit, submitted,
 };
 use crate::hero::job::circles::Walk;
@@ -27,7 +27,7 @@ use crate::hero::transport::{OwnConnection, SharedConnection};
 const WAITERS_MAX: usize = 128;
 
 /// How often to read the hash of a job that a request waits for, because its worker may not reply.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
+const READ_EVERY: Duration = Duration::from_millis(100);
 
 /// How long a waiting request pauses before it tries Redis again.
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
@@ -54,7 +54,7 @@ pub(in crate::hero) enum ClientError {
     #[error("{}", .0.text())]
     Refused(Refusal),
     /// Too many requests already wait for jobs.
-    #[error("{WAITERS_MAX} requests wait for jobs already")]
+    #[error("{WAITERS_MAX} requests already wait for jobs")]
     Full,
 }
 
@@ -92,7 +92,7 @@ pub(in crate::hero) struct Turn {
     /// How many were ended.
     pub ended: usize,
     /// How many jobs were checked.
-    pub looked_at: usize,
+    pub checked: usize,
     /// Why Redis refused to queue or end a job. The next check tries it again.
     pub refused: Option<String>,
 }
@@ -282,13 +282,13 @@ impl Client {
                 Some(own) => own,
                 none => none.insert(self.connection.own().await.map_err(ClientError::Away)?),
             };
-            let reply = messages::await_reply(id, LOOK_EVERY);
+            let reply = messages::await_reply(id, READ_EVERY);
             let values = own.ask(vec![reply]).await.map_err(ClientError::Away)?;
             if !matches!(values.first(), Some(Value::Nil)) {
                 // The reply may be older than the last start of the job. Then the job has not
                 // ended.
                 match self.one(id, STATUS).await? {
-                    Some(job) if !job.has_ended() => tokio::time::sleep(LOOK_EVERY).await,
+                    Some(job) if !job.has_ended() => tokio::time::sleep(READ_EVERY).await,
                     _ => return Ok(()),
                 }
             }
@@ -322,7 +322,7 @@ impl Client {
             acts.push(gate::seen(line.iter().map(String::as_str), wall));
         }
         let mut turn = Turn {
-            looked_at: count,
+            checked: count,
             ..Turn::default()
         };
         if !acts.is_empty() {
@@ -346,7 +346,7 @@ impl Client {
             }
             let found = self.ask_one(Walk::read(&next)).await?;
             if !walk.add(&next, Some(&found)) {
-                return Err(Refusal::odd_reply("a look at what jobs wait for").into());
+                return Err(Refusal::odd_reply("the read of what jobs wait for").into());
             }
         }
     }
@@ -364,11 +364,11 @@ impl Client {
         fields: Fields,
     ) -> Answer<Vec<Option<JobView>>> {
         let ids: Vec<&str> = ids.into_iter().collect();
-        let parts: Vec<&[&str]> = ids.chunks(LOOK_JOBS_MAX).collect();
-        let looks = parts.iter().map(|part| look(part.iter().copied(), fields));
+        let parts: Vec<&[&str]> = ids.chunks(READ_JOBS_MAX).collect();
+        let reads = parts.iter().map(|part| read(part.iter().copied(), fields));
         let mut views = Vec::with_capacity(ids.len());
-        for (part, value) in parts.iter().zip(self.ask(looks.collect()).await?) {
-            views.extend(looked(part.iter().copied(), fields, &value)?);
+        for (part, value) in parts.iter().zip(self.ask(reads.collect()).await?) {
+            views.extend(parse(part.iter().copied(), fields, &value)?);
         }
         Ok(views)
     }

@@ -16,13 +16,13 @@ use crate::hero::refusals::Refusal;
 
 /// How long a job must be in no list to count as lost for a request. A worker that takes jobs needs
 /// far less until it writes that it has started one.
-const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(2);
+const RECHECK_AFTER: Duration = Duration::from_secs(2);
 
-/// How often the configured workers are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How often the configured workers are checked.
+const CHECK_EVERY: Duration = Duration::from_secs(5);
 
-/// How many jobs one look aims to find.
-const LOOK_JOBS: usize = 500;
+/// How many jobs one check aims to find.
+const CHECK_JOBS: usize = 500;
 
 /// How many jobs that may be lost are remembered.
 const MISSING_MAX: usize = 10_000;
@@ -71,7 +71,7 @@ impl Client {
         let found = self.find_lost(&workers, after, clock.wall()).await?;
         let mut lost = found.stale;
         if !found.missing.is_empty() {
-            tokio::time::sleep(LOOK_AGAIN_AFTER).await;
+            tokio::time::sleep(RECHECK_AFTER).await;
             lost.extend(self.still_missing(found.missing).await?);
         }
         let mut requeued = Vec::new();
@@ -94,7 +94,7 @@ impl Client {
     ) -> Result<Found, ClientError> {
         let fits =
             |job: &JobView| workers.has(job) && (is_stale(job, wall) || may_be_lost(job, wall));
-        let page = self.list(fits, after, LOOK_JOBS).await?;
+        let page = self.list(fits, after, CHECK_JOBS).await?;
         let (stale, waiting) = page.jobs.into_iter().partition(|job| is_stale(job, wall));
         Ok(Found {
             stale,
@@ -115,7 +115,7 @@ impl Client {
             let ids: Vec<String> = jobs.iter().map(|job| job.id.clone()).collect();
             let absent = self.ask_one(messages::absent(&worker, &ids)).await?;
             let Value::List(places) = absent else {
-                return Err(Refusal::odd_reply("a look at a worker's lists").into());
+                return Err(Refusal::odd_reply("the read of a worker's lists").into());
             };
             let places: BTreeSet<usize> = places
                 .iter()
@@ -177,8 +177,8 @@ pub(in crate::hero) async fn watch_lost(
     };
     let mut is_away = false;
     let mut check = async || {
-        tokio::time::sleep(LOOK_EVERY).await;
-        match watch.look().await {
+        tokio::time::sleep(CHECK_EVERY).await;
+        match watch.check().await {
             Ok(ids) => {
                 is_away = false;
                 for id in ids {
@@ -206,9 +206,9 @@ struct Watch {
 }
 
 impl Watch {
-    /// Looks at the next part of the jobs, and at those that were missing before. Returns the ids of those
+    /// Checks the next part of the jobs, and those that were missing before. Returns the ids of those
     /// that are queued again.
-    async fn look(&mut self) -> Result<Vec<String>, ClientError> {
+    async fn check(&mut self) -> Result<Vec<String>, ClientError> {
         let (now, wall) = (self.clock.now(), self.clock.wall());
         let before = std::mem::take(&mut self.missing);
         let known = before.values().map(|(job, _)| job.clone()).collect();

@@ -151,7 +151,7 @@ pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
         Some("queued" | "waits") => Ok(Some(())),
         Some("missing") => Ok(None),
         Some("held") => refused("status: a host is running the job; stop it first"),
-        Some("changed") => refused("status: the job has just changed; look at it again"),
+        Some("changed") => refused("status: the job has just changed; read it again"),
         _ => Err(Refusal::odd_reply("a requeue")),
     }
 }

@@ -20,7 +20,7 @@ pub enum Submitted {
     /// The job waits and is queued when these jobs have finished.
     Waits(Vec<String>),
     /// A job with this id already exists and was not changed.
-    Known,
+    Exists,
 }
 
 /// Makes the command that stores a job and queues it, or makes it wait for others. `log_root` is the
@@ -53,7 +53,7 @@ pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
     };
     match texts.split_first() {
         Some((word, _)) if word == "queued" => Ok(Submitted::Queued),
-        Some((word, _)) if word == "known" => Ok(Submitted::Known),
+        Some((word, _)) if word == "known" => Ok(Submitted::Exists),
         Some((word, open)) if word == "waits" => Ok(Submitted::Waits(open.to_vec())),
         _ => Err(Refusal::odd_reply("a submission")),
     }

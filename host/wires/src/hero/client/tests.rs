@@ -90,15 +90,15 @@ fn jobs_are_listed_without_keys() {
 
 #[test]
 fn a_hash_is_a_view() {
-    let (one, command, args) = script(look(["x", "y"], STATUS));
+    let (one, command, args) = script(read(["x", "y"], STATUS));
     assert_eq!(
         (one, args),
-        (Script::Look, ["status", "64"].map(str::to_owned).to_vec())
+        (Script::Read, ["status", "64"].map(str::to_owned).to_vec())
     );
     assert_eq!(command, ["hero:job:x", "hero:job:y"]);
     let values = vec![data("w"), Value::Data(vec![255]), Value::Int(4_000)];
     let found = Value::List(vec![Value::Nil, Value::List(values)]);
-    let views = looked(["x", "y"], SUMMARY, &found).unwrap();
+    let views = parse(["x", "y"], SUMMARY, &found).unwrap();
     assert_eq!(views[0], None);
     let view = views[1].as_ref().unwrap();
     assert_eq!(view.get("worker_id"), Some("w"));
@@ -108,7 +108,7 @@ fn a_hash_is_a_view() {
         (None, 4_000)
     );
     let wrong = Value::Error("NOPERM".to_owned());
-    assert_eq!(looked(["x"], STATUS, &wrong).unwrap_err().code(), "E_REPLY");
+    assert_eq!(parse(["x"], STATUS, &wrong).unwrap_err().code(), "E_REPLY");
 }
 
 #[test]
@@ -216,8 +216,8 @@ fn answers_to_a_submission_are_read() {
     for (value, read) in [
         (data("queued"), Submitted::Queued),
         (list(&["queued"]), Submitted::Queued),
-        (data("known"), Submitted::Known),
-        (list(&["known"]), Submitted::Known),
+        (data("known"), Submitted::Exists),
+        (list(&["known"]), Submitted::Exists),
         (list(&["waits", "a", "b"]), waits),
     ] {
         assert_eq!(submitted(&value), Ok(read));

@@ -55,7 +55,7 @@ fn a_job_as_documented_is_read() {
         ("status", "dispatched"),
         ("env_vars", r#"{"REGION":"eu"}"#),
         ("prerequisites", "[]"),
-        ("dependents", "nonsense is not looked at"),
+        ("dependents", "nonsense is not read"),
         ("dependencies", &dependencies),
     ]);
     let read = read.unwrap();

@@ -11,8 +11,8 @@ use crate::hero::refusals::Refusal;
 /// Names of fields, with the longest value of each that is read, in bytes.
 pub type Fields = &'static [(&'static str, usize)];
 
-/// The most jobs in one [`look`].
-pub const LOOK_JOBS_MAX: usize = 100;
+/// The most jobs in one [`read`].
+pub const READ_JOBS_MAX: usize = 100;
 
 /// All documented fields and our own. Those in [`SUMMARY`] come first.
 pub const FULL: Fields = &[
@@ -110,22 +110,22 @@ impl JobView {
     }
 }
 
-/// Makes the command that reads fields of jobs, at most [`LOOK_JOBS_MAX`] of them.
-pub fn look<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
+/// Makes the command that reads fields of jobs, at most [`READ_JOBS_MAX`] of them.
+pub fn read<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
     let keys = ids.into_iter().map(messages::job_key).collect();
     let args = fields.iter();
     let args = args.flat_map(|(field, bytes_max)| [(*field).to_owned(), bytes_max.to_string()]);
-    Command::script(Script::Look, keys, args)
+    Command::script(Script::Read, keys, args)
 }
 
-/// Reads the result of [`look`], job by job; `None` if a job has no hash.
-pub fn looked<'a>(
+/// Parses the result of [`read`], job by job; `None` if a job has no hash.
+pub fn parse<'a>(
     ids: impl IntoIterator<Item = &'a str>,
     fields: Fields,
     value: &Value,
 ) -> Result<Vec<Option<JobView>>, Refusal> {
     let Value::List(found) = value else {
-        return Err(Refusal::odd_reply("a look at jobs"));
+        return Err(Refusal::odd_reply("the read of jobs"));
     };
     let view = |id: &str, values: &Value| {
         let Value::List(values) = values else {

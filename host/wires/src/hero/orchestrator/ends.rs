@@ -101,7 +101,7 @@ impl Orchestrator {
             .filter(|out| !out.queued && !is_refused)
         {
             out.queued = true;
-            self.look_soon(at.now, tag);
+            self.read_soon(at.now, tag);
         }
     }
 

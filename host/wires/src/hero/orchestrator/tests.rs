@@ -11,7 +11,7 @@ use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::suspicion::Suspicion;
 
-use super::looks::LOOK_MS;
+use super::watch::READ_MS;
 use super::*;
 use crate::hero::job::new::{NewJob, Task};
 use crate::hero::messages::Script;
@@ -66,7 +66,7 @@ impl Bench {
             ready: 0,
             refused: Vec::new(),
         };
-        bench.tell(Orchestrator::on_connected);
+        bench.drive(Orchestrator::on_connected);
         bench
     }
 
@@ -90,7 +90,7 @@ impl Bench {
         }
     }
 
-    fn tell(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
+    fn drive(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
         self.hand_in(hand_in);
         while !self.calls.is_empty() {
             self.answer();
@@ -106,14 +106,14 @@ impl Bench {
     }
 
     fn send(&mut self, n: u32) {
-        self.tell(|it, at, todo| it.on_start(at, Tag(n.into()), execution(n), todo));
+        self.drive(|it, at, todo| it.on_start(at, Tag(n.into()), execution(n), todo));
     }
 
     fn pass(&mut self, ms: u64) {
         let end = self.now.plus_ms(ms);
         while let Some(due) = self.dispatcher.wakeup().filter(|due| *due <= end) {
             self.now = self.now.max(due);
-            self.tell(Orchestrator::on_wakeup);
+            self.drive(Orchestrator::on_wakeup);
         }
         self.now = end;
     }
@@ -129,7 +129,7 @@ impl Bench {
     /// Does what a worker does, as documented.
     fn worker_says(&mut self, n: u32, fields: &[(&str, &str)]) {
         self.redis.hset(&id(n), fields);
-        self.pass(LOOK_MS);
+        self.pass(READ_MS);
     }
 
     fn outcome(&mut self) -> Outcome {
@@ -190,7 +190,7 @@ fn a_deployed_handler_is_named_in_its_field() {
         name: "resize".to_owned(),
         params: JsonText("{\"w\":1}".to_owned()),
     };
-    bench.tell(|it, at, todo| it.on_start(at, Tag(1), named, todo));
+    bench.drive(|it, at, todo| it.on_start(at, Tag(1), named, todo));
     assert_eq!(
         bench.redis.field(&id(1), "handler").as_deref(),
         Some("resize")
@@ -310,7 +310,7 @@ fn what_an_earlier_life_had_out_is_taken_back() {
     bench.ready = 0;
     bench.send(4);
     assert_eq!(bench.ended, [(4, End::NoRoom)], "it is not ready yet");
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     assert_eq!(bench.ready, 1);
     // Their jobs do not come again: they were cancelled, or another node has them.
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
@@ -345,15 +345,15 @@ fn jobs_that_an_earlier_life_had_sent_go_on_where_they_are() {
         .hset(&id(3), &[("status", "finished"), ("output", "3")]);
     // The host was killed and starts again; its jobs come again with attempts of their own.
     bench.dispatcher = Orchestrator::new("host-a");
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     for n in 1..=3 {
         let again = Execution {
             host_job: format!("job-{n}"),
             ..execution(n + 10)
         };
-        bench.tell(|it, at, todo| it.on_start(at, Tag(u64::from(n) + 10), again, todo));
+        bench.drive(|it, at, todo| it.on_start(at, Tag(u64::from(n) + 10), again, todo));
     }
-    bench.pass(LOOK_MS);
+    bench.pass(READ_MS);
     let result = |text: &str| {
         let result = Some(JsonText(text.to_owned()));
         End::Outcome(Outcome::Completed { result })
@@ -368,11 +368,11 @@ fn jobs_that_an_earlier_life_had_sent_go_on_where_they_are() {
         host_job: "job-2".to_owned(),
         ..execution(22)
     };
-    bench.tell(|it, at, todo| it.on_start(at, Tag(22), again, todo));
+    bench.drive(|it, at, todo| it.on_start(at, Tag(22), again, todo));
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(22), id(1)]);
     // A cancel reaches what was adopted.
-    bench.tell(|it, at, todo| it.on_cancel(at, Tag(11), 100, todo));
-    bench.pass(LOOK_MS);
+    bench.drive(|it, at, todo| it.on_cancel(at, Tag(11), 100, todo));
+    bench.pass(READ_MS);
     assert_eq!(bench.redis.field(&id(1), "status").unwrap(), "error");
 }
 
@@ -384,7 +384,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
     }
     bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
-    bench.tell(Orchestrator::on_stop);
+    bench.drive(Orchestrator::on_stop);
     assert!(bench.dispatcher.is_idle());
     assert_eq!(bench.ended.len(), 2);
     assert!(
@@ -400,12 +400,12 @@ fn a_host_that_stops_takes_back_what_is_out() {
     assert_eq!(out, [(id(1), "w1".to_owned())]);
     bench.ended.clear();
     bench.dispatcher = Orchestrator::new("host-a");
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     let again = Execution {
         host_job: "job-1".to_owned(),
         ..execution(11)
     };
-    bench.tell(|it, at, todo| it.on_start(at, Tag(11), again, todo));
+    bench.drive(|it, at, todo| it.on_start(at, Tag(11), again, todo));
     bench.worker_says(1, &[("status", "error"), ("error", "stopped_by_request")]);
     assert_eq!(bench.ended, []);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(11)]);
@@ -420,7 +420,7 @@ fn a_host_that_drains_takes_back_what_nobody_has_taken() {
     bench.taken(1);
     bench.worker_says(1, &[("status", "started")]);
     bench.taken(2);
-    bench.tell(Orchestrator::on_drain);
+    bench.drive(Orchestrator::on_drain);
     assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
     for list in ["work_queue", "stop_queue"] {
         let items = bench.redis.items(&format!("hero:{list}:w1"));
@@ -485,7 +485,7 @@ fn a_hash_that_is_gone_is_a_loss() {
     let mut bench = Bench::new();
     bench.send(1);
     bench.redis.keys.remove(&format!("hero:job:{}", id(1)));
-    bench.pass(LOOK_MS);
+    bench.pass(READ_MS);
     assert!(
         matches!(&bench.ended[..], [(1, End::Lost(_))]),
         "{:?}",
@@ -502,7 +502,7 @@ fn what_was_not_confirmed_is_sent_again_and_queued_once() {
     bench.dispatcher.on_disconnected();
     bench.hand_in(|it, at, todo| it.on_start(at, Tag(2), execution(2), todo));
     assert_eq!(bench.ended.pop(), Some((2, End::NoRoom)), "Redis is away");
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "finished"), ("output", "1")]);
     assert_eq!(bench.ended.len(), 1);

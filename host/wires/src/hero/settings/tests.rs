@@ -127,12 +127,12 @@ fn a_password_goes_to_no_other_machine_in_plain_text() {
         match resolve(&env, &[]) {
             Ok(_) => assert!(is_taken, "{url}"),
             Err(error) => {
-                let said = error.to_string();
+                let message = error.to_string();
                 assert!(
-                    !is_taken && said.contains("allow_plaintext"),
-                    "{url}: {said}"
+                    !is_taken && message.contains("allow_plaintext"),
+                    "{url}: {message}"
                 );
-                assert!(!said.contains("hush"), "{said}");
+                assert!(!message.contains("hush"), "{message}");
             }
         }
         let allowed = [env[0], ("HOST_HERO_ALLOW_PLAINTEXT", "true")];
@@ -149,8 +149,8 @@ fn options_of_a_worker_come_before_variables() {
     ];
     let hero = with(&flags, &env, &[]).unwrap().unwrap();
     assert_eq!(hero.worker_ids, ["w1", "w2"]);
-    let said = with(&flags, &[], &[]).unwrap_err().to_string();
-    assert!(said.contains("worker_ids") && said.contains("no Redis"));
+    let message = with(&flags, &[], &[]).unwrap_err().to_string();
+    assert!(message.contains("worker_ids") && message.contains("no Redis"));
     assert!(WORKER_ROLE.flags.iter().all(|flag| !flag.is_required));
 }
 
@@ -197,8 +197,11 @@ fn what_is_not_taken_is_refused_without_its_secrets() {
         (&[("HOST_HERO_URL", "rediss://x"), ("HOST_HERO_CERT_FILE", "c")],       "requires protocol.hero.key_file"),
     ];
     for (environment, wanted) in table {
-        let said = resolve(environment, &[]).unwrap_err().to_string();
-        assert!(said.contains(wanted) && !said.contains("hush"), "{said}");
+        let message = resolve(environment, &[]).unwrap_err().to_string();
+        assert!(
+            message.contains(wanted) && !message.contains("hush"),
+            "{message}"
+        );
     }
 }
 
@@ -216,13 +219,16 @@ fn the_address_may_be_in_a_file() {
     let wrong = with(&flags, &[], &[]);
     std::fs::remove_file(path).unwrap();
     let missing = with(&flags, &[], &[]);
-    for (said, expected) in [
+    for (message, expected) in [
         (both, "HOST_HERO_URL: conflicts with protocol.hero.url_file"),
         (wrong, "url_file: invalid Redis address"),
         (missing, "url_file: cannot read"),
     ] {
-        let said = said.unwrap_err().to_string();
-        assert!(said.contains(expected) && !said.contains("hush"), "{said}");
+        let message = message.unwrap_err().to_string();
+        assert!(
+            message.contains(expected) && !message.contains("hush"),
+            "{message}"
+        );
     }
 }
 

@@ -333,8 +333,8 @@ impl FakeRedis {
                 self.push(keys[1], args[0]);
                 data("queued")
             }
-            Script::Look => {
-                let look = |key: &&str| {
+            Script::Read => {
+                let read = |key: &&str| {
                     let Some(Entry::Hash(fields)) = self.keys.get(*key) else {
                         return Value::Nil;
                     };
@@ -347,7 +347,7 @@ impl FakeRedis {
                     });
                     Value::List(values.collect())
                 };
-                Value::List(keys.iter().map(look).collect())
+                Value::List(keys.iter().map(read).collect())
             }
             Script::Links => self.links(keys),
             Script::Bury => self.bury(keys, args),
@@ -473,37 +473,37 @@ impl FakeRedis {
 
     fn withdraw(&mut self, keys: &[&str], args: &[&str]) -> Value {
         let (id, there) = (args[0], self.keys.contains_key(keys[0]));
-        let mut said = "ended";
+        let mut outcome = "ended";
         if there && !self.has_ended(keys[0]) {
             if self.remove(keys[1], id, 0) > 0 {
                 let error = ["status", "error", "error", args[2], "updated_at", args[1]];
                 self.plain(&[&["HSET", keys[0]], &error[..]].concat());
-                said = "withdrawn";
+                outcome = "withdrawn";
             } else if args[5] == "1" {
                 return data("taken");
             } else {
                 if !self.items(keys[2]).iter().any(|other| other == id) {
                     self.push(keys[2], id);
                 }
-                said = "asked";
+                outcome = "asked";
             }
             if let Some(out) = self.hash(keys[4]).get_mut(id) {
                 out.truncate(out.iter().position(|it| *it == b' ').unwrap_or(out.len()));
             }
         }
-        if said != "asked" {
+        if outcome != "asked" {
             self.remove(keys[2], id, 0);
         }
         if args[3] == "1" {
             if there {
                 self.plain(&["EXPIRE", keys[0], args[4]]);
             }
-            if said != "asked" {
+            if outcome != "asked" {
                 self.keys.remove(keys[3]);
                 self.hash(keys[4]).remove(id);
             }
         }
-        data(said)
+        data(outcome)
     }
 
     fn has_ended(&self, key: &str) -> bool {

@@ -268,7 +268,7 @@ impl Worker {
             Ok(job) => {
                 held.attempt = job.attempt;
                 held.job = Some(Box::new(job));
-                self.look_for_stops_soon(at.now);
+                self.read_stops_soon(at.now);
                 self.admit(at, id, todo);
             }
         }

@@ -12,16 +12,16 @@ use crate::hero::job;
 use crate::kit::session::Moment;
 
 /// How often the stop queue is read while this host has jobs, in milliseconds.
-const LOOK_EVERY_MS: u64 = 100;
+const READ_EVERY_MS: u64 = 100;
 
 /// How often it is read while this host has no jobs, in milliseconds.
-const LOOK_IDLE_MS: u64 = 5_000;
+const READ_IDLE_MS: u64 = 5_000;
 
 /// How long a request for a job without a hash is kept, in milliseconds, because its sender may be
-/// about to store it. Also how often the hash of one that is not here is looked at.
+/// about to store it. Also how often the hash of one that is not here is read.
 const UNKNOWN_KEPT_MS: u64 = 600_000;
 
-/// Requests for jobs that are not here, and when the hash of each was first looked at, or was last
+/// Requests for jobs that are not here, and when the hash of each was first read, or was last
 /// seen.
 #[derive(Debug, Default)]
 pub(super) struct Stops(BTreeMap<String, Time>);
@@ -33,20 +33,20 @@ impl Stops {
 }
 
 impl Worker {
-    pub(super) fn look_for_stops(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn read_stops(&mut self, now: Time, todo: &mut Todo) {
         let list = messages::list_stops(&self.config.worker_id);
         self.call(Purpose::Stops, vec![list], todo);
         let every_ms = if self.jobs.is_empty() {
-            LOOK_IDLE_MS
+            READ_IDLE_MS
         } else {
-            LOOK_EVERY_MS
+            READ_EVERY_MS
         };
         self.timers.arm_once(now.plus_ms(every_ms), Due::Stops);
     }
 
     /// Reads the stop queue sooner, because this host has jobs now.
-    pub(super) fn look_for_stops_soon(&mut self, now: Time) {
-        self.timers.hasten(now.plus_ms(LOOK_EVERY_MS), &Due::Stops);
+    pub(super) fn read_stops_soon(&mut self, now: Time) {
+        self.timers.hasten(now.plus_ms(READ_EVERY_MS), &Due::Stops);
     }
 
     /// Handles the stop queue.
@@ -80,11 +80,11 @@ impl Worker {
             }
         }
         self.call(Purpose::NothingFollows, forget, todo);
-        let looks = ask
+        let reads = ask
             .iter()
             .flat_map(|(id, _)| [messages::status_of(id), messages::kind_of(id)]);
-        let looks = looks.collect();
-        self.call(Purpose::StopStatuses(ask), looks, todo);
+        let reads = reads.collect();
+        self.call(Purpose::StopStatuses(ask), reads, todo);
     }
 
     /// Removes requests for jobs that have ended, and for those that have had no hash for some time.
@@ -97,11 +97,11 @@ impl Worker {
         todo: &mut Todo,
     ) {
         let mut forget = Vec::new();
-        for ((id, count), looked) in asked.iter().zip(values.chunks(2)) {
+        for ((id, count), answers) in asked.iter().zip(values.chunks(2)) {
             if self.jobs.contains(id) {
                 continue;
             }
-            let [status, kind] = looked else { continue };
+            let [status, kind] = answers else { continue };
             let ended = matches!(status.text(), Some("finished" | "error"));
             let since = self.stops.0.get(id).copied().unwrap_or(now);
             match kind.text() {

@@ -10,10 +10,10 @@ use crate::kit::session::Moment;
 use host_core::time::Time;
 
 /// How often to check the jobs that others wait for, in milliseconds.
-const LOOK_EVERY_MS: u64 = 250;
+const CHECK_EVERY_MS: u64 = 250;
 
 /// The most jobs checked in one call.
-const LOOKS_MAX: usize = 1_000;
+const CHECKS_MAX: usize = 1_000;
 
 /// The most jobs moved to the end of the queue at one check.
 const MOVES_MAX: usize = 128;
@@ -55,13 +55,13 @@ impl Worker {
         }
         self.ask_statuses(ids, todo);
         self.timers
-            .arm_once(at.now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+            .arm_once(at.now.plus_ms(CHECK_EVERY_MS), Due::Statuses);
         self.timers
             .arm_once(at.now.plus_ms(CIRCLES_EVERY_MS), Due::Circles);
     }
 
     /// Begins to look for circles through jobs of other worker ids and hosts.
-    pub(super) fn look_for_circles(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn find_circles(&mut self, at: Moment, todo: &mut Todo) {
         if self.jobs.waiting().next().is_none() || self.stopping {
             self.circles = Circles::default();
             return;
@@ -124,8 +124,8 @@ impl Worker {
     }
 
     fn ask_statuses(&mut self, ids: Vec<String>, todo: &mut Todo) {
-        let looks = ids.iter().map(|id| messages::status_of(id)).collect();
-        self.call(Purpose::Statuses(ids), looks, todo);
+        let reads = ids.iter().map(|id| messages::status_of(id)).collect();
+        self.call(Purpose::Statuses(ids), reads, todo);
     }
 
     /// Finds a circle of waiting jobs through `id`, with the first repeated at the end.
@@ -158,7 +158,7 @@ impl Worker {
     }
 
     /// Reads the status of the jobs that others wait for.
-    pub(super) fn look_at_dependencies(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn read_dependencies(&mut self, now: Time, todo: &mut Todo) {
         let ids: BTreeSet<&String> = self.jobs.waiting().flat_map(|(_, open)| open).collect();
         if ids.is_empty() {
             return;
@@ -169,18 +169,18 @@ impl Worker {
             .iter()
             .cycle()
             .skip(start)
-            .take(ids.len().min(LOOKS_MAX));
+            .take(ids.len().min(CHECKS_MAX));
         let ids: Vec<String> = turn.map(|id| (*id).clone()).collect();
         self.ask_statuses(ids, todo);
         self.timers
-            .arm_once(now.plus_ms(LOOK_EVERY_MS), Due::Statuses);
+            .arm_once(now.plus_ms(CHECK_EVERY_MS), Due::Statuses);
     }
 
     /// If no more jobs are taken because too many wait, checks whether jobs are queued.
-    pub(super) fn look_behind(&mut self, todo: &mut Todo) {
+    pub(super) fn check_queue(&mut self, todo: &mut Todo) {
         if self.jobs.parked() >= PARKED_MAX && !self.stopping {
-            let look = messages::count_queued(&self.config.worker_id);
-            self.call(Purpose::Behind, vec![look], todo);
+            let count = messages::count_queued(&self.config.worker_id);
+            self.call(Purpose::Behind, vec![count], todo);
         }
     }
 

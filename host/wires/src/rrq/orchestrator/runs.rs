@@ -133,7 +133,7 @@ impl Orchestrator {
         };
         if self.runs[&tag].job_id != response.ids.job {
             let message = "job_id: expected the job_id of the request, found another";
-            let about = About::Known(response.ids.clone());
+            let about = About::Ids(response.ids.clone());
             let refusal = Refusal::new(Code::OutcomeJob, message, about);
             actions.count(refusal.code.as_str());
             return self.on_broken(now, link, &response.ids.request, &refusal, actions);

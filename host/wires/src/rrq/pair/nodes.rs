@@ -172,9 +172,9 @@ impl World {
         self.events.insert((arrives, self.made), event);
     }
 
-    fn handle_event(&mut self, life: usize, said: PoolEvent) {
+    fn handle_event(&mut self, life: usize, event: PoolEvent) {
         let at = self.at();
-        self.with_pool(life, |pool, actions| pool.on_event(at, said, actions));
+        self.with_pool(life, |pool, actions| pool.on_event(at, event, actions));
     }
 
     fn with_pool(
@@ -326,8 +326,8 @@ impl World {
             Event::GuestEnds(tag, job) => {
                 let result = Some(JsonText(format!("{job:?}")));
                 let ended = Answered::Ended(Outcome::Completed { result });
-                let said = WorkerEvent::Answer(tag, ended);
-                self.with_worker(|worker, actions| worker.on_event(at, said, actions));
+                let event = WorkerEvent::Answer(tag, ended);
+                self.with_worker(|worker, actions| worker.on_event(at, event, actions));
             }
         }
     }

@@ -170,7 +170,7 @@ fn failure_kind(end: &End) -> Option<FailureKind> {
 async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
     let stranger = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     let port = stranger.local_addr().unwrap().port();
-    let heard = tokio::spawn(async move {
+    let reading = tokio::spawn(async move {
         let mut bytes = Vec::new();
         while let Ok(Ok((mut stream, _))) = timeout(BOUND, stranger.accept()).await {
             let _ended = stream.read_to_end(&mut bytes).await;
@@ -197,8 +197,8 @@ async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
         assert_eq!(bench.host.capacity("own"), 0, "it takes no attempts");
         bench.stop().await;
     }
-    assert!(!heard.is_finished(), "it would have ended with a byte");
-    heard.abort();
+    assert!(!reading.is_finished(), "it would have ended with a byte");
+    reading.abort();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -50,7 +50,7 @@ fn refused_of_runner(text: &[u8]) -> String {
 fn shown(refusal: &Refusal) -> String {
     let about = match &refusal.about {
         About::Frame => "frame".to_owned(),
-        About::Known(ids) => format!("{}/{}", ids.request, ids.job),
+        About::Ids(ids) => format!("{}/{}", ids.request, ids.job),
         About::Unknown => "unknown".to_owned(),
         About::Aside => "aside".to_owned(),
     };

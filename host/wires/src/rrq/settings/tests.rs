@@ -173,15 +173,18 @@ fn addresses_that_are_not_taken_are_named_with_their_place() {
         ("example.org:1",   "127.0.0.1:7701"),
     ];
     for (text, says) in table {
-        let said = read(&[(LISTEN.key, text)], &[], "")
+        let message = read(&[(LISTEN.key, text)], &[], "")
             .unwrap_err()
             .to_string();
-        assert!(said.contains(LISTEN.key) && said.contains(says), "{said}");
+        assert!(
+            message.contains(LISTEN.key) && message.contains(says),
+            "{message}"
+        );
     }
     for text in ["19", "251", "many"] {
         let env = [("HOST_RRQ_DEADLINE_MARGIN_MS", text)];
-        let said = read(&[], &env, "").unwrap_err().to_string();
-        assert!(said.contains("expected 20–250"), "{said}");
+        let message = read(&[], &env, "").unwrap_err().to_string();
+        assert!(message.contains("expected 20–250"), "{message}");
     }
 }
 
@@ -230,10 +233,10 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
         ("[runners.\"a/b\"]\ncmd = [\"x\"]",        "runners.a/b: ",      "without `/`"),
     ];
     for (text, place, says) in table {
-        let said = read(&[], &[], text).unwrap_err().to_string();
+        let message = read(&[], &[], text).unwrap_err().to_string();
         assert!(
-            said.contains(place) && said.contains(says),
-            "{text}: {said}"
+            message.contains(place) && message.contains(says),
+            "{text}: {message}"
         );
     }
 }

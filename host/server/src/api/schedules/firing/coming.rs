@@ -7,9 +7,9 @@ use std::time::Duration;
 use host_core::schedule::KeptSchedule;
 use host_core::time::Time;
 
-/// How often to look for schedules that others have set, and for jobs that have ended.
-pub(super) const LOOK: Duration = Duration::from_millis(LOOK_MS);
-pub(super) const LOOK_MS: u64 = 1_000;
+/// How often to read schedules that others have set, and jobs that have ended.
+pub(super) const READ_EVERY: Duration = Duration::from_millis(READ_MS);
+pub(super) const READ_MS: u64 = 1_000;
 
 /// How many schedules are read at once.
 pub(super) const PAGE: u32 = 256;
@@ -22,34 +22,34 @@ const SHARE: Duration = Duration::from_millis(50);
 pub(super) struct Coming {
     /// In the order of their times.
     schedules: VecDeque<KeptSchedule>,
-    /// Whether there may be more before the next look.
+    /// Whether there may be more before the next read.
     has_more: bool,
-    looked_at: Option<Duration>,
+    read_at: Option<Duration>,
 }
 
 impl Coming {
     /// Returns whether to read the store.
-    pub(super) fn must_look(&self, uptime: Duration) -> bool {
-        self.look_in(uptime).is_zero()
+    pub(super) fn is_read_due(&self, uptime: Duration) -> bool {
+        self.read_in(uptime).is_zero()
     }
 
-    fn look_in(&self, uptime: Duration) -> Duration {
-        match self.looked_at {
+    fn read_in(&self, uptime: Duration) -> Duration {
+        match self.read_at {
             Some(at) if !self.has_more || !self.schedules.is_empty() => {
-                (at + LOOK).saturating_sub(uptime)
+                (at + READ_EVERY).saturating_sub(uptime)
             }
             _ => Duration::ZERO,
         }
     }
 
-    /// Records the first schedules that fire before the next look, at most [`PAGE`].
-    pub(super) fn record_look(&mut self, uptime: Duration, schedules: Vec<KeptSchedule>) {
+    /// Records the first schedules that fire before the next read, at most [`PAGE`].
+    pub(super) fn record_read(&mut self, uptime: Duration, schedules: Vec<KeptSchedule>) {
         self.has_more = schedules.len() >= PAGE as usize;
         self.schedules = schedules.into();
-        self.looked_at = Some(uptime);
+        self.read_at = Some(uptime);
     }
 
-    /// Records that a firing failed: the next look is not before its time.
+    /// Records that a firing failed: the next read is not before its time.
     pub(super) fn record_failure(&mut self) {
         self.has_more = false;
     }
@@ -65,12 +65,12 @@ impl Coming {
         self.schedules.drain(..due).collect()
     }
 
-    /// Returns how long to wait for the next that is due, or for the next look.
+    /// Returns how long to wait for the next that is due, or for the next read.
     pub(super) fn pause(&self, uptime: Duration, now: Time) -> Duration {
         let first = self.schedules.front().and_then(KeptSchedule::fires_at);
         let due_in = first.map(|at| Duration::from_millis(at.since_ms(now)));
-        let look_in = self.look_in(uptime);
-        due_in.unwrap_or(look_in).min(look_in).max(SHARE)
+        let read_in = self.read_in(uptime);
+        due_in.unwrap_or(read_in).min(read_in).max(SHARE)
     }
 }
 
@@ -103,35 +103,35 @@ mod tests {
     #[test]
     fn the_store_is_read_once_for_all_that_fire_within_a_second() {
         let mut coming = Coming::default();
-        assert!(coming.must_look(ms(0)));
-        coming.record_look(ms(0), firing_at(&[100, 120, 900]));
+        assert!(coming.is_read_due(ms(0)));
+        coming.record_read(ms(0), firing_at(&[100, 120, 900]));
         assert_eq!(coming.pause(ms(0), Time::default()), ms(100));
         assert_eq!(taken(&mut coming, 130), 2);
-        assert!(!coming.must_look(ms(130)));
+        assert!(!coming.is_read_due(ms(130)));
         assert_eq!(coming.pause(ms(130), Time::default().plus_ms(130)), ms(770));
         assert_eq!(taken(&mut coming, 900), 1);
         assert_eq!(coming.pause(ms(900), Time::default().plus_ms(900)), ms(100));
-        assert!(coming.must_look(ms(1_000)));
+        assert!(coming.is_read_due(ms(1_000)));
     }
 
     #[test]
-    fn a_clock_that_is_set_back_does_not_hide_a_look() {
+    fn a_clock_that_is_set_back_does_not_delay_a_read() {
         let mut coming = Coming::default();
-        coming.record_look(ms(0), firing_at(&[3_600_500]));
-        assert_eq!(coming.pause(ms(0), Time::default()), LOOK);
-        assert!(coming.must_look(LOOK));
+        coming.record_read(ms(0), firing_at(&[3_600_500]));
+        assert_eq!(coming.pause(ms(0), Time::default()), READ_EVERY);
+        assert!(coming.is_read_due(READ_EVERY));
     }
 
     #[test]
     fn more_than_a_page_is_read_as_soon_as_the_page_has_fired() {
         let mut coming = Coming::default();
-        coming.record_look(ms(0), firing_at(&[0; PAGE as usize]));
-        assert!(!coming.must_look(ms(1)));
+        coming.record_read(ms(0), firing_at(&[0; PAGE as usize]));
+        assert!(!coming.is_read_due(ms(1)));
         assert_eq!(taken(&mut coming, 0), PAGE as usize);
-        assert!(coming.must_look(ms(1)));
+        assert!(coming.is_read_due(ms(1)));
         assert_eq!(coming.pause(ms(1), Time::default()), SHARE);
         // Unless some of them cannot fire: they would be read again at once.
         coming.record_failure();
-        assert!(!coming.must_look(ms(1)));
+        assert!(!coming.is_read_due(ms(1)));
     }
 }

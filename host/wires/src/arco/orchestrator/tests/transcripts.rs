@@ -110,7 +110,7 @@ impl Table {
                 let granted = jobs.iter().map(|job| self.granted(job)).collect();
                 Event::Granted(Tag(number(tag)), spark, granted)
             }
-            ["told", tag, told] => Event::Answered(Tag(number(tag)), standing(told)),
+            ["told", tag, words] => Event::Answered(Tag(number(tag)), standing(words)),
             ["read", tag, "nothing"] => Event::Read(Tag(number(tag)), Ok(None)),
             ["read", tag, job, stage] => {
                 let kept = Box::new(kept(&self.granted(job), stage == "begun"));
@@ -236,8 +236,8 @@ fn answer(status: &str, after: &str) -> Result<Answer, RequestError> {
     })
 }
 
-fn standing(told: &str) -> Result<Standing, LeaseError> {
-    let (state, is_cancelled) = match told {
+fn standing(words: &str) -> Result<Standing, LeaseError> {
+    let (state, is_cancelled) = match words {
         "running" => (State::Running, false),
         "cancel" => (State::Running, true),
         "over" => (State::Completed, false),
@@ -247,7 +247,7 @@ fn standing(told: &str) -> Result<Standing, LeaseError> {
         }
         "stale" => return Err(LeaseError::Rejected(Rejection::Stale)),
         "busy" => return Err(LeaseError::Busy),
-        _ => panic!("cannot read {told:?}"),
+        _ => panic!("cannot read {words:?}"),
     };
     Ok(Standing {
         state,
@@ -303,7 +303,7 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
             "host< tell {} job {}: {}",
             tag.0,
             short(job),
-            said(&message)
+            text_of(&message)
         ),
         Action::Count(code) => format!("host< count {code}"),
         Action::Close(link) => format!("close {}", link.0),
@@ -311,7 +311,7 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
     actions.drain().map(shown).collect()
 }
 
-fn said(message: &LeaseMessage) -> String {
+fn text_of(message: &LeaseMessage) -> String {
     match message {
         LeaseMessage::Ack => "ack".to_owned(),
         LeaseMessage::Heartbeat { progress: None } => "heartbeat".to_owned(),

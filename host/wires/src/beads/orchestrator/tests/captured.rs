@@ -69,16 +69,16 @@ fn the_real_worker_is_served() {
             let number = report.issue_id.rsplit('-').next().unwrap().parse().unwrap();
             report.issue_id = super::fixture::job(number).to_string();
         }
-        let said = In {
+        let input = In {
             dialect,
             message: Ok(message),
         };
-        bench.say_in(1, said);
+        bench.receive_in(1, input);
         if !bench.asks.is_empty() {
             bench.answer();
         }
         ours.extend(bench.sent(1));
-        ends.append(&mut bench.told);
+        ends.append(&mut bench.reported);
     }
     bench.say(Event::Stop);
     ours.extend(bench.sent(1));

@@ -66,7 +66,7 @@ pub(in crate::beads) struct Bench {
     /// How many notes about workers were logged.
     pub(in crate::beads) notes: usize,
     /// The number of a job, and how its lease ended.
-    pub(in crate::beads) told: Vec<(u64, LeaseMessage)>,
+    pub(in crate::beads) reported: Vec<(u64, LeaseMessage)>,
     /// Whether the host accepts reports.
     pub(in crate::beads) is_taking: bool,
 }
@@ -87,7 +87,7 @@ impl Bench {
             closed: Vec::new(),
             counted: Vec::new(),
             notes: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
             is_taking: true,
         }
     }
@@ -107,13 +107,13 @@ impl Bench {
         self.step(|session, at, actions| session.on_closed(at.now, Link(link), actions));
     }
 
-    pub(in crate::beads) fn hear(&mut self, link: u64, text: &str) {
-        let said = Orchestrator::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
-        self.say_in(link, said);
+    pub(in crate::beads) fn receive(&mut self, link: u64, text: &str) {
+        let input = Orchestrator::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
+        self.receive_in(link, input);
     }
 
-    pub(in crate::beads) fn say_in(&mut self, link: u64, said: In<Message>) {
-        self.step(|session, at, actions| session.on_message(at, Link(link), said, actions));
+    pub(in crate::beads) fn receive_in(&mut self, link: u64, input: In<Message>) {
+        self.step(|session, at, actions| session.on_message(at, Link(link), input, actions));
     }
 
     pub(in crate::beads) fn say(&mut self, event: Event) {
@@ -132,19 +132,19 @@ impl Bench {
         if !self.session.workers.contains_key(&Link(link)) {
             self.open(link);
         }
-        self.hear(link, &ready(link).to_string());
+        self.receive(link, &ready(link).to_string());
     }
 
     /// Sends DONE for a job.
     pub(in crate::beads) fn done(&mut self, link: u64, number: u64) {
         let done = json!({"type": "DONE", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "duration_ms": 12});
-        self.hear(link, &done.to_string());
+        self.receive(link, &done.to_string());
     }
 
     /// Sends FAILED for a job.
     pub(in crate::beads) fn failed(&mut self, link: u64, number: u64, error: &str) {
         let failed = json!({"type": "FAILED", "worker_id": format!("W{link}"), "issue_id": job(number).to_string(), "error": error, "duration_ms": 12});
-        self.hear(link, &failed.to_string());
+        self.receive(link, &failed.to_string());
     }
 
     /// Returns the messages to a worker since the last call.
@@ -211,10 +211,10 @@ impl Bench {
             Action::Count(code) => self.counted.push(code),
             Action::Effect(Effect::Ask { ask, wait_ms, .. }) => self.asks.push_back((ask, wait_ms)),
             Action::Effect(Effect::Withdraw(ask)) => self.asks.retain(|(asked, _)| *asked != ask),
-            Action::Effect(Effect::Tell { lease, message, .. }) => {
+            Action::Effect(Effect::Report { lease, message, .. }) => {
                 // A lease that was granted too late for its worker is unknown here.
                 let number = self.leases.get(&lease).copied().unwrap_or(0);
-                self.told.push((number, *message));
+                self.reported.push((number, *message));
                 let event = if self.is_taking {
                     Event::Settled(lease)
                 } else {

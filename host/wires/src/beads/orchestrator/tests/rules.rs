@@ -12,8 +12,8 @@ use crate::kit::session::{Link, Session as _};
 const GIVEN_BACK: LeaseMessage = LeaseMessage::GiveBack { begun: true };
 
 /// Returns the outcome of the end of a lease.
-fn outcome(told: &LeaseMessage) -> &Outcome {
-    match told {
+fn outcome(reported: &LeaseMessage) -> &Outcome {
+    match reported {
         LeaseMessage::Complete { outcome, .. } => outcome,
         other => panic!("{other:?}"),
     }
@@ -46,7 +46,7 @@ fn done_completes_and_is_not_answered() {
     bench.busy(1, 7);
     bench.done(1, 7);
     assert_eq!(bench.types(1), [] as [&str; 0]);
-    let Outcome::Completed { result } = outcome(&bench.told[0].1) else {
+    let Outcome::Completed { result } = outcome(&bench.reported[0].1) else {
         panic!("it completes");
     };
     let result: Value = serde_json::from_str(result.as_ref().unwrap().as_str()).unwrap();
@@ -62,7 +62,7 @@ fn failed_is_an_attempt_that_may_be_retried() {
     bench.busy(1, 7);
     bench.failed(1, 7, "command not found");
     assert_eq!(bench.types(1), [] as [&str; 0]);
-    let Outcome::Failed(failure) = outcome(&bench.told[0].1) else {
+    let Outcome::Failed(failure) = outcome(&bench.reported[0].1) else {
         panic!("it fails");
     };
     assert_eq!(failure.message, "command not found");
@@ -74,10 +74,10 @@ fn a_task_goes_back_when_its_worker_is_gone_or_ready_again() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
     bench.close(1);
-    assert_eq!(bench.told, [(7, GIVEN_BACK)]);
+    assert_eq!(bench.reported, [(7, GIVEN_BACK)]);
     bench.busy(2, 7);
     bench.ready(2);
-    assert_eq!(bench.told[1], (7, GIVEN_BACK));
+    assert_eq!(bench.reported[1], (7, GIVEN_BACK));
     assert_eq!(bench.asks.len(), 1, "and it is given another one");
     bench.answer();
     assert_eq!(bench.types(2), ["WAIT"]);
@@ -97,12 +97,12 @@ fn an_end_of_a_task_that_the_worker_does_not_hold_gets_wait_and_changes_nothing(
     bench.done(3, 7);
     assert_eq!(bench.types(2), ["WAIT", "WAIT"]);
     assert_eq!(bench.types(3), ["WAIT"]);
-    assert_eq!(bench.told, []);
+    assert_eq!(bench.reported, []);
     assert_eq!(bench.counted, ["E_UNEXPECTED"; 3]);
     bench.done(1, 7);
     bench.done(1, 7);
     assert_eq!(bench.types(1), ["WAIT"], "the second one comes too late");
-    assert_eq!(bench.told.len(), 1);
+    assert_eq!(bench.reported.len(), 1);
     // WAIT also answers a held READY.
     bench.ready(3);
     bench.done(3, 7);
@@ -159,7 +159,10 @@ fn a_lease_that_comes_after_its_worker_is_gone_never_began() {
     let (ask, _) = bench.asks[0];
     bench.close(1);
     bench.say(Event::Answered(ask, Some(granted(7, 1))));
-    assert_eq!(bench.told, [(0, LeaseMessage::GiveBack { begun: false })]);
+    assert_eq!(
+        bench.reported,
+        [(0, LeaseMessage::GiveBack { begun: false })]
+    );
 }
 
 #[test]
@@ -176,10 +179,10 @@ fn a_cancel_ends_the_job_after_its_grace_and_a_later_end_gets_wait() {
         grace_ms: 900,
     });
     bench.pass_ms(499);
-    assert_eq!(bench.told, []);
+    assert_eq!(bench.reported, []);
     bench.pass_ms(1);
     assert_eq!(
-        bench.told,
+        bench.reported,
         [(
             7,
             LeaseMessage::CancelAck {
@@ -216,10 +219,10 @@ fn what_is_done_within_the_grace_counts() {
     bench.done(1, 7);
     bench.pass_ms(1_000);
     assert!(matches!(
-        outcome(&bench.told[0].1),
+        outcome(&bench.reported[0].1),
         Outcome::Completed { .. }
     ));
-    assert_eq!(bench.told.len(), 1);
+    assert_eq!(bench.reported.len(), 1);
     bench.check_quiet();
 }
 
@@ -228,15 +231,15 @@ fn a_task_that_takes_too_long_ends_with_its_connection() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
     bench.pass_ms(TIMEOUT_MS - 1);
-    assert_eq!(bench.told, []);
+    assert_eq!(bench.reported, []);
     bench.pass_ms(1);
-    let Outcome::Failed(failure) = outcome(&bench.told[0].1) else {
+    let Outcome::Failed(failure) = outcome(&bench.reported[0].1) else {
         panic!("its time is over");
     };
     assert_eq!(failure.kind, FailureKind::TimedOut);
     assert_eq!(bench.closed, [Link(1)]);
     bench.close(1);
-    assert_eq!(bench.told.len(), 1);
+    assert_eq!(bench.reported.len(), 1);
     bench.check_quiet();
 }
 
@@ -249,12 +252,12 @@ fn a_lease_that_is_revoked_is_forgotten() {
     bench.say(Event::Revoked { lease });
     bench.done(1, 7);
     assert_eq!(bench.types(1), ["WAIT"]);
-    assert_eq!(bench.told, []);
+    assert_eq!(bench.reported, []);
     bench.check_quiet();
 }
 
 #[test]
-fn an_end_is_told_until_it_is_taken_and_meanwhile_nobody_gets_a_task() {
+fn an_end_is_reported_until_it_is_accepted_and_no_task_is_sent_meanwhile() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
     bench.is_taking = false;
@@ -267,11 +270,11 @@ fn an_end_is_told_until_it_is_taken_and_meanwhile_nobody_gets_a_task() {
         (vec!["WAIT".to_owned()], vec!["WAIT".to_owned()])
     );
     bench.pass_ms(249);
-    assert_eq!(bench.told.len(), 1);
+    assert_eq!(bench.reported.len(), 1);
     bench.is_taking = true;
     bench.pass_ms(1);
-    assert_eq!(bench.told.len(), 2);
-    assert_eq!(bench.told[0], bench.told[1]);
+    assert_eq!(bench.reported.len(), 2);
+    assert_eq!(bench.reported[0], bench.reported[1]);
     bench.ready(1);
     bench.answer();
     assert_eq!(bench.types(1), ["TASK"]);
@@ -305,8 +308,8 @@ fn a_host_that_stops_tells_all_workers_and_takes_their_ends() {
     for link in [2, 4, 5] {
         bench.close(link);
     }
-    assert_eq!(bench.told.len(), 2);
-    assert_eq!(bench.told[1], (8, GIVEN_BACK));
+    assert_eq!(bench.reported.len(), 2);
+    assert_eq!(bench.reported[1], (8, GIVEN_BACK));
     assert!(bench.session.is_idle());
 }
 
@@ -315,14 +318,14 @@ fn a_hundred_bad_messages_within_ten_seconds_end_a_connection() {
     let mut bench = Bench::new(0);
     bench.open(1);
     for _ in 0..99 {
-        bench.hear(1, "nonsense");
+        bench.receive(1, "nonsense");
     }
     bench.pass_ms(10_001);
     for _ in 0..99 {
-        bench.hear(1, "nonsense");
+        bench.receive(1, "nonsense");
     }
     assert!(bench.closed.is_empty());
-    bench.hear(1, "nonsense");
+    bench.receive(1, "nonsense");
     assert_eq!(bench.closed, [Link(1)]);
     assert_eq!(
         bench
@@ -352,19 +355,19 @@ fn workers_are_called_as_they_call_themselves_within_limits() {
     for (called, answered, refused) in table {
         let mut bench = Bench::new(0);
         bench.open(1);
-        bench.hear(
+        bench.receive(
             1,
             &json!({"type": "READY", "worker_id": called}).to_string(),
         );
         bench.answer();
         assert_eq!(bench.sent(1)[0]["worker_id"], answered);
         assert_eq!(bench.counted, vec!["E_FIELD_RANGE"; refused]);
-        bench.hear(
+        bench.receive(
             1,
             &json!({"type": "HEARTBEAT", "worker_id": called}).to_string(),
         );
         assert_eq!(bench.counted, vec!["E_FIELD_RANGE"; 2 * refused]);
-        assert_eq!(bench.notes, refused, "it is said once");
+        assert_eq!(bench.notes, refused, "it is noted once");
     }
 }
 
@@ -374,14 +377,14 @@ fn connections_of_one_name_are_workers_of_their_own() {
     bench.jobs.extend([7, 8]);
     for link in [1, 2] {
         bench.open(link);
-        bench.hear(link, r#"{"type":"READY","worker_id":"W1"}"#);
+        bench.receive(link, r#"{"type":"READY","worker_id":"W1"}"#);
         bench.answer();
         assert_eq!(bench.types(link), ["TASK"]);
     }
     bench.done(1, 8);
     assert_eq!(bench.types(1), ["WAIT"]);
     bench.close(1);
-    assert_eq!(bench.told, [(7, GIVEN_BACK)]);
+    assert_eq!(bench.reported, [(7, GIVEN_BACK)]);
     let health = bench.session.health();
     let shown: Vec<_> = health
         .iter()
@@ -401,10 +404,10 @@ fn connections_of_one_name_are_workers_of_their_own() {
 fn heartbeats_and_progress_are_accepted_and_change_nothing() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
-    bench.hear(1, r#"{"type":"HEARTBEAT","worker_id":"W1"}"#);
-    bench.hear(1, r#"{"type":"PROGRESS","worker_id":"W1","percent":50}"#);
+    bench.receive(1, r#"{"type":"HEARTBEAT","worker_id":"W1"}"#);
+    bench.receive(1, r#"{"type":"PROGRESS","worker_id":"W1","percent":50}"#);
     assert_eq!(bench.types(1), [] as [&str; 0]);
-    assert_eq!((bench.told.len(), bench.counted.len()), (0, 0));
+    assert_eq!((bench.reported.len(), bench.counted.len()), (0, 0));
     bench.done(1, 7);
-    assert_eq!(bench.told.len(), 1);
+    assert_eq!(bench.reported.len(), 1);
 }

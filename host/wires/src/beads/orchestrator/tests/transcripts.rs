@@ -54,7 +54,7 @@ impl Stage for Table {
                 let message = Orchestrator::read(Ok(frame(dialect, text)));
                 session.on_message(self.at, Link(number(on)), message, &mut actions);
             }
-            ["host>", ..] => session.on_event(self.at, said(&line[6..]), &mut actions),
+            ["host>", ..] => session.on_event(self.at, event(&line[6..]), &mut actions),
             _ => panic!("cannot read {line:?}"),
         }
         shown(&mut actions)
@@ -98,7 +98,7 @@ fn show(action: Action<Out, Effect>) -> String {
             wait_ms,
         }) => format!("host< ask {} for {worker}, {wait_ms} ms", ask.0),
         Action::Effect(Effect::Withdraw(ask)) => format!("host< withdraw {}", ask.0),
-        Action::Effect(Effect::Tell { lease, message, .. }) => {
+        Action::Effect(Effect::Report { lease, message, .. }) => {
             let end = match *message {
                 LeaseMessage::Complete { outcome, .. } => match outcome {
                     Outcome::Completed { result } => {
@@ -126,7 +126,7 @@ fn show(action: Action<Out, Effect>) -> String {
 
 /// Reads `grant ASK JOB LEASE`, `nothing ASK`, `settled LEASE`, `repeat LEASE`,
 /// `cancel LEASE GRACE_MS`, `revoke LEASE`, `stop` or `cut`.
-fn said(text: &str) -> Event {
+fn event(text: &str) -> Event {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |text: &str| text.parse::<u64>().unwrap();
     let lease = |text: &str| LeaseId(Uuid::from_u128(u128::from(number(text)) << 64));

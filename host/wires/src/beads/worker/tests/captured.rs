@@ -22,7 +22,7 @@ fn the_real_orchestrator_is_served() {
         let value: Value = serde_json::from_slice(text_of(&message)).unwrap();
         let issue_id = value["payload"]["issue_id"].as_str().map(str::to_owned);
         let is_second = issue_id.is_some() && bench.session_is_busy();
-        bench.hear_frame(message);
+        bench.receive_frame(message);
         if is_second {
             for _ in 0..2 {
                 calls.push(bench.called(Ok(())));

@@ -46,7 +46,7 @@ pub(super) struct Bench {
     pub(super) calls: Vec<(Call, String)>,
     pub(super) counted: Vec<&'static str>,
     pub(super) closed: usize,
-    /// How often it said that it tries frames.
+    /// How often it input that it tries frames.
     pub(super) tries: usize,
     links: u64,
 }
@@ -90,26 +90,26 @@ impl Bench {
         self.step(|session, at, actions| session.on_closed(at.now, link, actions));
     }
 
-    pub(super) fn hear_frame(&mut self, frame: Bytes) {
+    pub(super) fn receive_frame(&mut self, frame: Bytes) {
         let link = Link(self.links);
-        let said = Worker::read(Ok(frame));
-        self.step(|session, at, actions| session.on_message(at, link, said, actions));
+        let input = Worker::read(Ok(frame));
+        self.step(|session, at, actions| session.on_message(at, link, input, actions));
     }
 
-    pub(super) fn hear(&mut self, message: &Value) {
-        self.hear_frame(Bytes::from(message.to_string()));
+    pub(super) fn receive(&mut self, message: &Value) {
+        self.receive_frame(Bytes::from(message.to_string()));
     }
 
     /// Handles a message in a frame.
-    pub(super) fn hear_framed(&mut self, payload: &Value) {
+    pub(super) fn receive_framed(&mut self, payload: &Value) {
         let text = json!({"version": 1, "payload": payload}).to_string();
         let mut frame = u32::try_from(text.len()).unwrap().to_be_bytes().to_vec();
         frame.extend(text.bytes());
-        self.hear_frame(frame.into());
+        self.receive_frame(frame.into());
     }
 
     pub(super) fn task(&mut self, issue_id: &str) {
-        self.hear(&json!({"type": "TASK", "worker_id": "W1", "timestamp": 1.0, "issue_id": issue_id, "priority": 2, "title": "a title"}));
+        self.receive(&json!({"type": "TASK", "worker_id": "W1", "timestamp": 1.0, "issue_id": issue_id, "priority": 2, "title": "a title"}));
     }
 
     pub(super) fn say(&mut self, event: Event) {

@@ -53,7 +53,7 @@ fn thirty_tasks(workers: usize, late_ms: u64) {
     let mut benches: Vec<Bench> = Vec::new();
     for _ in 0..workers {
         let mut bench = framed();
-        bench.hear_framed(&public.answer(&json!({"type": "READY"})).unwrap());
+        bench.receive_framed(&public.answer(&json!({"type": "READY"})).unwrap());
         benches.push(bench);
     }
     for _ in 0..1_000 {
@@ -65,7 +65,7 @@ fn thirty_tasks(workers: usize, late_ms: u64) {
             bench.pass_ms(late_ms);
             for message in sent.into_iter().chain(bench.sent()) {
                 if let Some(answer) = public.answer(&message) {
-                    bench.hear_framed(&answer);
+                    bench.receive_framed(&answer);
                 }
             }
         }
@@ -93,16 +93,16 @@ fn an_orchestrator_that_answers_each_end_has_all_its_tasks_done() {
 #[test]
 fn ready_follows_an_end_only_if_nothing_else_does() {
     let mut bench = framed();
-    bench.hear_framed(&task("b-1"));
+    bench.receive_framed(&task("b-1"));
     bench.end(done());
     assert_eq!(bench.types(), ["DONE"]);
     bench.pass_ms(ANSWER_MS - 1);
     assert_eq!(bench.types(), NOTHING);
     bench.pass_ms(1);
     assert_eq!(bench.types(), ["READY"]);
-    bench.hear_framed(&task("b-2"));
+    bench.receive_framed(&task("b-2"));
     bench.end(failed("no"));
-    bench.hear_framed(&wait());
+    bench.receive_framed(&wait());
     bench.pass_ms(29_999);
     assert!(
         !bench.types().contains(&"READY".to_owned()),
@@ -115,9 +115,9 @@ fn ready_follows_an_end_only_if_nothing_else_does() {
 #[test]
 fn a_second_task_waits_for_the_first() {
     let mut bench = framed();
-    bench.hear_framed(&task("b-1"));
-    bench.hear_framed(&task("-rf"));
-    bench.hear_framed(&task("b-2"));
+    bench.receive_framed(&task("b-1"));
+    bench.receive_framed(&task("-rf"));
+    bench.receive_framed(&task("b-2"));
     assert_eq!(bench.started.len(), 1);
     bench.end(done());
     assert_eq!(bench.started[1].1.external_id, "b-2");
@@ -139,15 +139,15 @@ fn a_second_task_waits_for_the_first() {
 #[test]
 fn tasks_that_wait_are_the_orchestrators_again_when_the_worker_ends() {
     let mut bench = framed();
-    bench.hear_framed(&task("b-1"));
-    bench.hear_framed(&task("b-2"));
+    bench.receive_framed(&task("b-1"));
+    bench.receive_framed(&task("b-2"));
     bench.say(Event::Stop);
     bench.end(failed("stopped"));
     assert!(bench.session.is_idle() && bench.closed == 1);
     assert_eq!(bench.started.len(), 1);
     let mut bench = framed();
-    bench.hear_framed(&task("b-1"));
-    bench.hear_framed(&task("b-2"));
+    bench.receive_framed(&task("b-1"));
+    bench.receive_framed(&task("b-2"));
     bench.close();
     bench.end(failed("stopped"));
     bench.open();
@@ -160,7 +160,7 @@ fn a_framed_worker_sends_heartbeats_whatever_it_does() {
     let mut bench = framed();
     bench.pass_ms(HEARTBEAT_MS);
     assert_eq!(bench.types(), ["HEARTBEAT"]);
-    bench.hear_framed(&task("b-1"));
+    bench.receive_framed(&task("b-1"));
     for _ in 0..20 {
         bench.pass_ms(HEARTBEAT_MS);
         assert_eq!(bench.types(), ["HEARTBEAT"]);
@@ -177,7 +177,7 @@ fn a_framed_worker_sends_heartbeats_whatever_it_does() {
 #[test]
 fn the_longest_duration_is_an_hour() {
     let mut bench = framed();
-    bench.hear_framed(&task("b-1"));
+    bench.receive_framed(&task("b-1"));
     bench.pass_ms(10_000_000);
     bench.end(done());
     let last = bench.sent().pop().unwrap();
@@ -205,7 +205,7 @@ fn lines_without_an_answer_are_followed_by_frames() {
     );
     assert!(next_is_framed(&mut bench));
     assert_eq!(bench.tries, 2);
-    bench.hear_framed(&wait());
+    bench.receive_framed(&wait());
     assert!(
         next_is_framed(&mut bench) && next_is_framed(&mut bench),
         "frames have been answered"
@@ -216,7 +216,7 @@ fn lines_without_an_answer_are_followed_by_frames() {
 #[test]
 fn a_dialect_that_was_answered_or_configured_is_kept() {
     let mut bench = Bench::connected(false);
-    bench.hear(&wait());
+    bench.receive(&wait());
     assert!(!next_is_framed(&mut bench) && !next_is_framed(&mut bench));
     let mut bench = framed();
     assert!(next_is_framed(&mut bench) && next_is_framed(&mut bench));

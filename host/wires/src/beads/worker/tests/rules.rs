@@ -57,12 +57,12 @@ fn a_task_is_executed_and_its_end_is_followed_by_ready() {
 fn wait_is_left_at_once_for_a_task_or_shutdown() {
     let mut bench = Bench::connected(false);
     let wait = json!({"type": "WAIT", "worker_id": "W1", "wait_seconds": 30});
-    bench.hear(&wait);
+    bench.receive(&wait);
     bench.pass_ms(29_999);
     assert_eq!(bench.types(), [] as [&str; 0]);
     bench.pass_ms(1);
     assert_eq!(bench.types(), ["READY"]);
-    bench.hear(&wait);
+    bench.receive(&wait);
     bench.task("b-1");
     assert_eq!(bench.started.len(), 1);
     bench.pass_ms(60_000);
@@ -73,8 +73,8 @@ fn wait_is_left_at_once_for_a_task_or_shutdown() {
     );
     bench.end(done());
     assert_eq!(bench.types(), ["DONE", "READY"]);
-    bench.hear(&wait);
-    bench.hear(&json!({"type": "SHUTDOWN", "worker_id": "W1", "reason": "idle_timeout"}));
+    bench.receive(&wait);
+    bench.receive(&json!({"type": "SHUTDOWN", "worker_id": "W1", "reason": "idle_timeout"}));
     assert_eq!((bench.closed, bench.session.was_shut_down()), (1, true));
     bench.pass_ms(60_000);
     assert_eq!(bench.types(), [] as [&str; 0]);
@@ -86,7 +86,7 @@ fn waits_are_clamped() {
     let table = [(json!(1), 1_000), (json!(0), 100), (json!(-5), 100), (json!(1e9), 3_600_000), (json!(null), 30_000), (json!("x"), 30_000)];
     for (seconds, ms) in table {
         let mut bench = Bench::connected(false);
-        bench.hear(&json!({"type": "WAIT", "worker_id": "W1", "wait_seconds": seconds}));
+        bench.receive(&json!({"type": "WAIT", "worker_id": "W1", "wait_seconds": seconds}));
         bench.pass_ms(ms - 1);
         assert_eq!(bench.types(), [] as [&str; 0], "{seconds}");
         bench.pass_ms(1);
@@ -115,7 +115,7 @@ fn shutdown_stops_the_guest_and_reopens_the_issue_before_the_end() {
     let mut bench = Bench::connected(true);
     bench.task("b-1");
     assert_eq!(bench.called(Ok(())), (Call::Claim, "b-1".to_owned()));
-    bench.hear(&json!({"type": "SHUTDOWN", "worker_id": "W1", "reason": "user_requested"}));
+    bench.receive(&json!({"type": "SHUTDOWN", "worker_id": "W1", "reason": "user_requested"}));
     assert_eq!(bench.stopped[0].1, Stop::ShuttingDown);
     assert_eq!(bench.closed, 0, "the guest still runs");
     // Even a guest that has just finished is not reported.
@@ -239,9 +239,9 @@ fn ids_that_a_program_could_misread_are_refused() {
 #[test]
 fn an_answer_that_cannot_be_read_counts_as_wait() {
     let mut bench = Bench::connected(false);
-    bench.hear(&json!({"type": "TASK", "worker_id": "W1", "priority": 1}));
-    bench.hear(&json!({"type": "READY", "worker_id": "W1"}));
-    bench.hear(&json!({"type": "PAUSE"}));
+    bench.receive(&json!({"type": "TASK", "worker_id": "W1", "priority": 1}));
+    bench.receive(&json!({"type": "READY", "worker_id": "W1"}));
+    bench.receive(&json!({"type": "PAUSE"}));
     assert_eq!(
         bench.counted,
         ["E_FIELD_TYPE", "E_DIRECTION", "E_UNKNOWN_TYPE"]
@@ -249,7 +249,7 @@ fn an_answer_that_cannot_be_read_counts_as_wait() {
     bench.pass_ms(30_000);
     assert_eq!(bench.types(), ["READY"]);
     bench.task("b-1");
-    bench.hear(&json!([]));
+    bench.receive(&json!([]));
     bench.pass_ms(60_000);
     assert_eq!(bench.types(), [] as [&str; 0]);
 }
@@ -257,7 +257,7 @@ fn an_answer_that_cannot_be_read_counts_as_wait() {
 #[test]
 fn it_answers_in_the_dialect_of_its_orchestrator() {
     let mut bench = Bench::new(setup(false, Dialect::Framed));
-    bench.hear_framed(
+    bench.receive_framed(
         &json!({"type": "TASK", "worker_id": "W9", "issue_id": "b-1", "priority": 1, "title": "t"}),
     );
     bench.end(done());

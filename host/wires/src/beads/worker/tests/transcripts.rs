@@ -55,7 +55,7 @@ impl Stage for Table {
                 let message = Worker::read(Ok(frame(dialect, text)));
                 session.on_message(self.at, Link(0), message, &mut actions);
             }
-            ["host>", ..] => session.on_event(self.at, said(&line[6..]), &mut actions),
+            ["host>", ..] => session.on_event(self.at, event(&line[6..]), &mut actions),
             _ => panic!("cannot read {line:?}"),
         }
         actions.drain().map(show).collect()
@@ -100,7 +100,7 @@ fn show(action: Action<Out, Effect>) -> String {
 }
 
 /// Reads `done TAG`, `failed TAG MESSAGE`, `busy TAG`, `called`, `uncalled WHY`, `stop` or `again`.
-fn said(text: &str) -> Event {
+fn event(text: &str) -> Event {
     let words: Vec<&str> = text.splitn(3, ' ').collect();
     let tag = |text: &str| Tag(text.parse().unwrap());
     match words[..] {

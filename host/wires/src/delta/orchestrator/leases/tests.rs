@@ -71,7 +71,7 @@ fn a_lease_that_was_looked_up_is_forgotten_when_it_is_silent() {
     assert_eq!(leases.wakeup(), Some(NOW.plus_ms(20_000)));
     // A message comes, and then a heartbeat that waits.
     let lease = leases.live.get_mut(&id).unwrap();
-    lease.hear(NOW.plus_ms(5_000), 10_000);
+    lease.extend(NOW.plus_ms(5_000), 10_000);
     leases.forget_silent(NOW.plus_ms(20_000), 10_000);
     assert_eq!(leases.wakeup(), Some(NOW.plus_ms(25_000)));
     leases.live.get_mut(&id).unwrap().announce(Link(1));

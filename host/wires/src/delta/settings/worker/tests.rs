@@ -82,8 +82,8 @@ fn what_the_runner_does_not_do_is_logged() {
     let flags = IGNORED.map(|it| (it.key, "x"));
     assert_eq!(read(&flags, ""), Ok(WorkerSettings::default()));
     for key in ["s3-bucket", "s3-prefix", "s3-region", "cache-dir"] {
-        let said = log.lines_with(&format!("{key} is ignored"));
-        assert_eq!(said.len(), 1, "{key}: {said:?}");
+        let message = log.lines_with(&format!("{key} is ignored"));
+        assert_eq!(message.len(), 1, "{key}: {message:?}");
     }
 }
 
@@ -104,8 +104,11 @@ fn nothing_goes_to_another_machine_in_plain_text() {
         for (flags, table) in [(&flags[..], ""), (&[], table.as_str())] {
             let refused = read(flags, table).err();
             assert_eq!(refused.is_some(), is_exposed, "{url}: {refused:?}");
-            let said = refused.unwrap_or_default();
-            assert!(!is_exposed || said.contains("allow_plaintext"), "{said}");
+            let message = refused.unwrap_or_default();
+            assert!(
+                !is_exposed || message.contains("allow_plaintext"),
+                "{message}"
+            );
             let with = [flags, &[allowed]].concat();
             read(&with, table).unwrap();
         }

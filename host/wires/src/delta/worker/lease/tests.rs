@@ -16,7 +16,7 @@ fn a_lease_of_the_go_orchestrator_is_read() {
         step.run
             .as_ref()
             .unwrap_err()
-            .contains("\"go test ./...\" is no step")
+            .contains("\"go test ./...\" is not a step")
     );
     assert!(
         !format!("{lease:?}").contains("lease_013b"),
@@ -54,13 +54,16 @@ fn a_step_is_called_with_the_spec_and_its_number() {
 #[test]
 fn steps_of_another_kind_are_named() {
     for (step, expected) in [
-        (r#""make""#, "\"make\" is no step that this runner executes"),
-        (r#"{"run":"make"}"#, "\"make\" is no step"),
-        ("7", "\"step 0\" is no step"),
-        ("{}", "\"step 0\" is no step"),
-        (r#"{"run":7}"#, "\"step 0\" is no step"),
-        (r#""wasm:""#, "names no handler"),
-        (r#""wasm:a b""#, "names no handler"),
+        (
+            r#""make""#,
+            "\"make\" is not a step that this runner executes",
+        ),
+        (r#"{"run":"make"}"#, "\"make\" is not a step"),
+        ("7", "\"step 0\" is not a step"),
+        ("{}", "\"step 0\" is not a step"),
+        (r#"{"run":7}"#, "\"step 0\" is not a step"),
+        (r#""wasm:""#, "is not a valid handler name"),
+        (r#""wasm:a b""#, "is not a valid handler name"),
         (
             r#"{"run":"wasm:a","with":[1]}"#,
             "`with` is an array, not an object",

@@ -238,7 +238,7 @@ fn steps_run_in_order_and_the_first_that_fails_ends_the_job() {
     );
     let summary = end["summary"].as_str().unwrap();
     assert!(
-        summary.starts_with("make: \"make\" is no step that this runner")
+        summary.starts_with("make: \"make\" is not a step that this runner")
             && summary.ends_with("; the results before: [1,2]"),
         "{summary}"
     );

@@ -113,7 +113,7 @@ pub(in crate::hero) struct SubmittedView {
     post, path = path::JOBS, tag = "hero", request_body = NewHeroJob,
     responses(
         (status = 201, body = SubmittedView, description = "Stored"),
-        (status = 200, body = SubmittedView, description = "A job with this id exists already and is unchanged"),
+        (status = 200, body = SubmittedView, description = "A job with this id already exists and is unchanged"),
     )
 )]
 pub(super) async fn submit(
@@ -141,7 +141,7 @@ pub(super) async fn submit(
         error => error.into(),
     })?;
     // Nobody else has an id that we have made: it is ours that came through at the second try.
-    let existing = submitted == Submitted::Known && is_given;
+    let existing = submitted == Submitted::Exists && is_given;
     let status = if existing {
         StatusCode::OK
     } else {
@@ -149,7 +149,7 @@ pub(super) async fn submit(
     };
     let waits_for = match submitted {
         Submitted::Waits(others) => others,
-        Submitted::Queued | Submitted::Known => Vec::new(),
+        Submitted::Queued | Submitted::Exists => Vec::new(),
     };
     let view = SubmittedView {
         id,

@@ -1,5 +1,5 @@
 //! Requests about Hero jobs, as far as no Redis is needed: what is refused before one is asked, and
-//! what is said where there is none.
+//! what is message where there is none.
 
 mod fixture;
 
@@ -75,7 +75,7 @@ async fn a_redis_that_is_away_is_worth_another_try() {
 #[tokio::test]
 async fn what_no_worker_would_run_is_refused_before_redis_is_asked() {
     let host = Host::with_redis(AWAY, None);
-    for (change, said) in [
+    for (change, message) in [
         (
             json!({"id": "*"}),
             "E_ID id: expected a UUID, found a text of 1 bytes",
@@ -113,7 +113,7 @@ async fn what_no_worker_would_run_is_refused_before_redis_is_asked() {
             .extend(change.as_object().unwrap().clone());
         let answer = host.post(JOBS, job.to_string()).await;
         let detail = answer.refused(422, "invalid_request");
-        assert!(detail.contains(said), "{said}: {detail}");
+        assert!(detail.contains(message), "{message}: {detail}");
     }
     let itself = json!({"id": ID, "worker_id": "w1", "script": "1", "dependencies": [ID]});
     let answer = host.post(JOBS, itself.to_string()).await;

@@ -131,7 +131,7 @@ impl Run {
 fn line(submitted: &SubmittedView, worker: &str) -> String {
     let worker = plain::line(worker);
     match submitted.waits_for.as_slice() {
-        _ if submitted.existing => "a job with this id exists already; it is unchanged".to_owned(),
+        _ if submitted.existing => "a job with this id already exists; it is unchanged".to_owned(),
         [] => format!("queued for {worker}"),
         [one] => format!("stored for {worker}; it waits for {}", plain::line(one)),
         [one, others @ ..] => format!(

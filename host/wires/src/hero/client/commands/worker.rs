@@ -24,7 +24,7 @@ impl Worker {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let shown = plain::line(&self.id);
-        let doing = format!("look at the queues of worker {shown}");
+        let doing = format!("read the queues of worker {shown}");
         let answer = client.get::<WorkerView>(&path::of(WORKER, &self.id));
         let answer = answer.map_err(cannot(&doing))?;
         let queues = &answer.view;

@@ -9,7 +9,7 @@ fn id(n: u32) -> String {
 /// A job at the gate that waits for others.
 #[expect(
     clippy::unnecessary_wraps,
-    reason = "the gate looks at jobs that may be gone"
+    reason = "the gate reads jobs that may be gone"
 )]
 fn waits(n: u32, others: &[u32]) -> Option<JobView> {
     let open: Vec<String> = others.iter().map(|n| id(*n)).collect();
@@ -108,7 +108,7 @@ fn jobs_that_wait_for_each_other_end_with_their_path() {
 }
 
 #[test]
-fn one_turn_looks_at_so_many() {
+fn one_turn_checks_so_many() {
     let many: Vec<u32> = (100..1_100).collect();
     let wide: Vec<Option<JobView>> = (0..8)
         .map(|n| {
@@ -168,7 +168,7 @@ fn what_no_job_can_be_called_is_taken_away_and_is_part_of_no_key() {
 
 #[test]
 fn a_circle_that_one_turn_does_not_see_is_found_by_a_walk() {
-    // 1 and 4 are looked at; 2 is further back in the line, 3 is at a worker.
+    // 1 and 4 are checked; 2 is further back in the line, 3 is at a worker.
     let waiting = [waits(1, &[2]), waits(4, &[1]), waits(5, &[6])];
     let mut verdicts = judge(&waiting, &status(&[(6, "finished")]));
     assert_eq!(verdicts, [Verdict::Wait, Verdict::Wait, Verdict::Queue]);

@@ -72,7 +72,7 @@ fn time_limits_and_deadlines_hold_while_redis_is_away() {
     bench.worker_says(1, &[("status", "started")]);
     let mut due = execution(2);
     due.deadline = Some(bench.now.plus_ms(3_000));
-    bench.tell(|it, at, todo| it.on_start(at, Tag(2), due, todo));
+    bench.drive(|it, at, todo| it.on_start(at, Tag(2), due, todo));
     bench.send(3);
     bench.dispatcher.on_disconnected();
     bench.pass(10_000);
@@ -81,7 +81,7 @@ fn time_limits_and_deadlines_hold_while_redis_is_away() {
     let ended: Vec<u64> = bench.ended.iter().map(|(tag, _)| *tag).collect();
     assert_eq!(ended, [1, 2], "the third has no deadline and waits");
     assert!(bench.ended.iter().all(|(_, end)| is_timed_out(end)));
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
     assert_eq!(bench.redis.items("hero:work_queue:w1"), [id(3)]);
 }

@@ -11,8 +11,8 @@ fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
         bench.worker_says(n, &[("status", "started")]);
     }
     for n in [1, 2] {
-        bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
-        bench.tell(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
+        bench.drive(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
+        bench.drive(|it, at, todo| it.on_cancel(at, Tag(n), 500, todo));
     }
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(2), id(1)]);
     bench.worker_says(1, &[("status", "error"), ("error", "stopped_by_request")]);
@@ -35,8 +35,8 @@ fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
 fn a_job_that_nobody_has_taken_is_cancelled_at_once() {
     let mut bench = Bench::new();
     bench.send(1);
-    bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
-    bench.pass(LOOK_MS);
+    bench.drive(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
+    bench.pass(READ_MS);
     assert_eq!(bench.outcome(), Outcome::Cancelled { partial: None });
     for list in ["work_queue", "stop_queue"] {
         let items = bench.redis.items(&format!("hero:{list}:w1"));
@@ -55,9 +55,9 @@ fn a_job_of_which_nothing_was_confirmed_is_cancelled_once_redis_is_back() {
             bench.redis.answer(&call);
         }
         bench.dispatcher.on_disconnected();
-        bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 60_000, todo));
-        bench.tell(Orchestrator::on_connected);
-        bench.pass(LOOK_MS);
+        bench.drive(|it, at, todo| it.on_cancel(at, Tag(1), 60_000, todo));
+        bench.drive(Orchestrator::on_connected);
+        bench.pass(READ_MS);
         let (_, end) = bench.ended.pop().unwrap();
         if is_stored {
             let cancelled = Outcome::Cancelled { partial: None };
@@ -75,13 +75,13 @@ fn a_cancel_is_given_up_while_redis_is_away() {
     bench.send(1);
     bench.taken(1);
     bench.dispatcher.on_disconnected();
-    bench.tell(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
+    bench.drive(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));
     bench.pass(1_600);
     let Outcome::Failed(failure) = bench.outcome() else {
         panic!("it is given up")
     };
     assert_eq!(failure.kind, FailureKind::CancelTimeout);
-    bench.tell(Orchestrator::on_connected);
+    bench.drive(Orchestrator::on_connected);
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
     bench.worker_says(1, &[("status", "error"), ("error", "stopped")]);
     bench.pass(10_000);
@@ -109,7 +109,7 @@ fn no_job_starts_after_its_deadline() {
         let mut bench = Bench::new();
         let mut late = execution(1);
         late.deadline = Some(bench.now.plus_ms(3_000));
-        bench.tell(|it, at, todo| it.on_start(at, Tag(1), late, todo));
+        bench.drive(|it, at, todo| it.on_start(at, Tag(1), late, todo));
         if taken {
             bench.taken(1);
         }

@@ -294,7 +294,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
             }
         }
     }
-    bench.pass(LOOK_MS);
+    bench.pass(READ_MS);
     assert_eq!((guests, bench.ended.len()), (20, 20));
     assert!(bench.dispatcher.is_idle() && worker.is_idle());
 }

@@ -107,11 +107,11 @@ fn the_other_roles_are_given_what_they_use_beyond() {
 #[test]
 fn what_is_missing_is_named() {
     assert_eq!(explain("here:1", &[]), None);
-    let said = explain("here:1", &["LPOS".to_owned(), "HSET".to_owned()]).unwrap();
+    let message = explain("here:1", &["LPOS".to_owned(), "HSET".to_owned()]).unwrap();
     assert!(
-        said.contains("here:1")
-            && said.contains("LPOS, HSET")
-            && said.contains("~hero:* +lpos +hset`"),
-        "{said}"
+        message.contains("here:1")
+            && message.contains("LPOS, HSET")
+            && message.contains("~hero:* +lpos +hset`"),
+        "{message}"
     );
 }

@@ -86,7 +86,7 @@ fn given(url: &str, authorities: Option<&str>, client: Option<(&str, &str)>) -> 
 }
 
 #[test]
-fn certificates_are_looked_at_before_anything_connects() {
+fn certificates_are_checked_before_anything_connects() {
     let (one, one_key) = certified("one");
     let (two, two_key) = certified("two");
     let both = format!("{one}{two}");

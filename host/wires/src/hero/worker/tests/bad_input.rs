@@ -103,7 +103,7 @@ fn a_job_that_is_found_before_its_pop_is_heard_of_stays_safe() {
     );
     bench.pass(5_000);
     assert_eq!(bench.running(), [1]);
-    bench.tell(|worker, at, todo| worker.on_reply(at, pop.tag, &popped, todo));
+    bench.drive(|worker, at, todo| worker.on_reply(at, pop.tag, &popped, todo));
     assert_eq!(
         bench.list("processing"),
         [id(1)],
@@ -141,7 +141,7 @@ fn hashes_with_faults_end_with_their_code_and_reply() {
 }
 
 #[test]
-fn a_flood_of_stops_is_looked_at_in_part() {
+fn a_flood_of_stops_is_read_in_part() {
     let mut bench = Bench::new();
     for n in 0..100_000 {
         bench.redis.push("hero:stop_queue:w1", &id(1_000 + n));
@@ -187,7 +187,7 @@ fn what_redis_refuses_for_a_while_is_kept_and_sent_again() {
         bench.enqueue(2, &[]);
         assert_eq!(bench.running(), [1, 2]);
         bench.redis.refuses = Some(text);
-        bench.said.clear();
+        bench.written.clear();
         bench.end(1, completed("1"));
         for _ in 0..200 {
             bench.answer_all();
@@ -195,8 +195,12 @@ fn what_redis_refuses_for_a_while_is_kept_and_sent_again() {
         }
         assert!(!bench.worker.is_idle() && bench.running() == [2], "{text}");
         let polls = ["LRANGE", "WAKE"];
-        let is_poll = |said: &String| polls.iter().any(|poll| said.starts_with(poll));
-        let writes = bench.said.iter().filter(|said| !is_poll(said)).count();
+        let is_poll = |written: &String| polls.iter().any(|poll| written.starts_with(poll));
+        let writes = bench
+            .written
+            .iter()
+            .filter(|written| !is_poll(written))
+            .count();
         assert!((20..=60).contains(&writes), "{writes} in 20 s: {text}");
         assert!(bench.refused.iter().all(|(_, why)| why == text));
         // While it refuses, another job ends too and Redis is lost and found.
@@ -245,8 +249,8 @@ fn a_queue_of_another_type_is_asked_again_once_a_second() {
     let pops = bench.pops() - before;
     assert!((4..=8).contains(&pops), "{pops} pops in 5 s");
     assert!(bench.counted.contains(&"E_REPLY"), "{:?}", bench.counted);
-    let told: Vec<_> = bench.refused.iter().map(|(times, _)| *times).collect();
-    assert_eq!(told[..3], [1, 2, 3]);
+    let reported: Vec<_> = bench.refused.iter().map(|(times, _)| *times).collect();
+    assert_eq!(reported[..3], [1, 2, 3]);
     assert!(bench.refused[0].1.contains("WRONGTYPE"));
     bench.redis.keys.remove(&queue);
     bench.enqueue(1, &[]);
@@ -274,14 +278,14 @@ fn a_flood_of_stops_for_ended_jobs_is_removed_by_what_was_seen() {
             bench.redis.push("hero:stop_queue:w1", &id(10_000 + n));
         }
     }
-    bench.said.clear();
+    bench.written.clear();
     bench.pass(3_000);
     let kept = bench.list("stop_queue");
     assert_eq!(kept.len(), 5, "those of nobody stay for a while");
     let removals = bench
-        .said
+        .written
         .iter()
-        .filter(|said| said.starts_with("LREM hero:stop"));
+        .filter(|written| written.starts_with("LREM hero:stop"));
     for removal in removals {
         let count: usize = removal.split(' ').nth(2).unwrap().parse().unwrap();
         assert!(

@@ -47,7 +47,7 @@ pub(super) struct Bench {
     /// Calls that Redis has not answered.
     pub(super) calls: Vec<Call>,
     /// All actions, as text.
-    pub(super) said: Vec<String>,
+    pub(super) written: Vec<String>,
 }
 
 impl Bench {
@@ -75,7 +75,7 @@ impl Bench {
             depth: (0, 0),
             refused: Vec::new(),
             calls: Vec::new(),
-            said: Vec::new(),
+            written: Vec::new(),
         }
     }
 
@@ -87,7 +87,7 @@ impl Bench {
     }
 
     /// Hands in something and lets Redis answer everything that follows.
-    pub(super) fn tell(&mut self, hand_in: impl FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>)) {
+    pub(super) fn drive(&mut self, hand_in: impl FnOnce(&mut Worker, Moment, &mut Vec<WorkerAct>)) {
         self.hand_in(hand_in);
         self.settle();
     }
@@ -103,17 +103,18 @@ impl Bench {
         for act in todo {
             match act {
                 WorkerAct::Call(call) => {
-                    self.said.extend(call.commands.iter().map(words));
+                    self.written.extend(call.commands.iter().map(words));
                     self.calls.push(call);
                 }
                 WorkerAct::Start { tag, job, .. } => {
-                    self.said
+                    self.written
                         .push(format!("RUN {} attempt {}", job.handler, job.attempt));
                     self.guests.insert(tag, *job);
                     began.push(tag);
                 }
                 WorkerAct::Stop { tag, grace_ms, why } => {
-                    self.said.push(format!("STOP {why:?} within {grace_ms} ms"));
+                    self.written
+                        .push(format!("STOP {why:?} within {grace_ms} ms"));
                     self.stops.push((tag, grace_ms, why));
                 }
                 WorkerAct::Count(code) => self.counted.push(code),
@@ -157,8 +158,8 @@ impl Bench {
 
     /// Returns how many pops went out.
     pub(super) fn pops(&self) -> usize {
-        let pops = self.said.iter();
-        pops.filter(|said| said.contains("LMOVE ")).count()
+        let pops = self.written.iter();
+        pops.filter(|written| written.contains("LMOVE ")).count()
     }
 
     /// Lets Redis answer the calls on the shared connection.
@@ -176,7 +177,7 @@ impl Bench {
     }
 
     pub(super) fn connect(&mut self) {
-        self.tell(Worker::on_connected);
+        self.drive(Worker::on_connected);
     }
 
     pub(super) fn disconnect(&mut self) {
@@ -199,7 +200,7 @@ impl Bench {
         let end = self.now.plus_ms(ms);
         while let Some(due) = self.worker.wakeup().filter(|due| *due <= end) {
             self.now = self.now.max(due);
-            self.tell(Worker::on_wakeup);
+            self.drive(Worker::on_wakeup);
         }
         self.now = end;
     }
@@ -222,7 +223,7 @@ impl Bench {
             .guest(n)
             .unwrap_or_else(|| panic!("job {n} does not run"));
         self.guests.remove(&tag);
-        self.tell(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
+        self.drive(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     }
 
     pub(super) fn running(&self) -> Vec<u32> {

@@ -81,7 +81,7 @@ fn the_time_limit_begins_when_the_guest_does() {
     assert_eq!(bench.status(1), "dispatched", "nothing has started");
     assert!(bench.stops.is_empty());
     let tag = bench.guest(1).unwrap();
-    bench.tell(|worker, at, todo| worker.on_began(at, tag, todo));
+    bench.drive(|worker, at, todo| worker.on_began(at, tag, todo));
     assert_eq!(bench.status(1), "started");
     bench.pass(1_499);
     assert!(bench.stops.is_empty());
@@ -209,14 +209,14 @@ fn what_redis_refuses_is_written_again() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.redis.refuses = Some("OOM command not allowed");
-    bench.tell(|worker, at, todo| worker.on_began(at, tag, todo));
+    bench.drive(|worker, at, todo| worker.on_began(at, tag, todo));
     assert_eq!(bench.status(1), "dispatched");
     bench.redis.refuses = None;
     bench.pass(1_000);
     assert_eq!(bench.status(1), "started");
     // A give-back.
     bench.redis.refuses = Some("OOM command not allowed");
-    bench.tell(Worker::on_stop);
+    bench.drive(Worker::on_stop);
     bench.end(1, failed(FailureKind::Cancelled, "the host stops"));
     assert!(bench.list("work_queue").is_empty() && !bench.worker.is_idle());
     bench.redis.refuses = None;

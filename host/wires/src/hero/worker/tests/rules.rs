@@ -99,7 +99,7 @@ fn a_job_is_taken_run_and_written_down() {
 }
 
 #[test]
-fn outputs_are_raw_and_errors_are_told() {
+fn outputs_are_raw_and_errors_are_replied() {
     use FailureKind::{MemoryLimit, TimedOut};
     #[rustfmt::skip]
     let table = [
@@ -137,7 +137,7 @@ fn a_hash_that_goes_away_is_not_made_anew() {
     }
     for n in [1, 2] {
         bench.end(n, completed("1"));
-        assert_eq!(bench.reply(n), ["1"], "whoever waits is told");
+        assert_eq!(bench.reply(n), ["1"], "the client that waits gets a reply");
         assert_eq!(bench.status(n), "");
     }
     assert!(bench.worker.is_idle() && bench.list("processing").is_empty());
@@ -156,7 +156,7 @@ fn what_an_earlier_run_left_behind_is_gone() {
 }
 
 #[test]
-fn the_oldest_is_first_unless_told_otherwise() {
+fn the_oldest_is_first_unless_configured_otherwise() {
     for (side, order) in [
         (PopSide::Right, vec![1, 2, 3]),
         (PopSide::Left, vec![3, 2, 1]),
@@ -245,7 +245,11 @@ fn a_crowd_that_waits_lets_through_what_it_waits_for() {
         bench.end(9_001, completed("1"));
         bench.pass(30_000);
         assert_eq!(bench.running(), [2_001]);
-        assert!(bench.said.len() < 200_000, "{} commands", bench.said.len());
+        assert!(
+            bench.written.len() < 200_000,
+            "{} commands",
+            bench.written.len()
+        );
         let waiting = bench.list("work_queue").len() + bench.list("processing").len();
         assert_eq!(waiting, 1_201, "none is lost");
     }
@@ -333,7 +337,7 @@ fn a_stop_reaches_a_job_wherever_it_is() {
     let tag = bench.guest(2).unwrap();
     assert_eq!(bench.stops, [(tag, 100, Stop::Cancelled)]);
     bench.pass(500);
-    assert_eq!(bench.stops.len(), 1, "it is told once");
+    assert_eq!(bench.stops.len(), 1, "it is asked once");
     bench.end(2, completed("2"));
     assert_eq!(bench.error(2), "stopped_by_request", "the stop was first");
     bench.pass(10_000);
@@ -392,7 +396,7 @@ fn cells_without_room_are_asked_again() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.guests.clear();
-    bench.tell(|worker, at, todo| worker.on_answer(at, tag, Answered::Busy, todo));
+    bench.drive(|worker, at, todo| worker.on_answer(at, tag, Answered::Busy, todo));
     assert!(bench.running().is_empty());
     bench.pass(50);
     assert_eq!(bench.running(), [1]);
@@ -441,7 +445,7 @@ fn a_host_that_starts_again_takes_its_own_back_at_once_and_others_later() {
     other.pass(14_999);
     assert!(
         other.running().is_empty(),
-        "the claim holds, and then one look more"
+        "the claim holds, and then one more read"
     );
     other.pass(6_000);
     assert_eq!(other.running(), [1]);
@@ -456,7 +460,7 @@ fn a_stopping_host_gives_its_jobs_back() {
     bench.enqueue(1, &[]);
     bench.enqueue(2, &[("dependencies", &waits)]);
     bench.enqueue(3, &[]);
-    bench.tell(Worker::on_stop);
+    bench.drive(Worker::on_stop);
     assert_eq!(bench.stops.len(), 2);
     bench.end(1, failed(FailureKind::Cancelled, "the host stops"));
     bench.end(3, completed("3"));
@@ -489,7 +493,7 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
         .redis
         .enqueue("w1", &id(1), &[("status", "dispatched")]);
     bench.settle();
-    bench.tell(|worker, at, todo| worker.on_reply(at, finish.tag, &values, todo));
+    bench.drive(|worker, at, todo| worker.on_reply(at, finish.tag, &values, todo));
     assert_eq!(
         (bench.running(), bench.list("processing")),
         (vec![1], vec![id(1)])
@@ -500,7 +504,7 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
 }
 
 #[test]
-fn what_another_host_ends_while_it_is_looked_at_is_no_dead_letter() {
+fn what_another_host_ends_while_it_is_read_is_no_dead_letter() {
     let mut bench = Bench::unconnected(Worker::new(WorkerConfig::new("w1", "host-a")));
     bench.redis.hset(&id(1), &[("status", "finished")]);
     bench.redis.push("hero:processing:w1", &id(1));

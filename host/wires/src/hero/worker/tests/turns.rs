@@ -101,7 +101,7 @@ fn the_turn_of_a_host_that_was_killed_ends_with_its_claim() {
     for _ in 0..16 {
         pair.on(1, |bench| bench.pass(1_000));
     }
-    assert_eq!(pair.running()[1], [2], "after at most 15 s and a look");
+    assert_eq!(pair.running()[1], [2], "after at most 15 s and a read");
     pair.end(1, 2);
     for _ in 0..16 {
         pair.on(1, |bench| bench.pass(1_000));
@@ -133,7 +133,7 @@ fn a_host_that_lost_its_turn_meanwhile_stops_its_guest_and_writes_no_result() {
             pair.hosts[0].guests.remove(&tag);
             pair.on(0, |bench| {
                 let ended = Answered::Ended(completed("1"));
-                bench.tell(|worker: &mut Worker, at, todo| {
+                bench.drive(|worker: &mut Worker, at, todo| {
                     worker.on_answer(at, tag, ended, todo);
                 });
             });

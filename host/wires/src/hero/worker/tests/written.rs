@@ -4,14 +4,14 @@ use host_core::failure::FailureKind;
 
 use super::fixture::{Bench, completed, failed, id};
 
-/// Compares what was said with a transcript; ids are shortened.
+/// Compares what was written with a transcript; ids are shortened.
 fn is_written(bench: &Bench, transcript: &str) {
-    let said: Vec<String> = bench
-        .said
+    let written: Vec<String> = bench
+        .written
         .iter()
         .map(|line| line.replace("3f2b8a1c-0000-4000-8000-00000000000", "job-"))
         .collect();
-    assert_eq!(said.join("\n"), transcript.trim_end());
+    assert_eq!(written.join("\n"), transcript.trim_end());
 }
 
 #[test]

@@ -87,9 +87,9 @@ impl Bench {
         }
     }
 
-    pub(super) fn handle_event(&mut self, said: PoolEvent) {
+    pub(super) fn handle_event(&mut self, event: PoolEvent) {
         let moment = self.moment();
-        self.pool.on_event(moment, said, &mut self.actions);
+        self.pool.on_event(moment, event, &mut self.actions);
         self.carry_out();
     }
 
@@ -171,7 +171,7 @@ impl Bench {
                     opening.push(link);
                 }
                 Action::Effect(PoolEffect::Capacity(attempts)) => {
-                    assert_ne!(attempts, self.capacity, "said only when it changes");
+                    assert_ne!(attempts, self.capacity, "event only when it changes");
                     self.capacity = attempts;
                 }
                 Action::Effect(PoolEffect::Ended { tag, end, .. }) => self.ended.push((tag, end)),
@@ -185,8 +185,8 @@ impl Bench {
                 self.pool.on_open(self.now, link, &mut self.actions);
             } else {
                 let moment = self.moment();
-                let said = PoolEvent::ConnectFailed { link };
-                self.pool.on_event(moment, said, &mut self.actions);
+                let event = PoolEvent::ConnectFailed { link };
+                self.pool.on_event(moment, event, &mut self.actions);
             }
             self.carry_out();
         }

@@ -199,8 +199,8 @@ fn what_was_not_sent_is_cancelled_at_once() {
         now: bench.now,
         wall: bench.now,
     };
-    let said = PoolEvent::Start(Tag(0), assignment);
-    bench.pool.on_event(at, said, &mut actions);
+    let event = PoolEvent::Start(Tag(0), assignment);
+    bench.pool.on_event(at, event, &mut actions);
     bench.cancel(0, 500);
     let cancelled = End::Outcome(Outcome::Cancelled { partial: None });
     assert_eq!(bench.ended, [(Tag(0), cancelled)]);

@@ -55,7 +55,7 @@ impl Stage for Table {
                 let message = Orchestrator::read(Ok(Bytes::copy_from_slice(text.as_bytes())));
                 pool.on_message(self.at, Link(number(on)), message, &mut actions);
             }
-            ["host>", ..] => pool.on_event(self.at, said(&line[6..]), &mut actions),
+            ["host>", ..] => pool.on_event(self.at, event(&line[6..]), &mut actions),
             _ => panic!("cannot read {line:?}"),
         }
         self.show(&mut actions)
@@ -130,7 +130,7 @@ fn shown(action: Action<Out, PoolEffect>) -> String {
 
 /// Reads `start TAG TIMEOUT_MS`, `cancel TAG GRACE_MS`, `launched SEAT`, `exited SEAT`,
 /// `unreachable LINK`, `restart SEAT` or `stop`.
-fn said(text: &str) -> PoolEvent {
+fn event(text: &str) -> PoolEvent {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |text: &str| text.parse::<u64>().unwrap();
     let runner = |text: &str| text.parse::<usize>().unwrap();

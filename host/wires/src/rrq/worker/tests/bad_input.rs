@@ -7,9 +7,9 @@ use super::fixture::{Bench, completed};
 /// The effect of bad input on a connection.
 enum Then {
     /// One answer with this `error.type` and `error.code`. The connection stays open.
-    Told(&'static str, &'static str),
+    Refused(&'static str, &'static str),
     /// The same, but the connection ends.
-    ToldAndClosed(&'static str, &'static str),
+    RefusedAndClosed(&'static str, &'static str),
     /// No answer, and the connection ends. Counted with this code.
     Closed(&'static str),
     /// No answer, and the connection stays open. Counted with this code.
@@ -29,9 +29,9 @@ fn check(name: &str, bytes: &[u8], then: &Then) {
     let neighbour = bench.tag();
     bench.open(2);
     bench.send_stream(2, bytes);
-    let (told, closed, code) = match then {
-        Then::Told(kind, code) => (Some(*kind), false, *code),
-        Then::ToldAndClosed(kind, code) => (Some(*kind), true, *code),
+    let (refused, closed, code) = match then {
+        Then::Refused(kind, code) => (Some(*kind), false, *code),
+        Then::RefusedAndClosed(kind, code) => (Some(*kind), true, *code),
         Then::Closed(code) => (None, true, *code),
         Then::Ignored(code) => (None, false, *code),
     };
@@ -39,10 +39,10 @@ fn check(name: &str, bytes: &[u8], then: &Then) {
     let answers = bench.answers(2);
     assert_eq!(
         answers.len(),
-        usize::from(told.is_some()),
+        usize::from(refused.is_some()),
         "{name}: {answers:?}"
     );
-    if let Some(kind) = told {
+    if let Some(kind) = refused {
         assert_eq!(answers[0]["status"], "error", "{name}");
         assert_eq!(answers[0]["error"]["type"], kind, "{name}");
         assert_eq!(answers[0]["error"]["code"], code, "{name}");
@@ -78,8 +78,8 @@ fn ids(kind: &str, rest: &str) -> Vec<u8> {
 
 #[test]
 fn frames() {
-    let told = |code| Then::ToldAndClosed("invalid_frame", code);
-    check("empty", &[0; 4], &told("E_FRAME_EMPTY"));
+    let refused = |code| Then::RefusedAndClosed("invalid_frame", code);
+    check("empty", &[0; 4], &refused("E_FRAME_EMPTY"));
     for header in [
         &[0xff; 4],
         b"GET ",
@@ -87,7 +87,7 @@ fn frames() {
         b"SSH-",
         &[1, 0, 0, 1],
     ] {
-        check("too large", header, &told("E_FRAME_TOO_LARGE"));
+        check("too large", header, &refused("E_FRAME_TOO_LARGE"));
     }
     let mut bench = Bench::connected();
     bench.send_stream(1, b"GET / HTTP/1.1\r\n\r\n");
@@ -116,21 +116,25 @@ fn documents() {
         };
         check("document", &frame(text), &Then::Closed(code));
     }
-    let told = Then::Told("invalid_request", "E_JSON");
-    check("duplicate key", &ids("request", r#","a":1,"a":2"#), &told);
+    let refused = Then::Refused("invalid_request", "E_JSON");
+    check(
+        "duplicate key",
+        &ids("request", r#","a":1,"a":2"#),
+        &refused,
+    );
     check(
         "lone surrogate",
         &ids("request", r#","a":"\ud800\u0041""#),
-        &told,
+        &refused,
     );
     let deep = format!(",\"a\":{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    check("depth", &ids("request", &deep), &told);
+    check("depth", &ids("request", &deep), &refused);
 }
 
 #[test]
 fn envelopes() {
-    let told = |code| Then::Told("invalid_request", code);
-    check("unknown type", &ids("log", ""), &told("E_UNKNOWN_TYPE"));
+    let refused = |code| Then::Refused("invalid_request", code);
+    check("unknown type", &ids("log", ""), &refused("E_UNKNOWN_TYPE"));
     check(
         "unknown type, no ids",
         &frame(br#"{"type":"log","payload":{}}"#),
@@ -145,45 +149,45 @@ fn envelopes() {
     check(
         "response to a runner",
         &ids("response", r#","status":"success""#),
-        &told("E_DIRECTION"),
+        &refused("E_DIRECTION"),
     );
 }
 
 #[test]
 fn fields() {
-    let told = |code| Then::Told("invalid_request", code);
+    let refused = |code| Then::Refused("invalid_request", code);
     for version in [json!("1"), json!(2), json!("2.0"), json!(""), Value::Null] {
         let bytes = changed("/payload/protocol_version", version);
-        check("version", &bytes, &told("E_VERSION"));
+        check("version", &bytes, &refused("E_VERSION"));
     }
-    check("no version", &ids("request", ""), &told("E_VERSION"));
+    check("no version", &ids("request", ""), &refused("E_VERSION"));
     for params in [json!([]), Value::Null, json!("p")] {
         check(
             "params",
             &changed("/payload/params", params),
-            &told("E_FIELD_TYPE"),
+            &refused("E_FIELD_TYPE"),
         );
     }
     check(
         "args",
         &changed("/payload/args", json!([])),
-        &told("E_FIELD_TYPE"),
+        &refused("E_FIELD_TYPE"),
     );
     check(
         "kwargs",
         &changed("/payload/kwargs", json!({})),
-        &told("E_FIELD_TYPE"),
+        &refused("E_FIELD_TYPE"),
     );
     check(
         "mismatch",
         &changed("/payload/context/job_id", json!("k")),
-        &told("E_FIELD_MISMATCH"),
+        &refused("E_FIELD_MISMATCH"),
     );
     for attempt in [json!(0), json!(-1), json!(1.5), json!(1_u64 << 63)] {
         check(
             "attempt",
             &changed("/payload/context/attempt", attempt),
-            &told("E_FIELD_RANGE"),
+            &refused("E_FIELD_RANGE"),
         );
     }
     let no_ids = frame(br#"{"type":"request","payload":{"job_id":"j"}}"#);

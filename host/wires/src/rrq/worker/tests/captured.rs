@@ -84,7 +84,7 @@ fn the_python_runners_probes_are_answered_alike_or_better() {
             .iter()
             .filter_map(|got| serde_json::from_str(got.as_str().unwrap()).ok())
             .collect();
-        let said = |answer: &Value| (answer["status"].clone(), answer["error"]["type"].clone());
+        let status = |answer: &Value| (answer["status"].clone(), answer["error"]["type"].clone());
         match case {
             // We refuse this as bad input; the Python runner accepts it.
             "protocol_version missing" => assert_eq!(answers[0]["error"]["code"], "E_VERSION"),
@@ -100,8 +100,8 @@ fn the_python_runners_probes_are_answered_alike_or_better() {
             }
             _ if theirs.is_empty() => assert!(closed, "{case}"),
             _ => {
-                let ours: Vec<_> = answers.iter().map(said).collect();
-                let theirs: Vec<_> = theirs.iter().map(|a| said(&a["payload"])).collect();
+                let ours: Vec<_> = answers.iter().map(status).collect();
+                let theirs: Vec<_> = theirs.iter().map(|a| status(&a["payload"])).collect();
                 assert_eq!(ours, theirs, "{case}");
             }
         }

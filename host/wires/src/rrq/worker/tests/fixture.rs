@@ -114,9 +114,9 @@ impl Bench {
     }
 
     pub(super) fn answer(&mut self, tag: Tag, answer: Answered) {
-        let said = WorkerEvent::Answer(tag, answer);
+        let event = WorkerEvent::Answer(tag, answer);
         let moment = self.moment();
-        self.worker.on_event(moment, said, &mut self.actions);
+        self.worker.on_event(moment, event, &mut self.actions);
         self.carry_out();
     }
 
@@ -128,9 +128,9 @@ impl Bench {
         self.handle_event(WorkerEvent::Stop);
     }
 
-    pub(super) fn handle_event(&mut self, said: WorkerEvent) {
+    pub(super) fn handle_event(&mut self, event: WorkerEvent) {
         let moment = self.moment();
-        self.worker.on_event(moment, said, &mut self.actions);
+        self.worker.on_event(moment, event, &mut self.actions);
         self.carry_out();
     }
 

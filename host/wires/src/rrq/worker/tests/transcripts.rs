@@ -42,7 +42,7 @@ impl Stage for Table {
                 self.worker
                     .on_message(self.at, link(number), message, &mut actions);
             }
-            "host>" => self.worker.on_event(self.at, said(rest), &mut actions),
+            "host>" => self.worker.on_event(self.at, event(rest), &mut actions),
             _ => panic!("cannot read {line:?}"),
         }
         self.shown(&mut actions)
@@ -97,7 +97,7 @@ fn link(number: &str) -> Link {
 }
 
 /// Reads `stop`, `0 busy`, `0 completed JSON`, `0 retry MS WHY`, `0 cancelled` or `0 KIND WHY`.
-fn said(text: &str) -> WorkerEvent {
+fn event(text: &str) -> WorkerEvent {
     let Some((tag, text)) = text.split_once(' ') else {
         return WorkerEvent::Stop;
     };

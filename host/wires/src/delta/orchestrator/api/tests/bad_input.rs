@@ -415,8 +415,8 @@ async fn what_informs_is_clamped_and_never_fails_a_heartbeat() {
             "lease_id": lease, "runner_id": "w1", "progress": progress, "log_cursor": cursor,
         });
         let ack = host.post("heartbeat", beat.to_string()).await.is(200);
-        let said = ack["warnings"].as_array().map_or(0, Vec::len);
-        assert_eq!(said, warnings, "{ack}");
+        let found = ack["warnings"].as_array().map_or(0, Vec::len);
+        assert_eq!(found, warnings, "{ack}");
         let found = host.model.look(job, |job| job.progress.clone().unwrap());
         assert_eq!(found.percent, percent, "{beat}");
         assert!(found.message.len() < 2_000);

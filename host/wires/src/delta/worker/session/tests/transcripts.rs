@@ -54,8 +54,8 @@ impl Stage for Table {
                 Event::Answered(kind(of), response)
             }
             ["host>", tag, ..] => {
-                let said = line.splitn(3, ' ').nth(2).unwrap();
-                Event::Guest(Tag(tag.parse().unwrap()), answer(said))
+                let words = line.splitn(3, ' ').nth(2).unwrap();
+                Event::Guest(Tag(tag.parse().unwrap()), answer(words))
             }
             ["stop"] => Event::Stop,
             ["time", ms] => return self.pass(ms.parse().unwrap()),
@@ -95,8 +95,8 @@ fn kind(name: &str) -> Kind {
     all.find(|kind| format!("{kind:?}") == name).unwrap()
 }
 
-fn answer(said: &str) -> Answer {
-    let (what, text) = said.split_once(' ').unwrap();
+fn answer(words: &str) -> Answer {
+    let (what, text) = words.split_once(' ').unwrap();
     let json = || Some(JsonText(text.to_owned()));
     let outcome = match what {
         "logged" => return logs(text),
@@ -110,7 +110,7 @@ fn answer(said: &str) -> Answer {
         "completed" => Outcome::Completed { result: json() },
         "cancelled" => Outcome::Cancelled { partial: json() },
         "timed_out" => Outcome::Failed(Failure::new(FailureKind::TimedOut, text)),
-        _ => panic!("cannot read {said:?}"),
+        _ => panic!("cannot read {words:?}"),
     };
     Answer::Ended(outcome, Meter::default())
 }

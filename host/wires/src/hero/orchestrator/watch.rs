@@ -10,13 +10,13 @@ use host_core::time::Time;
 use super::{Due, Orchestrator, Out, Purpose, STOP_LATE_MS, Todo};
 use crate::hero::convert::outcome;
 use crate::hero::job::OUTPUT_BYTES_MAX;
-use crate::hero::job::view::{self, Fields, JobView, LOOK_JOBS_MAX};
+use crate::hero::job::view::{self, Fields, JobView, READ_JOBS_MAX};
 use crate::hero::messages::{self, Value, Via};
 use crate::kit::session::Moment;
 
 /// How often hashes are read, in milliseconds: soon after a job was queued, and later.
-pub(super) const LOOK_SOON_MS: u64 = 10;
-pub(super) const LOOK_MS: u64 = 100;
+pub(super) const READ_SOON_MS: u64 = 10;
+pub(super) const READ_MS: u64 = 100;
 
 /// How long the hash of a newly queued job is read often, in milliseconds.
 const SOON_MS: u64 = 1_000;
@@ -27,7 +27,7 @@ const TOGETHER_MS: u64 = 5;
 /// How often the lists are read, and the minimum age of the jobs checked there, in milliseconds.
 pub(super) const ABSENT_EVERY_MS: u64 = 5_000;
 
-/// How often time limits are looked at while Redis is away, in milliseconds.
+/// How often time limits are checked while Redis is away, in milliseconds.
 pub(super) const AWAY_EVERY_MS: u64 = 500;
 
 /// When a job is considered lost, in milliseconds: this long after the time limit of a started job, or
@@ -59,41 +59,41 @@ const WHOLE: Fields = &[
 
 impl Orchestrator {
     /// Reads the hashes of all jobs that are due.
-    pub(super) fn look(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn read_hashes(&mut self, at: Moment, todo: &mut Todo) {
         let until = at.now.plus_ms(TOGETHER_MS);
-        let due = |out: &Out| out.queued && out.look_at.is_some_and(|look_at| look_at <= until);
+        let due = |out: &Out| out.queued && out.read_at.is_some_and(|read_at| read_at <= until);
         let tags: Vec<Tag> = self
             .out
             .iter_mut()
             .filter(|(_, out)| due(out))
             .map(|(tag, out)| {
-                out.look_at = None;
+                out.read_at = None;
                 *tag
             })
             .collect();
-        for tags in tags.chunks(LOOK_JOBS_MAX) {
-            let look = view::look(self.ids(tags), WATCHED);
-            self.call(Purpose::Look(tags.to_vec()), vec![look], todo);
+        for tags in tags.chunks(READ_JOBS_MAX) {
+            let read = view::read(self.ids(tags), WATCHED);
+            self.call(Purpose::Read(tags.to_vec()), vec![read], todo);
         }
-        self.arm_look();
+        self.arm_read();
     }
 
     /// Schedules an early read of a job's hash.
-    pub(super) fn look_soon(&mut self, now: Time, tag: Tag) {
+    pub(super) fn read_soon(&mut self, now: Time, tag: Tag) {
         if let Some(out) = self.out.get_mut(&tag) {
-            out.look_at = Some(now.plus_ms(LOOK_SOON_MS));
-            self.arm_look();
+            out.read_at = Some(now.plus_ms(READ_SOON_MS));
+            self.arm_read();
         }
     }
 
     /// Arms the timer for the next read.
-    pub(super) fn arm_look(&mut self) {
-        self.timers.retain(|due| *due != Due::Look);
+    pub(super) fn arm_read(&mut self) {
+        self.timers.retain(|due| *due != Due::Read);
         let queued = self.out.values().filter(|out| out.queued);
-        if let Some(next) = queued.filter_map(|out| out.look_at).min()
+        if let Some(next) = queued.filter_map(|out| out.read_at).min()
             && self.calls.is_connected()
         {
-            self.timers.arm(next, Due::Look);
+            self.timers.arm(next, Due::Read);
         }
     }
 
@@ -103,16 +103,22 @@ impl Orchestrator {
     }
 
     /// Handles the hashes of several jobs.
-    pub(super) fn looked(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+    pub(super) fn hashes_read(
+        &mut self,
+        at: Moment,
+        tags: &[Tag],
+        values: &[Value],
+        todo: &mut Todo,
+    ) {
         for tag in tags {
             if let Some(out) = self.out.get_mut(tag) {
                 let young = at.now.since_ms(out.queued_at) < SOON_MS;
-                let wait_ms = if young { LOOK_SOON_MS } else { LOOK_MS };
-                out.look_at.get_or_insert(at.now.plus_ms(wait_ms));
+                let wait_ms = if young { READ_SOON_MS } else { READ_MS };
+                out.read_at.get_or_insert(at.now.plus_ms(wait_ms));
             }
         }
         self.see(at, tags, WATCHED, values, todo);
-        self.arm_look();
+        self.arm_read();
     }
 
     /// Handles the hash of the job with a long output, and asks for the next one.
@@ -128,7 +134,7 @@ impl Orchestrator {
         let ids = tags
             .iter()
             .map(|tag| out(tag).map_or("", |out| out.execution.job.id.as_str()));
-        let views = values.first().map(|value| view::looked(ids, of, value));
+        let views = values.first().map(|value| view::parse(ids, of, value));
         let views = views.and_then(Result::ok).unwrap_or_default();
         for (tag, view) in tags.iter().zip(views) {
             self.seen(at, *tag, view, todo);
@@ -151,8 +157,8 @@ impl Orchestrator {
         }
         while let Some(tag) = self.long.pop_front() {
             if self.out.contains_key(&tag) {
-                let look = view::look(self.ids(&[tag]), WHOLE);
-                return self.send(Purpose::Fetch(tag), Via::Own, vec![look], todo);
+                let read = view::read(self.ids(&[tag]), WHOLE);
+                return self.send(Purpose::Fetch(tag), Via::Own, vec![read], todo);
             }
         }
     }
@@ -248,7 +254,7 @@ impl Orchestrator {
     }
 
     /// Checks whether the jobs that no worker has started are still in a list.
-    pub(super) fn look_for_absent(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn read_lists(&mut self, at: Moment, todo: &mut Todo) {
         self.timers
             .arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
         let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
@@ -262,8 +268,8 @@ impl Orchestrator {
             }
         }
         for (worker, (tags, ids)) in by_worker {
-            let look = messages::absent(&worker, &ids);
-            self.call(Purpose::Absent(tags), vec![look], todo);
+            let read = messages::absent(&worker, &ids);
+            self.call(Purpose::Absent(tags), vec![read], todo);
         }
     }
 
