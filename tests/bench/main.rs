@@ -21,6 +21,7 @@ mod load;
 mod many;
 mod numbers;
 mod pages;
+mod peers;
 mod postgres;
 mod process;
 mod profile;
@@ -102,8 +103,10 @@ enum Suite {
     Delta,
     /// Jobs in cells in the same run, for Arco's tasks
     Arco,
-    /// On a database: the bare statements on the same server, and another queue on it
+    /// On a database: the bare statements on the same server
     Postgres,
+    /// Queues of other projects, in turns under the same load
+    Peers,
     /// A host that is open on loopback with one with TLS and tokens, and with an older one
     Exposure,
     /// Large stores and requests beside a steady load, on both stores
@@ -171,8 +174,10 @@ enum Part {
     Distance,
     /// On a database: a backlog at one of two hosts
     Share,
-    /// On a database: another queue
-    Peers,
+    /// On a database: another queue on the same server
+    GraphileWorker,
+    /// With Redis: another queue on it
+    Bullmq,
     /// On a database, only on request: dead rows and sizes after each round of a load
     Growth,
 }
@@ -199,9 +204,10 @@ impl Part {
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Distance | Self::Share | Self::Peers | Self::Growth => {
+            Self::Nodes | Self::Distance | Self::Share | Self::Growth => {
                 matches!(suite, Suite::Postgres)
             }
+            Self::GraphileWorker | Self::Bullmq => matches!(suite, Suite::Peers),
         }
     }
 }
@@ -335,6 +341,7 @@ async fn measure(args: &Args) -> Result<Report> {
         Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
         Suite::Arco => arco::measure(args, &mut report).await?,
         Suite::Postgres => postgres::measure(args, &mut report).await?,
+        Suite::Peers => peers::measure(args, &mut report).await?,
         Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
         Suite::Limits => limits::measure(args, &mut report).await?,

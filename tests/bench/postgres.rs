@@ -1,5 +1,5 @@
-//! Hosts whose jobs are in `PostgreSQL`, compared with the bare statements on the same server and with
-//! another queue on it. The server has its default durability, with its data in the build folder.
+//! Hosts whose jobs are in `PostgreSQL`, compared with the bare statements on the same server. The server has its default
+//! durability, with its data in the build folder.
 
 mod bare;
 mod distance;
@@ -7,12 +7,10 @@ mod growth;
 mod seed;
 mod share;
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use host_tests::{Cluster, peers};
-use serde_json::Value;
+use host_tests::Cluster;
 use tokio::task::JoinSet;
 
 use crate::load::{self, Shape};
@@ -24,7 +22,7 @@ use crate::{Args, Part, Stage, build_folder};
 
 /// 256 jobs are two and a half arrays, each of which waits for the one before. 2,560 are as many arrays in
 /// flight as the host can use.
-const SHAPES: [Shape; 3] = [single(256), arrays(256), arrays(2_560)];
+pub(crate) const SHAPES: [Shape; 3] = [single(256), arrays(256), arrays(2_560)];
 
 /// The targets.
 const BARE_RATIO_MIN: f64 = 0.5;
@@ -34,14 +32,13 @@ const SEEDED_RATIO_MIN: f64 = 0.8;
 const IDLE_STATEMENTS_MAX: f64 = 2.0;
 const NODES_RATIO_MIN: f64 = 1.0;
 const NODES_CPU_MAX: f64 = 1.2;
-const PEER_RATIO_MIN: f64 = 2.0;
 
 /// How long a host idles before its statements are counted, and how long they are counted.
 const SETTLE: Duration = Duration::from_secs(2);
 const IDLE_SPAN: Duration = Duration::from_secs(10);
 
 /// Statements are counted, and there are enough connections for four hosts and another queue.
-const SETTINGS: [&str; 3] = [
+pub(crate) const SETTINGS: [&str; 3] = [
     "max_connections=200",
     "shared_preload_libraries=pg_stat_statements",
     "shared_buffers=256MB",
@@ -59,9 +56,6 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     }
     if args.wants(Part::Throughput) {
         throughput(args, &cluster, &stage, report).await?;
-    }
-    if args.wants(Part::Peers) {
-        beside_peers(args, &cluster, &stage, report).await?;
     }
     if args.wants(Part::Waiting) {
         seeded(args, &cluster, &stage, report).await?;
@@ -83,12 +77,12 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
 }
 
 /// A schema with a store of its own.
-struct Database {
+pub(crate) struct Database {
     url: String,
 }
 
 impl Database {
-    fn make(cluster: &Cluster, name: &str) -> Result<Self> {
+    pub(crate) fn make(cluster: &Cluster, name: &str) -> Result<Self> {
         ensure!(
             cluster.execute(&format!("CREATE SCHEMA {name}")),
             "cannot make {name}"
@@ -103,7 +97,7 @@ impl Database {
     }
 
     /// Starts a host on it.
-    fn stage(&self) -> Result<Stage> {
+    pub(crate) fn stage(&self) -> Result<Stage> {
         self.stage_with(Vec::new())
     }
 
@@ -230,56 +224,6 @@ async fn seeded(args: &Args, cluster: &Cluster, empty: &Stage, report: &mut Repo
     let target = Target::AtLeast(SEEDED_RATIO_MIN);
     report.ratio("beside many jobs to without", name, beside, target);
     full.stop()
-}
-
-/// The host and graphile-worker in turns.
-async fn beside_peers(
-    args: &Args,
-    cluster: &Cluster,
-    stage: &Stage,
-    report: &mut Report,
-) -> Result<()> {
-    let span = Duration::from_secs_f64(args.seconds);
-    for shape in SHAPES {
-        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-        for round in 1..=args.rounds {
-            eprintln!("round {round} of {}, beside graphile-worker", args.rounds);
-            theirs.push(tokio::task::block_in_place(|| {
-                graphile(cluster, shape, args.seconds)
-            })?);
-            let sample = load::run(stage.server.address(), shape, span).await?;
-            ours.push(sample.jobs_per_second);
-        }
-        let name = format!("{}, in turns with graphile-worker", shape.name());
-        let peer = format!(
-            "graphile-worker, {} in flight by {}",
-            shape.in_flight, shape.batch
-        );
-        report.add(name.as_str(), "jobs/s", ours, None);
-        report.add(peer.as_str(), "jobs/s", theirs, None);
-        let ratio = format!("{}: host to graphile-worker", shape.name());
-        report.ratio(&ratio, &name, &peer, Target::AtLeast(PEER_RATIO_MIN));
-    }
-    Ok(())
-}
-
-fn graphile(cluster: &Cluster, shape: Shape, seconds: f64) -> Result<f64> {
-    let mut command = Command::new("node");
-    command.arg(peers::graphile_worker().join("load.mjs"));
-    command.arg(cluster.folder());
-    command.args([shape.in_flight, shape.batch].map(|n| n.to_string()));
-    let message = command
-        .arg(seconds.to_string())
-        .stderr(Stdio::inherit())
-        .output();
-    let message = message.context("cannot start node")?;
-    ensure!(
-        message.status.success(),
-        "graphile-worker ended with {}",
-        message.status
-    );
-    let message: Value = serde_json::from_slice(&message.stdout).context("not JSON")?;
-    message["jobs_per_second"].as_f64().context("no rate")
 }
 
 /// Several hosts on one database: all under one load, and each under a load of its own.

@@ -58,13 +58,13 @@ pub fn axe() -> PathBuf {
     installed("axe-core-4.14.1", "test peers")
 }
 
-/// Returns the folder of graphile-worker and of the bench's load for it.
+/// Returns the folder of graphile-worker and `BullMQ`, and of the bench's loads for them.
 ///
 /// # Panics
 ///
 /// If it has not been installed. The message names the command that installs it.
-pub fn graphile_worker() -> PathBuf {
-    installed("graphile-worker-0.18.0", "bench postgres")
+pub fn queues() -> PathBuf {
+    installed("bullmq-5.81.5-graphile-worker-0.18.0", "bench peers")
 }
 
 /// Returns the example runner of the crate `rrq-runner`, which has the handler `echo`.

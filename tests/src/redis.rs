@@ -67,7 +67,7 @@ impl Redis {
         ] {
             args.extend([name, path.to_str().expect("the path is UTF-8")]);
         }
-        Self::at(port, &args)
+        Self::at(port, &std::env::temp_dir(), &args)
     }
 
     /// Starts a node of a cluster, whose bus is on the next port.
@@ -79,7 +79,7 @@ impl Redis {
         let port = ports::free(2);
         let bus = (port + 1).to_string();
         let cluster = ["--cluster-enabled", "yes", "--cluster-port", &bus];
-        Self::at(port, &[args, &cluster].concat())
+        Self::at(port, &std::env::temp_dir(), &[args, &cluster].concat())
     }
 
     /// Starts a server with these options.
@@ -88,11 +88,20 @@ impl Redis {
     ///
     /// If Redis is not installed. The message names the command that installs it.
     pub fn with(args: &[&str]) -> Self {
-        Self::at(ports::free(1), args)
+        Self::below(&std::env::temp_dir(), args)
     }
 
-    fn at(port: u16, args: &[&str]) -> Self {
-        let data = TempDir::new().expect("a folder can be made");
+    /// Starts a server with these options, whose data is in a folder below `folder`.
+    ///
+    /// # Panics
+    ///
+    /// If Redis is not installed. The message names the command that installs it.
+    pub fn below(folder: &Path, args: &[&str]) -> Self {
+        Self::at(ports::free(1), folder, args)
+    }
+
+    fn at(port: u16, folder: &Path, args: &[&str]) -> Self {
+        let data = TempDir::new_in(folder).expect("a folder can be made");
         let args: Vec<String> = args.iter().map(|arg| (*arg).to_owned()).collect();
         let child = launch(port, data.path(), &args);
         let redis = Self {

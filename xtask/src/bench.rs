@@ -13,9 +13,10 @@ use crate::{guests, peers, programs, setup};
 #[command(
     after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
                   cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
-                  cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench bounded, \
-                  cargo xtask bench limits, cargo xtask bench egress, cargo xtask bench exposure, \
-                  cargo xtask bench pages, cargo xtask bench profile, cargo xtask bench languages"
+                  cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench peers, \
+                  cargo xtask bench bounded, cargo xtask bench limits, cargo xtask bench egress, \
+                  cargo xtask bench exposure, cargo xtask bench pages, cargo xtask bench profile, \
+                  cargo xtask bench languages"
 )]
 pub(crate) struct Args {
     /// Passed to the bench: see `cargo xtask bench -- --help`
@@ -33,14 +34,17 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             peers::set_up().and_then(|()| peers::socket_runner())
         })?;
     }
-    if beside("hero") {
+    if ["hero", "peers"].into_iter().any(beside) {
         step("Redis", Expected::MinuteAtFirst, peers::redis)?;
     }
-    if ["postgres", "bounded", "pages"].into_iter().any(beside) {
+    if ["postgres", "peers", "bounded", "pages"]
+        .into_iter()
+        .any(beside)
+    {
         step("PostgreSQL", Expected::MinuteAtFirst, peers::postgres)?;
     }
-    if beside("postgres") {
-        step("peers", Expected::MinuteAtFirst, peers::graphile_worker)?;
+    if beside("peers") {
+        step("queues", Expected::MinuteAtFirst, peers::queues)?;
     }
     if beside("languages") {
         step("languages", Expected::MinuteAtFirst, peers::languages)?;

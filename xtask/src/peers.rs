@@ -36,9 +36,10 @@ const POSTGRES: &str = "/usr/lib/postgresql";
 /// Debian's pooler, which is only on root's path.
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
-/// Another project's queue on `PostgreSQL`, according to the bench's lock file.
-const GRAPHILE_WORKER: &str = "graphile-worker-0.18.0";
-const GRAPHILE_WORKER_FILES: &str = "tests/bench/graphile-worker";
+/// Queues of other projects, according to the bench's lock file, and the bench's loads for them.
+const QUEUES: &str = "bullmq-5.81.5-graphile-worker-0.18.0";
+const QUEUES_FILES: &str = "tests/bench/queues";
+const QUEUES_PROGRAMS: &[&str] = &["bullmq.mjs", "graphile_worker.mjs", "in_flight.mjs"];
 
 /// The compiler of TypeScript, according to the lock file of our client.
 const TYPESCRIPT: &str = "typescript-5.9.3";
@@ -166,9 +167,9 @@ pub(crate) fn socket_runner() -> Result<()> {
     .context("the bench needs the crate rrq-runner")
 }
 
-/// Installs the bench's point of comparison for databases: a queue from npm.
-pub(crate) fn graphile_worker() -> Result<()> {
-    node(GRAPHILE_WORKER, GRAPHILE_WORKER_FILES, &["load.mjs"])
+/// Installs the bench's points of comparison among queues from npm.
+pub(crate) fn queues() -> Result<()> {
+    node(QUEUES, QUEUES_FILES, QUEUES_PROGRAMS)
 }
 
 /// Installs the packages of a lock file in the folder `files` of the repository, and copies `programs` from there.
