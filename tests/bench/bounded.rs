@@ -2,15 +2,16 @@
 //! on a prepared store. Measured are the longest turn of its loop, how long an enqueue takes, and the memory that
 //! remains. To add a case, add a row to [`CASES`].
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
-use std::process::Command;
+mod limits;
+mod reads;
+mod runs;
+mod trees;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use host_tests::server::host;
 use host_tests::{Client, Cluster, eventually};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -36,79 +37,76 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// The jobs of one request.
 const ARRAY: usize = 1_000;
 
-/// How many requests with as many dependencies as are allowed there are at once, and how many jobs a job waits for.
-const REQUESTS: usize = 16;
-const WAITS_FOR: usize = 10;
-
-/// How long a tree may take to be discarded.
-const TREE_PATIENCE: Duration = Duration::from_mins(30);
-
-/// How many jobs fail again and again.
-const FAILING: usize = 1_000;
-
-/// How many jobs are purged, and how many queues, counts and listeners there are at full size.
+/// How many jobs are purged at full size.
 const PURGES: usize = 600;
-const QUEUES: usize = 9_990;
-const COUNTS: usize = 8;
-const LISTENERS: usize = 8;
-const CHANGES_KEPT: usize = 100_000;
+
+/// How long a case may take to end.
+const PATIENCE: Duration = Duration::from_mins(30);
+
+/// Fills a store with about this many rows.
+type Prepare = fn(&Client, usize) -> Result<()>;
+
+/// Runs beside the load, against a store with about this many rows.
+type Attack = fn(&Stage, usize) -> Result<()>;
+
+/// For cases that need no rows.
+const NOTHING: Prepare = |_, _| Ok(());
 
 /// Something large.
 struct Case {
     name: &'static str,
-    /// Fills a store with about this many rows.
-    prepare: fn(&Client, usize) -> Result<()>,
-    /// Runs beside the load, against a store with about this many rows.
-    attack: fn(&Stage, usize) -> Result<()>,
+    prepare: Prepare,
+    attack: Attack,
+    /// How long it may take.
+    ms_max: Option<f64>,
 }
 
-const CASES: [Case; 8] = [
+const CASES: [Case; 13] = [
+    case("purges beside unique keys", cancelled_keys, purge),
+    case("jobs in many queues", NOTHING, runs::many_queues),
+    case("counts by attribute", scheduled, reads::counts),
+    case("listeners that catch up", scheduled, reads::listeners),
+    case(
+        "requests with many dependencies",
+        NOTHING,
+        trees::dependencies,
+    ),
+    case("a cancelled tree", trees::tree, trees::cancel_tree),
+    case("a cancelled batch", trees::batch, trees::cancel_batch),
+    case("jobs with many attempts", NOTHING, runs::attempts),
     Case {
-        name: "purges beside unique keys",
-        prepare: cancelled_keys,
-        attack: purge,
+        ms_max: Some(runs::LOST_CELL_MS_MAX),
+        ..case("a lost cell", NOTHING, runs::lost_cell)
     },
-    Case {
-        name: "jobs in many queues",
-        prepare: |_, _| Ok(()),
-        attack: many_queues,
-    },
-    Case {
-        name: "counts by attribute",
-        prepare: scheduled,
-        attack: counts,
-    },
-    Case {
-        name: "listeners that catch up",
-        prepare: scheduled,
-        attack: listeners,
-    },
-    Case {
-        name: "requests with many dependencies",
-        prepare: |_, _| Ok(()),
-        attack: dependencies,
-    },
-    Case {
-        name: "a cancelled tree",
-        prepare: tree,
-        attack: cancel_tree,
-    },
-    Case {
-        name: "jobs with many attempts",
-        prepare: |_, _| Ok(()),
-        attack: attempts,
-    },
-    Case {
-        name: "store check",
-        prepare: scheduled,
-        attack: check,
-    },
+    case(
+        "schedules of one minute",
+        runs::set_schedules,
+        runs::schedules,
+    ),
+    case("a limit that is raised", limits::waiting, limits::raise),
+    case("jobs beside many limits", limits::set_many, limits::enqueue),
+    case("store check", scheduled, reads::check),
 ];
+
+const fn case(name: &'static str, prepare: Prepare, attack: Attack) -> Case {
+    Case {
+        name,
+        prepare,
+        attack,
+        ms_max: None,
+    }
+}
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &[]);
+    let mut measured = 0;
     for case in CASES {
         for store in ["SQLite", "PostgreSQL"] {
+            let name = format!("{store}, {}", case.name);
+            let mut wanted = args.cases.iter();
+            if !args.cases.is_empty() && !wanted.any(|part| name.contains(part)) {
+                continue;
+            }
             let mut env = Vec::new();
             if store == "PostgreSQL" {
                 let schema = format!("s{}", case.name.replace(' ', "_"));
@@ -117,10 +115,11 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
                 let url = format!("{}?options=-csearch_path%3D{schema}", cluster.url());
                 env.push(("HOST_STORE_URL".to_owned(), url));
             }
-            let name = format!("{store}, {}", case.name);
             run(args, &case, &name, env, report).await?;
+            measured += 1;
         }
     }
+    ensure!(measured > 0, "no case is named like {:?}", args.cases);
     Ok(())
 }
 
@@ -160,20 +159,18 @@ async fn run(
     tokio::time::sleep(SETTLE).await;
     let turn = hostile::longest(&client, "host_turn_longest_seconds")?;
     let p99 = percentile(&enqueues, 0.99);
-    eprintln!("{name}: longest turn {turn:.0} ms, enqueues {p99:.0} ms (p99)");
-    let row = |what: &str| format!("{name}: {what}");
-    let at_most = |limit| Some(Target::AtMost(limit));
-    report.add(row("took"), "ms", vec![ms(took)], None);
-    report.add(row("longest turn"), "ms", vec![turn], at_most(TURN_MS_MAX));
-    let target = at_most(ENQUEUE_P99_MS_MAX);
-    report.add(row("enqueue, p99"), "ms", vec![p99], target);
-    let kept = vec![memory()? - before];
-    report.add(
-        row("memory that remains"),
-        "MiB",
-        kept,
-        at_most(KEPT_MIB_MAX),
+    let (took, kept) = (ms(took), memory()? - before);
+    eprintln!(
+        "{name}: took {took:.0} ms, longest turn {turn:.0} ms, enqueues {p99:.0} ms (p99), {kept:.0} MiB remain"
     );
+    let mut add = |what: &str, unit, value, limit: Option<f64>| {
+        let target = limit.map(Target::AtMost);
+        report.add(format!("{name}: {what}"), unit, vec![value], target);
+    };
+    add("took", "ms", took, case.ms_max);
+    add("longest turn", "ms", turn, Some(TURN_MS_MAX));
+    add("enqueue, p99", "ms", p99, Some(ENQUEUE_P99_MS_MAX));
+    add("memory that remains", "MiB", kept, Some(KEPT_MIB_MAX));
     stage.stop()
 }
 
@@ -208,15 +205,52 @@ async fn steady(address: String, rate: usize, stop: Arc<AtomicBool>) -> Result<V
 
 /// Enqueues `jobs` jobs, each made from its number.
 pub(crate) fn fill(client: &Client, jobs: usize, job: impl Fn(usize) -> Value) -> Result<()> {
+    fill_at(client, "/api/v1/jobs", jobs, job)
+}
+
+/// Adds jobs at a path that takes arrays.
+fn fill_at(client: &Client, path: &str, jobs: usize, job: impl Fn(usize) -> Value) -> Result<()> {
     for first in (0..jobs).step_by(ARRAY) {
         let array = (first..jobs.min(first + ARRAY)).map(&job);
-        let answer = client.post("/api/v1/jobs", &Value::Array(array.collect()))?;
-        ensure!(answer.status == 201, "cannot enqueue: {}", answer.body);
+        call(client, "POST", path, &Value::Array(array.collect()))?;
     }
     Ok(())
 }
 
-/// Jobs that start in a day.
+/// Sends a request that the host must accept. Returns the body of its answer.
+pub(crate) fn call(client: &Client, method: &str, path: &str, body: &Value) -> Result<Value> {
+    let answer = client.call(method, path, Some(body))?;
+    let is_done = matches!(answer.status, 200..300);
+    ensure!(is_done, "{method} {path}: {}", answer.body);
+    Ok(answer.body)
+}
+
+/// Returns how many jobs of a queue are in a state.
+fn jobs_in(client: &Client, queue: &str, state: &str) -> Result<usize> {
+    let queue = client.get(&format!("/api/v1/queues/{queue}"))?.body;
+    let jobs = queue["counts"][state].as_u64();
+    Ok(usize::try_from(jobs.context("a queue has counts")?)?)
+}
+
+/// Waits until a queue has this many jobs in a state.
+fn until(client: &Client, queue: &str, state: &str, jobs: usize) {
+    let what = format!("{jobs} jobs of {queue} to be {state}");
+    eventually(&what, PATIENCE, || {
+        let reached = jobs_in(client, queue, state).ok()? >= jobs;
+        reached.then_some(())
+    });
+}
+
+/// Does the same `times` times at once.
+fn at_once(times: usize, does: impl Fn() -> Result<()> + Sync) -> Result<()> {
+    std::thread::scope(|scope| {
+        let running: Vec<_> = (0..times).map(|_| scope.spawn(&does)).collect();
+        let mut ended = running.into_iter();
+        ended.try_for_each(|it| it.join().expect("no panic"))
+    })
+}
+
+/// A job that starts in a day.
 fn later(n: usize) -> Value {
     json!({
         "handler": "noop", "params": {}, "queue": "later", "delay_seconds": 86_400,
@@ -236,161 +270,13 @@ fn cancelled_keys(client: &Client, size: usize) -> Result<()> {
         job
     })?;
     let path = format!("/api/v1/jobs/cancel?state=scheduled&queue=later&limit={PURGES}");
-    let answer = client.post(&path, &json!({}))?;
-    ensure!(answer.status == 200, "cannot cancel: {}", answer.body);
+    call(client, "POST", &path, &json!({}))?;
     Ok(())
 }
 
 fn purge(stage: &Stage, size: usize) -> Result<()> {
     let path = format!("/api/v1/jobs/purge?state=cancelled&queue=later&limit={PURGES}");
-    let answer = stage.server.client().post(&path, &json!({}))?;
-    let purged = &answer.body["changed"];
-    ensure!(*purged == PURGES.min(size), "purged: {}", answer.body);
-    Ok(())
-}
-
-fn many_queues(stage: &Stage, size: usize) -> Result<()> {
-    let client = stage.server.client();
-    let queues = QUEUES.min(size);
-    fill(
-        &client,
-        size,
-        |n| json!({"handler": "noop", "params": {}, "queue": format!("queue-{}", n % queues)}),
-    )?;
-    // The last of them is the last to start.
-    let queue = format!("queue-{}", (size - 1) % queues);
-    client.run(&json!({"handler": "noop", "params": {}, "queue": queue, "priority": 9}));
-    Ok(())
-}
-
-/// Counts that examine all jobs and find none, and as many whose clients do not wait.
-fn counts(stage: &Stage, _: usize) -> Result<()> {
-    let path = "/api/v1/jobs/count?attribute=team%3Dnone";
-    std::thread::scope(|scope| {
-        let counting = (0..COUNTS).map(|_| {
-            scope.spawn(|| {
-                drop(asked(stage, path, "")?);
-                let client = stage.server.client();
-                let mut cursor = String::new();
-                loop {
-                    let answer = client.get(&format!("{path}{cursor}"))?;
-                    ensure!(answer.status == 200, "cannot count: {}", answer.body);
-                    match answer.body["next_cursor"].as_str() {
-                        Some(next) => cursor = format!("&cursor={next}"),
-                        None => return Ok(()),
-                    }
-                }
-            })
-        });
-        let counting: Vec<_> = counting.collect();
-        let ended = counting.into_iter().map(|it| it.join().expect("no panic"));
-        ended.collect()
-    })
-}
-
-/// Sends a request and returns its connection, before the answer.
-fn asked(stage: &Stage, path: &str, headers: &str) -> Result<TcpStream> {
-    let address = stage.server.address();
-    let mut stream = TcpStream::connect(address)?;
-    write!(
-        stream,
-        "GET {path} HTTP/1.0\r\nhost: {address}\r\n{headers}\r\n"
-    )?;
-    Ok(stream)
-}
-
-/// Listeners that read all kept changes at once.
-fn listeners(stage: &Stage, size: usize) -> Result<()> {
-    let expected = size.min(CHANGES_KEPT);
-    std::thread::scope(|scope| {
-        let listening = (0..LISTENERS).map(|_| {
-            scope.spawn(|| {
-                let events = asked(stage, "/api/v1/events", "last-event-id: 1\r\n")?;
-                let lines = BufReader::new(events).lines();
-                let ids = lines.filter(|line| line.as_ref().is_ok_and(|it| it.starts_with("id:")));
-                let read = ids.take(expected).count();
-                ensure!(read == expected, "the stream ended after {read} events");
-                Ok(())
-            })
-        });
-        let listening: Vec<_> = listening.collect();
-        let ended = listening.into_iter().map(|it| it.join().expect("no panic"));
-        ended.collect()
-    })
-}
-
-/// Arrays at once whose jobs wait for others of the array.
-fn dependencies(stage: &Stage, _: usize) -> Result<()> {
-    let job = |n: usize| {
-        let first = n.saturating_sub(WAITS_FOR);
-        let named: Vec<_> = (first..n).map(|n| format!("#{n}")).collect();
-        json!({"handler": "noop", "params": {}, "queue": "tree", "depends_on": named})
-    };
-    let array = Value::Array((0..ARRAY).map(job).collect());
-    std::thread::scope(|scope| {
-        let asking = (0..REQUESTS).map(|_| {
-            scope.spawn(|| {
-                let answer = stage.server.client().post("/api/v1/jobs", &array)?;
-                ensure!(answer.status == 201, "cannot enqueue: {}", answer.body);
-                Ok(())
-            })
-        });
-        let asking: Vec<_> = asking.collect();
-        let ended = asking.into_iter().map(|it| it.join().expect("no panic"));
-        ended.collect()
-    })
-}
-
-/// The key of the job for which all others of a tree wait.
-const ROOT: &str = "root";
-
-/// Jobs that wait for one.
-fn tree(client: &Client, size: usize) -> Result<()> {
-    let mut root = later(0);
-    root["unique_key"] = ROOT.into();
-    let answer = client.post("/api/v1/jobs", &root)?;
-    let id = answer.body["id"].as_str().context("no id")?.to_owned();
-    fill(
-        client,
-        size,
-        |_| json!({"handler": "noop", "params": {}, "queue": "tree", "depends_on": [id]}),
-    )
-}
-
-fn cancel_tree(stage: &Stage, size: usize) -> Result<()> {
-    let client = stage.server.client();
-    let roots = client.items(&format!("/api/v1/jobs?unique_key={ROOT}"));
-    let root = roots.first().and_then(|root| root["id"].as_str());
-    let root = root.context("no root")?;
-    let cancelled = client.post(&format!("/api/v1/jobs/{root}/cancel"), &json!({}))?;
-    ensure!(cancelled.status < 300, "cannot cancel: {}", cancelled.body);
-    eventually("the tree to be discarded", TREE_PATIENCE, || {
-        let queue = client.get("/api/v1/queues/tree").ok()?;
-        (queue.body["counts"]["discarded"] == size).then_some(())
-    });
-    Ok(())
-}
-
-/// Jobs that fail and ask to be tried again at once.
-fn attempts(stage: &Stage, _: usize) -> Result<()> {
-    let client = stage.server.client();
-    let params = json!({"fail_times": 1_000_000});
-    fill(
-        &client,
-        FAILING,
-        |_| json!({"handler": "flaky", "params": params, "queue": "flaky", "max_attempts": 1_000}),
-    )
-}
-
-fn check(stage: &Stage, _: usize) -> Result<()> {
-    let mut check = Command::new(host());
-    check.args(["store", "check", "-q"]);
-    match stage.env.first() {
-        Some((_, url)) => check.args(["--store", url]),
-        None => check.arg("--data").arg(stage.folder.path().join("data")),
-    };
-    let checked = check.output().context("cannot start a check")?;
-    let message = String::from_utf8_lossy(&checked.stderr);
-    ensure!(checked.status.success(), "the check failed: {message}");
+    let purged = call(&stage.server.client(), "POST", &path, &json!({}))?;
+    ensure!(purged["changed"] == PURGES.min(size), "purged: {purged}");
     Ok(())
 }

@@ -3,12 +3,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use host_tests::{Client, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::bounded::fill;
+use crate::bounded::{call, fill};
 use crate::numbers::count;
 use crate::process::{cells_cpu_us, cpu_us};
 use crate::report::{Report, Target};
@@ -103,10 +103,7 @@ impl Load {
     }
 
     fn call(&self, method: &str, path: &str, body: &Value) -> Result<Value> {
-        let answer = self.client.call(method, path, Some(body))?;
-        let is_done = matches!(answer.status, 200 | 201 | 204);
-        ensure!(is_done, "{method} {path}: {}", answer.body);
-        Ok(answer.body)
+        call(&self.client, method, path, body)
     }
 
     /// Makes a batch that stays open. Returns its id.

@@ -72,6 +72,9 @@ struct Args {
     /// How many jobs are enqueued a second beside the cases of the suite `bounded`
     #[arg(long, default_value_t = 1_000)]
     rate: usize,
+    /// Measure only the cases of the suite `bounded` whose names contain this, such as `SQLite, a lost`; may be repeated
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
     /// How many jobs of each kind are cancelled, and how many of each language run
     #[arg(long, default_value_t = 200)]
     cancels: usize,
