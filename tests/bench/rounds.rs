@@ -31,6 +31,7 @@ const CELL_CPU: &str = "in cells, CPU (256 in flight)";
 const SINGLES_PER_SECOND_MIN: f64 = 10_000.0;
 const ARRAYS_PER_SECOND_MIN: f64 = 20_000.0;
 const STORE_RATIO_MIN: f64 = 0.15;
+const ARRAYS_RATIO_MIN: f64 = 1.5;
 const CELL_RATIO_MAX: f64 = 2.0;
 const IDLE_SYNCS: f64 = 3.0;
 const IDLE_MS: f64 = 2.0;
@@ -133,6 +134,12 @@ impl Rounds {
             report.add(format!("{name}: p50"), "ms", column(|s| s.p50_ms), p50);
             report.add(format!("{name}: p99"), "ms", column(|s| s.p99_ms), None);
         }
+        report.ratio(
+            "arrays, 2560 in flight, to single jobs, 256 in flight",
+            &arrays(2_560).name(),
+            &single(256).name(),
+            Target::AtLeast(ARRAYS_RATIO_MIN),
+        );
         report.add(CELL_CPU, "µs/job", self.cell_cpu_us, None);
         report.ratio(
             "CPU in cells to bare loop",
