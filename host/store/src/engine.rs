@@ -255,6 +255,8 @@ pub(crate) struct Batch<'a, R> {
     concerning: limit::Concerning,
     /// How many jobs that wait for limits may still be moved.
     moves_left: usize,
+    /// Until when a tick moves jobs that wait for limits.
+    moves_until: Option<Time>,
     /// Whether claims have passed jobs whose keys are held, which the batch could not move.
     claims_go_on: bool,
     /// The requests of the attempt that a command reports as lost.
@@ -289,6 +291,7 @@ pub fn run<R: Rows>(
         inputs_left: INPUT_BYTES_MAX,
         concerning: limit::Concerning::default(),
         moves_left: MOVED_MAX,
+        moves_until: None,
         claims_go_on: false,
         steps: BTreeMap::new(),
         of_users: job_batch::UsersBatches::default(),
@@ -439,7 +442,7 @@ impl<R: Rows> Batch<'_, R> {
         let mut handled = self.go_on(limit as usize, end)?;
         // The other half is for jobs that are due.
         let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
-        handled += self.go_on_with_limits(rest, end)?;
+        handled += self.go_on_with_limits(rest, end.map(|(_, until)| until))?;
         let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
         handled += self.go_on_with_batches(rest, end)?;
         let mut jobs = u32::try_from(handled).unwrap_or(u32::MAX);

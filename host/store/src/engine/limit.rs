@@ -8,7 +8,6 @@ use host_core::id::JobId;
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::limit::{HOLD_MS_MAX, KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
 use host_core::name::Name;
-use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::Input;
@@ -469,7 +468,17 @@ impl<R: Rows> Batch<'_, R> {
                 return self.change_waiting(key, |used| used.next_units = *units);
             }
             self.step(&job, &Input::Admit)?;
+            if self.is_late() {
+                return Ok(());
+            }
         }
+    }
+
+    /// Returns whether a tick has moved jobs for as long as it may. Their keys are still due then.
+    fn is_late(&self) -> bool {
+        let clock = self.bounds.clock.as_deref();
+        let end = clock.zip(self.moves_until);
+        end.is_some_and(|(clock, until)| clock.now() >= until)
     }
 
     /// Goes on with keys that are due and with changed limits, until `end`. Returns how many jobs and keys it has handled, at
@@ -477,28 +486,29 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn go_on_with_limits(
         &mut self,
         limit: usize,
-        end: Option<(&dyn Clock, Time)>,
+        end: Option<Time>,
     ) -> Result<usize, Stop> {
         if limit == 0 || self.rows.limits()?.0.is_empty() {
             return Ok(0);
         }
         self.rows.lock_limits()?;
-        let is_over = || end.is_some_and(|(clock, end)| clock.now() >= end);
         let moves_left = std::mem::replace(&mut self.moves_left, limit);
+        self.moves_until = end;
         let mut keys = 0;
         for key in self.rows.due_keys(self.now, limit)? {
             keys += 1;
             self.recheck_key(&key)?;
-            if is_over() {
+            if self.is_late() {
                 break;
             }
         }
         for kept in self.rows.changed_limits(SLICE)? {
-            if self.moves_left == 0 || is_over() {
+            if self.moves_left == 0 || self.is_late() {
                 break;
             }
             keys += self.recheck_keys(&kept)?;
         }
+        self.moves_until = None;
         let moved = limit - std::mem::replace(&mut self.moves_left, moves_left);
         Ok(moved.max(keys))
     }
@@ -518,17 +528,22 @@ impl<R: Rows> Batch<'_, R> {
         let keys = self
             .rows
             .keys_from(number, from.unwrap_or_default(), SLICE)?;
+        let mut handled = 0;
         for key in &keys {
             self.recheck_key(key)?;
+            handled += 1;
+            if self.is_late() {
+                break;
+            }
         }
         if kept.is_removed && keys.is_empty() {
             self.rows.delete_limit(number)?;
         } else if !kept.is_removed {
             let last = keys.last().filter(|_| keys.len() == SLICE);
-            let last = last.map(|last| &*last.key);
-            self.rows.set_limit_cursor(number, last)?;
+            let next = keys.get(handled).or(last).map(|next| &*next.key);
+            self.rows.set_limit_cursor(number, next)?;
         }
-        Ok(keys.len())
+        Ok(handled)
     }
 }
 

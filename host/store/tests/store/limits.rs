@@ -5,16 +5,18 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use host_core::capacity::Capacity;
 use host_core::command::{Command, Reply};
+use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_store::store::Store;
 
-use crate::cases::check;
+use crate::cases::{check, state};
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, foreign, id, job, returned, revision,
 };
+use crate::limit_keys::{of_all, set_limit};
 
 /// Sets small limits: one queue, two jobs that have not ended, one component.
 fn limited(store: &mut dyn Store) {
@@ -61,6 +63,28 @@ fn a_tick_that_takes_long_leaves_the_rest_to_the_next() {
                 other => panic!("{other:?}"),
             }
         }
+    });
+}
+
+#[test]
+fn a_tick_leaves_jobs_of_a_raised_limit_to_the_next() {
+    check(|store| {
+        ask(store, NOW, set_limit(of_all(1))).unwrap();
+        enqueue(store, (1..=8).map(job).collect());
+        ask(store, NOW, set_limit(of_all(100))).unwrap();
+        store.limit(Capacity::default(), Arc::new(SlowClock::default()));
+        let waiting = |store: &mut dyn Store| {
+            let states = (1..=8).map(|n| state(store, n));
+            states.filter(|state| *state == State::Pending).count()
+        };
+        let mut left = vec![waiting(store)];
+        while left.last() != Some(&0) {
+            assert!(left.len() < 9, "{left:?}");
+            ask(store, NOW, Command::Tick { limit: 100 }).unwrap();
+            left.push(waiting(store));
+        }
+        assert_eq!(left[0], 7);
+        assert!(left.len() > 2, "{left:?}");
     });
 }
 
