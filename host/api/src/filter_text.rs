@@ -7,10 +7,10 @@ use host_core::time::Time;
 use crate::filter::FilterQuery;
 
 /// The longest text of a filter, in bytes.
-pub const FILTER_TEXT_BYTES_MAX: usize = 2_048;
+pub(crate) const FILTER_TEXT_BYTES_MAX: usize = 2_048;
 
 /// How many attributes, values of params and words a filter may have together. Each is looked for in each job.
-pub const LOOKED_FOR_MAX: usize = 20;
+pub(crate) const LOOKED_FOR_MAX: usize = 20;
 
 /// What stands before an attribute's name.
 const ATTRIBUTE: &str = "attr.";

@@ -39,7 +39,7 @@ pub fn file(path: &Path) -> io::Result<String> {
 }
 
 /// Reads standard input.
-pub fn standard() -> io::Result<String> {
+pub(crate) fn standard() -> io::Result<String> {
     bounded(io::stdin().lock())
 }
 

@@ -117,11 +117,6 @@ impl Verbs {
         self.0 & (1 << verb as u16) != 0
     }
 
-    /// Returns whether all verbs of this set are in another.
-    pub const fn is_within(self, other: Self) -> bool {
-        self.0 & !other.0 == 0
-    }
-
     /// Returns the verbs of this set that another lacks.
     #[must_use]
     pub const fn without(self, other: Self) -> Self {

@@ -54,7 +54,7 @@ impl Category {
     }
 
     /// Returns whether a failure of this category is retried if the handler does not say.
-    pub const fn retried_by_default(self) -> bool {
+    pub(crate) const fn retried_by_default(self) -> bool {
         matches!(self, Self::UserCode | Self::Infrastructure | Self::Timeout)
     }
 }

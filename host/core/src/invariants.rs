@@ -74,31 +74,3 @@ pub fn check(job: &Lifecycle) -> Result<(), Violation> {
         None => Ok(()),
     }
 }
-
-/// Checks that a step from one version of a job to the next is allowed. An operator's retry may
-/// break these rules.
-pub fn check_step(before: &Lifecycle, after: &Lifecycle) -> Result<(), Violation> {
-    let rules = [
-        (before.id == after.id, "a job keeps its id"),
-        (
-            !before.state.is_terminal() || before.state == after.state,
-            "a terminal state is final",
-        ),
-        (
-            after.attempt == before.attempt || after.attempt == before.attempt + 1,
-            "attempts grow one by one",
-        ),
-        (
-            after.lease_epoch >= before.lease_epoch,
-            "the lease epoch never goes back",
-        ),
-        (
-            before.cancel.is_none() || after.cancel.is_some(),
-            "a cancel is never forgotten",
-        ),
-    ];
-    match rules.iter().find(|(holds, _)| !holds) {
-        Some((_, rule)) => Err(Violation(rule)),
-        None => Ok(()),
-    }
-}

@@ -24,7 +24,7 @@ pub const LEASE: Duration = Duration::from_secs(10);
 pub const LEASE_MS: u64 = LEASE.as_secs() * 1_000;
 
 /// How long without a heartbeat before a node is shown as silent: three heartbeats.
-pub const SILENT: Duration = Duration::from_secs(3);
+pub(crate) const SILENT: Duration = Duration::from_secs(3);
 
 /// How long a node that is gone stays on the list, and how many of them at most.
 pub const GONE_KEPT: Duration = Duration::from_hours(24);

@@ -28,7 +28,7 @@ impl Default for Backoff {
 pub const MAX_ATTEMPTS: u32 = 20;
 
 /// How far a delay is spread to each side, in permille.
-pub const JITTER_PERMILLE: u64 = 200;
+pub(crate) const JITTER_PERMILLE: u64 = 200;
 
 impl Backoff {
     /// Returns the delay after attempt `attempt` (the first is 1), in milliseconds.

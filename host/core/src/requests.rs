@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::egress::HttpErrorKind;
 
 /// How many requests of an attempt are recorded one by one. The others are only counted.
-pub const REQUESTS_KEPT: usize = 100;
+pub(crate) const REQUESTS_KEPT: usize = 100;
 
 /// The longest origin that is recorded, in bytes: a scheme, a name as DNS limits it, and a port.
 pub const ORIGIN_BYTES_MAX: usize = 272;

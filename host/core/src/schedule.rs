@@ -31,7 +31,7 @@ pub const FIRINGS_KEPT: u64 = 100;
 pub const NOMINALS_MAX: usize = 1_000;
 
 /// The most nominal times that wait for an earlier job to end. Later ones are skipped.
-pub const HELD_MAX: usize = 1_000;
+pub(crate) const HELD_MAX: usize = 1_000;
 
 /// The most jobs of a schedule that are known to be unfinished. Older ones no longer count.
 const OPEN_MAX: usize = 100;
@@ -43,7 +43,7 @@ const LATE_MS: u64 = 10_000;
 pub const WINDOW_MS_DEFAULT: u64 = 3_600_000;
 
 /// The longest note, in bytes.
-pub const NOTE_BYTES_MAX: usize = 1_024;
+pub(crate) const NOTE_BYTES_MAX: usize = 1_024;
 
 /// When a schedule fires.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,7 +266,7 @@ impl Schedule {
     }
 
     /// Returns its first nominal time after `time`.
-    pub fn next_after(&self, time: Time) -> Option<Time> {
+    pub(crate) fn next_after(&self, time: Time) -> Option<Time> {
         self.first_after(&self.calendar().ok()?, time)
     }
 

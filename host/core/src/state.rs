@@ -17,7 +17,7 @@ pub const KEY_BYTES_MAX: usize = 512;
 pub const VALUE_BYTES_MAX: usize = 1 << 20;
 
 /// The overhead charged for each key, in addition to the bytes of key and value.
-pub const ENTRY_OVERHEAD_BYTES: u64 = 64;
+pub(crate) const ENTRY_OVERHEAD_BYTES: u64 = 64;
 
 /// The most keys of one command, and of one page of a list.
 pub const KEYS_MAX: usize = 1_000;

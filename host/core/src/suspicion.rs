@@ -11,7 +11,7 @@ const HALVINGS: u8 = 5;
 pub const GROUP_JOBS_MAX: usize = 1 << HALVINGS;
 
 /// A job is poison when this many cells have died while it was alone in them.
-pub const LONE_DEATHS_MAX: u8 = 3;
+pub(crate) const LONE_DEATHS_MAX: u8 = 3;
 
 /// After how many losses a job runs apart. Before, nothing but one loss connects it with the cause.
 const APART: u8 = 2;
@@ -59,7 +59,7 @@ impl Suspicion {
     }
 
     /// Returns whether it has ended so many cells alone that it is discarded.
-    pub const fn is_poison(self) -> bool {
+    pub(crate) const fn is_poison(self) -> bool {
         self.0 >= POISON
     }
 }

@@ -17,10 +17,10 @@ use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
 pub const JOBS_MAX: usize = 1_000;
 
 /// The most jobs that one attempt enqueues before its end.
-pub const JOBS_NOW_MAX: usize = 10_000;
+pub(crate) const JOBS_NOW_MAX: usize = 10_000;
 
 /// The most that one attempt writes at its end, in bytes.
-pub const WRITES_BYTES_MAX: usize = 8 << 20;
+pub(crate) const WRITES_BYTES_MAX: usize = 8 << 20;
 
 /// The most that all running attempts of a host write at their ends, in bytes.
 const ALL_BYTES_MAX: usize = 256 << 20;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 /// The most names that become labels of their own.
-pub const LABELS_MAX: usize = 100;
+pub(crate) const LABELS_MAX: usize = 100;
 
 /// The label that all further names share. No name starts so.
 pub const OTHER: &str = "_other";

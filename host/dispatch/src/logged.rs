@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 pub const LOGGED_WAITING_MAX: usize = 4_096;
 
 /// The most memory for waiting lines, in bytes. Guests can write faster than disks.
-pub const LOGGED_BYTES_MAX: usize = 32 << 20;
+pub(crate) const LOGGED_BYTES_MAX: usize = 32 << 20;
 
 /// The most attempts for which dropped lines are counted separately.
 const GAPS_MAX: usize = 4_096;

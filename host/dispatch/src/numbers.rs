@@ -280,7 +280,7 @@ impl Numbers {
     }
 
     /// Counts an attempt that ended in a cell.
-    pub fn ended_in_cell(&self, ran: &RunStats, outcome: &Outcome, meter: Meter) {
+    pub(crate) fn ended_in_cell(&self, ran: &RunStats, outcome: &Outcome, meter: Meter) {
         let RunStats {
             handler,
             revision: (component, revision),

@@ -141,7 +141,7 @@ impl ByteBudget {
     /// # Errors
     /// `Busy` if the budget is exhausted, `ShareUsed` if that of the caller is, `AnswerBroken` if the answer cannot be
     /// read.
-    pub async fn charge_answer(
+    pub(crate) async fn charge_answer(
         &self,
         response: Response,
         share: Option<&Share>,

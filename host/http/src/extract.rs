@@ -17,7 +17,7 @@ use crate::json::{self, with_nearest};
 use crate::problem::{Problem, kinds};
 
 /// The largest body of a request with few fields, in bytes.
-pub const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
+pub(crate) const SMALL_BODY_BYTES_MAX: usize = 64 << 10;
 
 /// A name, the only parameter in the path.
 #[derive(Debug)]

@@ -58,7 +58,9 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonErro
 }
 
 /// Reads an object as `T`, an empty text as its default.
-pub fn read_or_default<'a, T: Deserialize<'a> + Default>(text: &'a [u8]) -> Result<T, JsonError> {
+pub(crate) fn read_or_default<'a, T: Deserialize<'a> + Default>(
+    text: &'a [u8],
+) -> Result<T, JsonError> {
     if text.is_empty() {
         return Ok(T::default());
     }

@@ -32,7 +32,7 @@ const READ: u32 = 1_000;
 const TAIL_BYTES: u64 = 64 << 10;
 
 /// Records that the host has started, and with which keys of its configuration.
-pub async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
+pub(crate) async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
     let note = Note::by_host("start", "host");
     let note = Box::new(note.detail(format!("configuration: {}", keys.join(" "))));
     let outcome = DONE.to_owned();

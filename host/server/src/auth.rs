@@ -214,7 +214,7 @@ impl Auth {
     }
 
     /// Returns whether tokens are asked for.
-    pub fn requires_tokens(&self) -> bool {
+    pub(crate) fn requires_tokens(&self) -> bool {
         self.0.mode == AuthMode::Tokens
     }
 
@@ -278,7 +278,7 @@ impl Auth {
     }
 
     /// Stores the denials and last uses that wait for it. For a host that stops.
-    pub async fn store_rest(&self) {
+    pub(crate) async fn store_rest(&self) {
         let counted_to_now = self.0.clock.now().plus_ms(denials::WINDOW_MS);
         let storing = async {
             self.record_denials(counted_to_now).await;
@@ -361,13 +361,13 @@ impl Auth {
     }
 
     /// Sets how many nodes share the rates of tokens.
-    pub fn share_among(&self, nodes: usize) {
+    pub(crate) fn share_among(&self, nodes: usize) {
         let nodes = u32::try_from(nodes).unwrap_or(u32::MAX).max(1);
         self.0.nodes.store(nodes, Ordering::Relaxed);
     }
 
     /// Returns what a principal may do, as a limit for the tokens that it makes.
-    pub fn rights_of(&self, principal: &Principal) -> Rights {
+    pub(crate) fn rights_of(&self, principal: &Principal) -> Rights {
         match principal.token() {
             None => Rights {
                 verbs: principal.verbs,

@@ -152,7 +152,7 @@ impl Deployments {
     }
 
     /// Recompiles components whose compiled files cells cannot load, until the host stops.
-    pub fn repair(&self) {
+    pub(crate) fn repair(&self) {
         let shared = Arc::clone(&self.shared);
         self.shared.tasks.spawn(async move {
             let stopping = shared.tasks.stopping().clone();
@@ -253,7 +253,7 @@ impl Deployments {
 }
 
 /// Reports what this host can run to the other nodes, and what it cannot run to its own loop.
-pub fn report_runnable(presence: &Presence, handlers: &Handlers) {
+pub(crate) fn report_runnable(presence: &Presence, handlers: &Handlers) {
     presence.set_components(handlers.components());
     presence.set_unrunnable(handlers.unrunnable());
 }

@@ -49,7 +49,7 @@ pub enum Found {
 }
 
 /// Explains that no live node has a runner, and which node had it `last`.
-pub fn explain_unavailable(runner: &str, last: Option<&str>) -> String {
+pub(crate) fn explain_unavailable(runner: &str, last: Option<&str>) -> String {
     let missing = format!("no live node has the runner {runner:?}");
     match last {
         Some(node) => format!("{missing}; the node {node} had it last"),
@@ -96,7 +96,7 @@ impl Executors {
     }
 
     /// Explains that nothing executes the jobs of an executor with this name.
-    pub fn explain_unknown(&self, name: &str) -> String {
+    pub(crate) fn explain_unknown(&self, name: &str) -> String {
         let shown: String = name.chars().take(64).collect();
         let elsewhere = self.elsewhere.names();
         if let Some(node) = self.elsewhere.last_node_of(name) {
@@ -141,12 +141,12 @@ impl Executors {
     }
 
     /// Records the executors of the nodes.
-    pub fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
+    pub(crate) fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
         self.elsewhere.record_nodes(now, nodes);
     }
 
     /// Forgets executors of nodes that were last seen long ago.
-    pub fn forget_old(&self, now: Time) {
+    pub(crate) fn forget_old(&self, now: Time) {
         self.elsewhere.forget_old(now);
     }
 
@@ -156,7 +156,7 @@ impl Executors {
     }
 
     /// Returns whether this host has the executor of a job in the store, and gets ready for its jobs.
-    pub fn has_kept(&self, name: &Name) -> bool {
+    pub(crate) fn has_kept(&self, name: &Name) -> bool {
         let mut wires = self.of_wires.iter();
         wires.any(|wire| wire.find(name, NamedBy::KeptJob) == executors::Found::Here)
     }
@@ -207,7 +207,7 @@ impl Executors {
     }
 
     /// Returns the queues whose jobs go to an executor.
-    pub fn queues_of(&self, executor: &Name) -> Vec<Name> {
+    pub(crate) fn queues_of(&self, executor: &Name) -> Vec<Name> {
         let queues = self.routes.queues.iter();
         queues
             .filter(|(_, name)| *name == executor)

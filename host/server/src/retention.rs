@@ -26,7 +26,7 @@ impl Retentions {
     }
 
     /// Returns how long deliveries of webhooks are kept.
-    pub fn of_deliveries(&self) -> Retention {
+    pub(crate) fn of_deliveries(&self) -> Retention {
         self.of(&executor(), None).over(Retention::default())
     }
 

@@ -66,7 +66,10 @@ impl Webhooks {
     }
 
     /// Adds the receivers of queues.
-    pub fn with_queues(self, queues: BTreeMap<Name, NotifyBody>) -> Result<Self, (Name, String)> {
+    pub(crate) fn with_queues(
+        self,
+        queues: BTreeMap<Name, NotifyBody>,
+    ) -> Result<Self, (Name, String)> {
         let checked = queues
             .into_iter()
             .map(|(queue, body)| match self.check(body, &JOB_EVENTS) {

@@ -60,11 +60,11 @@ const TICK_MS_MAX: u64 = 10;
 
 /// How many jobs the commands of a batch change together, beside what bounds each of them: dependents that are settled, and
 /// jobs that have waited for limits.
-pub const SLICES_MAX: usize = SETTLED_MAX + MOVED_MAX;
+pub(crate) const SLICES_MAX: usize = SETTLED_MAX + MOVED_MAX;
 
 /// How many of the latest attempts of a job are kept at least. Those before them are removed in slices of as many;
 /// the job keeps their number and how long they took.
-pub const ATTEMPTS_KEPT: u32 = 100;
+pub(crate) const ATTEMPTS_KEPT: u32 = 100;
 
 /// What bounds a batch.
 #[derive(Clone, Default)]

@@ -58,7 +58,7 @@ impl Glob {
     }
 
     /// Returns whether the address of a handler matches.
-    pub fn has_handler(&self, runner: Option<&str>, handler: &str) -> bool {
+    pub(crate) fn has_handler(&self, runner: Option<&str>, handler: &str) -> bool {
         let handler = handler.as_bytes();
         match runner {
             None => matches(self.0.as_bytes(), &[handler]),
@@ -168,7 +168,7 @@ impl Scope {
     }
 
     /// Returns whether all that is in this scope is in another.
-    pub fn is_within(&self, other: &Self) -> bool {
+    pub(crate) fn is_within(&self, other: &Self) -> bool {
         within(&self.queues, &other.queues) && within(&self.handlers, &other.handlers)
     }
 }

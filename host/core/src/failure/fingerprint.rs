@@ -9,7 +9,7 @@ use crate::audit::hex;
 const MESSAGE_CHARS_MAX: usize = 200;
 
 /// How many digits a fingerprint has.
-pub const FINGERPRINT_DIGITS: usize = 12;
+pub(crate) const FINGERPRINT_DIGITS: usize = 12;
 
 /// Returns the fingerprint of a failure of a handler: hexadecimal digits.
 pub fn fingerprint(handler: &str, failure: &Failure) -> String {

@@ -32,7 +32,7 @@ impl Executors {
     }
 
     /// Publishes this host's runners to the other nodes, and their state with each heartbeat.
-    pub fn publish_to(&self, presence: &Presence) {
+    pub(crate) fn publish_to(&self, presence: &Presence) {
         presence.update(|info| {
             info.runners = self.names();
             info.offers = self.offers();

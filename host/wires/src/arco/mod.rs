@@ -34,7 +34,7 @@ pub use self::token::SignedToken;
 const NAME: &str = "arco";
 
 /// Arco's worker contract as a wire.
-pub static ARCO: Wire = Wire {
+pub(crate) static ARCO: Wire = Wire {
     name: NAME,
     settings: settings::SETTINGS,
     table_settings: settings::TABLE_SETTINGS,

@@ -48,7 +48,7 @@ and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and i
 };
 
 /// The beads-workers protocol as a wire.
-pub static BEADS: Wire = Wire {
+pub(crate) static BEADS: Wire = Wire {
     name: WIRE,
     settings: settings::SETTINGS,
     table_settings: &[],

@@ -27,7 +27,7 @@ use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 const NAME: &str = "delta";
 
 /// The Delta CI runner protocol as a wire.
-pub static DELTA: Wire = Wire {
+pub(crate) static DELTA: Wire = Wire {
     name: NAME,
     settings: settings::SETTINGS,
     table_settings: settings::TABLE_SETTINGS,

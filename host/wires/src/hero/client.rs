@@ -16,12 +16,14 @@ mod tests;
 use super::messages::{self, Command, Value};
 use super::refusals::Refusal;
 
-pub use self::steer::{
-    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
-    requeue_by_itself, requeued, stop, stopped,
+pub(super) use self::steer::{
+    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue_by_itself, stop,
+    stopped,
 };
-pub use self::submit::{Submitted, check_circles, links, submit, submitted};
-pub use super::job::view::{FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, parse, read};
+pub use self::steer::{requeue, requeued};
+pub(super) use self::submit::{Submitted, check_circles, links, submit, submitted};
+pub use super::job::view::{FULL, Fields, JobView, parse, read};
+pub(super) use super::job::view::{READ_JOBS_MAX, STATUS, SUMMARY};
 
 /// Reads the next part of the key space, about `keys` keys. Start with cursor `0`. Redis skips keys
 /// that hold no hash.

@@ -40,7 +40,7 @@ pub use self::worker::{Answered, Worker, WorkerAct};
 const NAME: &str = "hero";
 
 /// Hero over Redis, in both roles.
-pub static HERO: Wire = Wire {
+pub(crate) static HERO: Wire = Wire {
     name: NAME,
     settings: settings::SETTINGS,
     table_settings: &[],

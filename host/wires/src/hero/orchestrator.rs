@@ -185,7 +185,7 @@ impl Orchestrator {
     /// Takes a job back if no worker has it; otherwise asks its worker to stop it. If the worker
     /// does not report the end within the grace period, the job is given up, even if Redis cannot
     /// be reached.
-    pub fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
+    pub(crate) fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
@@ -202,7 +202,7 @@ impl Orchestrator {
 
     /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
     /// continue.
-    pub fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+    pub(crate) fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
         self.recall(at, todo);
     }
 

@@ -191,7 +191,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
     }
 
     /// Returns what reports an answer of the host to the session.
-    pub fn responder<T: Send>(
+    pub(crate) fn responder<T: Send>(
         self: &Arc<Self>,
         event: impl FnOnce(T) -> S::Event + Send + 'static,
     ) -> Box<dyn Respond<T>> {

@@ -92,7 +92,7 @@ pub enum RequestError {
 
 impl RequestError {
     /// Returns whether the server may have seen the request.
-    pub const fn may_be_delivered(&self) -> bool {
+    pub(crate) const fn may_be_delivered(&self) -> bool {
         !matches!(self, Self::Connect(_) | Self::Path)
     }
 }
@@ -147,7 +147,7 @@ impl HttpClient {
     }
 
     /// Sends the same as plain text with PUT.
-    pub async fn put_text(&self, put: Post<'_>) -> Result<Answer, RequestError> {
+    pub(crate) async fn put_text(&self, put: Post<'_>) -> Result<Answer, RequestError> {
         self.send(Method::PUT, "text/plain", put).await
     }
 

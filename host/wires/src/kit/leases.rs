@@ -32,7 +32,7 @@ pub enum LeaseEvent {
 }
 
 /// Returns what reports changes of leases to a session, as long as its hub lives.
-pub fn lease_events<S, H>(hub: &Arc<Hub<S, H>>) -> Arc<dyn LeaseEvents>
+pub(crate) fn lease_events<S, H>(hub: &Arc<Hub<S, H>>) -> Arc<dyn LeaseEvents>
 where
     S: Session<Event: From<LeaseEvent>>,
     H: EffectHandler<S>,
@@ -74,7 +74,7 @@ pub struct LeaseRequests(Arc<Mutex<HashMap<Tag, Arc<AtomicBool>>>>);
 
 impl LeaseRequests {
     /// Returns what reports the answer to a request, unless it is withdrawn before.
-    pub fn responder<S, H, T>(
+    pub(crate) fn responder<S, H, T>(
         &self,
         hub: &Arc<Hub<S, H>>,
         tag: Tag,
@@ -96,7 +96,7 @@ impl LeaseRequests {
     }
 
     /// Withdraws a request. Its answer may be on its way already.
-    pub fn withdraw(&self, tag: Tag) {
+    pub(crate) fn withdraw(&self, tag: Tag) {
         if let Some(is_withdrawn) = self.0.lock().remove(&tag) {
             is_withdrawn.store(true, Ordering::Release);
         }

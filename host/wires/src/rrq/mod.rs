@@ -54,7 +54,7 @@ worker exits within 200 ms. Any number of workers may run beside each other and 
 };
 
 /// The RRQ runner protocol as a wire.
-pub static RRQ: Wire = Wire {
+pub(crate) static RRQ: Wire = Wire {
     name: WIRE,
     settings: settings::SETTINGS,
     table_settings: settings::TABLE_SETTINGS,

@@ -181,7 +181,7 @@ impl<'a> Section<'a> {
     }
 
     /// Reads the file `path`, which `setting` names.
-    pub fn read_file(&self, setting: &Setting, path: &Path) -> Result<Vec<u8>, ConfigError> {
+    pub(crate) fn read_file(&self, setting: &Setting, path: &Path) -> Result<Vec<u8>, ConfigError> {
         (self.sources.read)(path).map_err(|error| ConfigError::Unreadable {
             key: setting.key,
             path: path.to_owned(),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, error, job_id};
-use crate::invariants::{check, check_step};
+use crate::invariants::{Violation, check};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;
@@ -154,6 +154,34 @@ fn start() -> impl Strategy<Value = Lifecycle> {
         new.deadline = deadline.map(|ms| NOW.plus_ms(ms));
         Lifecycle::accept(NOW, &new, open)
     })
+}
+
+/// Checks that a step from one version of a job to the next is allowed. An operator's retry may
+/// break these rules.
+fn check_step(before: &Lifecycle, after: &Lifecycle) -> Result<(), Violation> {
+    let rules = [
+        (before.id == after.id, "a job keeps its id"),
+        (
+            !before.state.is_terminal() || before.state == after.state,
+            "a terminal state is final",
+        ),
+        (
+            after.attempt == before.attempt || after.attempt == before.attempt + 1,
+            "attempts grow one by one",
+        ),
+        (
+            after.lease_epoch >= before.lease_epoch,
+            "the lease epoch never goes back",
+        ),
+        (
+            before.cancel.is_none() || after.cancel.is_some(),
+            "a cancel is never forgotten",
+        ),
+    ];
+    match rules.iter().find(|(holds, _)| !holds) {
+        Some((_, rule)) => Err(Violation(rule)),
+        None => Ok(()),
+    }
 }
 
 proptest! {

@@ -9,7 +9,7 @@ use crate::hero::messages::{self, Command, STOPPED, STOPS_SCANNED_MAX, Script, V
 use crate::hero::refusals::{Code, Refusal};
 
 /// How long after its time limit a started job is considered lost by its worker, in milliseconds.
-pub const STALE_AFTER_MS: u64 = 10_000;
+pub(in crate::hero) const STALE_AFTER_MS: u64 = 10_000;
 
 /// How many times the host queues a lost job again by itself: what its workers lose each time may be what
 /// ends them.
@@ -17,7 +17,7 @@ pub(super) const REQUEUES_MAX: u32 = 3;
 
 /// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub(in crate::hero) enum Stopped {
     /// The worker of the job was asked to stop it.
     Asked,
     /// The job has ended: it waited for others, and no worker had it.
@@ -25,7 +25,7 @@ pub enum Stopped {
 }
 
 /// Makes the command that asks for a job to be stopped.
-pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
+pub(in crate::hero) fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     let worker = worker(job)?;
     let reply = json!({ "error": STOPPED }).to_string();
     let reply_seconds = messages::reply_seconds(job.timeout_ms()).to_string();
@@ -49,7 +49,7 @@ pub fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
 }
 
 /// Reads the result of a stop; `None` if the job is gone.
-pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
+pub(in crate::hero) fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
     match value.text() {
         Some("asked") => Ok(Some(Stopped::Asked)),
         Some("stopped") => Ok(Some(Stopped::Ended)),
@@ -64,7 +64,7 @@ pub fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
 
 /// Returns whether a job was started and is well past its time limit, so that its worker has lost
 /// it.
-pub fn is_stale(job: &JobView, wall: Time) -> bool {
+pub(in crate::hero) fn is_stale(job: &JobView, wall: Time) -> bool {
     let patience_ms = job.timeout_ms().saturating_add(STALE_AFTER_MS);
     let started = job.get("status") == Some("started");
     let since = job.updated_at().filter(|_| started);
@@ -73,7 +73,7 @@ pub fn is_stale(job: &JobView, wall: Time) -> bool {
 
 /// Returns whether a job that was queued should long have been taken or be in its queue. If it is in no
 /// list, its worker took it and has lost it.
-pub fn may_be_lost(job: &JobView, wall: Time) -> bool {
+pub(in crate::hero) fn may_be_lost(job: &JobView, wall: Time) -> bool {
     let waits = job.waits_for().is_some_and(|open| !open.is_empty());
     let queued = job.get("status") == Some("dispatched") && !waits;
     let since = job.updated_at().or_else(|| job.created_at());
@@ -82,7 +82,7 @@ pub fn may_be_lost(job: &JobView, wall: Time) -> bool {
 }
 
 /// Queues a job again that its worker has lost, unless that was done [`REQUEUES_MAX`] times.
-pub fn requeue_by_itself(job: &JobView, wall: Time) -> Result<Command, Refusal> {
+pub(in crate::hero) fn requeue_by_itself(job: &JobView, wall: Time) -> Result<Command, Refusal> {
     requeue_up_to(job, false, wall, &REQUEUES_MAX.to_string())
 }
 
@@ -157,14 +157,14 @@ pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
 }
 
 /// Lets Redis expire the reply to a job, if it does not do so already.
-pub fn keep_reply(job: &JobView) -> Command {
+pub(in crate::hero) fn keep_reply(job: &JobView) -> Command {
     let seconds = messages::reply_seconds(job.timeout_ms()).to_string();
     messages::plain(&["EXPIRE", &messages::reply_queue(&job.id), &seconds, "NX"])
 }
 
 /// Makes the commands for the lengths of a worker's lists: jobs that wait, jobs that run, stop
 /// requests, and dead letters.
-pub fn lengths(worker_id: &str) -> Result<[Command; 4], Refusal> {
+pub(in crate::hero) fn lengths(worker_id: &str) -> Result<[Command; 4], Refusal> {
     check_worker(worker_id)?;
     let keys = [
         messages::work_queue(worker_id),

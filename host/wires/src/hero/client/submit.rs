@@ -14,7 +14,7 @@ const DEPENDENTS_MAX: usize = 1_000;
 
 /// The result of a submission.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Submitted {
+pub(in crate::hero) enum Submitted {
     /// The job is queued.
     Queued,
     /// The job waits and is queued when these jobs have finished.
@@ -25,7 +25,11 @@ pub enum Submitted {
 
 /// Makes the command that stores a job and queues it, or makes it wait for others. `log_root` is the
 /// folder of log files.
-pub fn submit(job: &NewJob, log_root: Option<&str>, wall: Time) -> Result<Command, Refusal> {
+pub(in crate::hero) fn submit(
+    job: &NewJob,
+    log_root: Option<&str>,
+    wall: Time,
+) -> Result<Command, Refusal> {
     let NewJob { id, worker_id, .. } = job;
     let fields = job.fields(wall);
     check(job, &fields, log_root)?;
@@ -46,7 +50,7 @@ pub fn submit(job: &NewJob, log_root: Option<&str>, wall: Time) -> Result<Comman
 }
 
 /// Reads the result of a submission.
-pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
+pub(in crate::hero) fn submitted(value: &Value) -> Result<Submitted, Refusal> {
     let texts = match value {
         Value::Data(_) => value.text().into_iter().map(str::to_owned).collect(),
         list => list.texts(),
@@ -60,12 +64,12 @@ pub fn submitted(value: &Value) -> Result<Submitted, Refusal> {
 }
 
 /// Begins a walk over the jobs that a new job waits for.
-pub fn links(job: &NewJob) -> Walk {
+pub(in crate::hero) fn links(job: &NewJob) -> Walk {
     Walk::from([(job.id.clone(), job.dependencies.clone())])
 }
 
 /// Refuses a job that would close a circle, with its path. `walk` began at the [`links`] of the job.
-pub fn check_circles(job: &NewJob, walk: &Walk) -> Result<(), Refusal> {
+pub(in crate::hero) fn check_circles(job: &NewJob, walk: &Walk) -> Result<(), Refusal> {
     if walk.is_full() {
         let expected = format!("at most {} jobs behind them", circles::KNOWN_MAX);
         return Err(Refusal::range("dependencies", &expected, "more"));

@@ -25,7 +25,7 @@ const CIRCLES_MAX: usize = 100;
 
 /// One walk: which jobs wait for which, as far as that is known.
 #[derive(Clone, Debug, Default)]
-pub struct Walk(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Walk(BTreeMap<String, BTreeSet<String>>);
 
 impl Walk {
     /// Starts at jobs and the jobs that each waits for.

@@ -12,7 +12,7 @@ use crate::hero::refusals::Refusal;
 pub type Fields = &'static [(&'static str, usize)];
 
 /// The most jobs in one [`read`].
-pub const READ_JOBS_MAX: usize = 100;
+pub(in crate::hero) const READ_JOBS_MAX: usize = 100;
 
 /// All documented fields and our own. Those in [`SUMMARY`] come first.
 pub const FULL: Fields = &[
@@ -39,10 +39,10 @@ pub const FULL: Fields = &[
 ];
 
 /// The fields that lists show.
-pub const SUMMARY: Fields = FULL.split_at(12).0;
+pub(in crate::hero) const SUMMARY: Fields = FULL.split_at(12).0;
 
 /// The field that tells whether a job has ended.
-pub const STATUS: Fields = &[("status", 64)];
+pub(in crate::hero) const STATUS: Fields = &[("status", 64)];
 
 /// The state of a job as its hash shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ pub struct Requests {
 
 impl Requests {
     /// Returns requests that the runtime of the caller carries out.
-    pub fn in_this_runtime() -> Self {
+    pub(crate) fn in_this_runtime() -> Self {
         Self {
             open: Arc::default(),
             tasks: Tasks::default(),
@@ -47,7 +47,7 @@ impl Requests {
     }
 
     /// Drops all requests.
-    pub fn abort_all(&self) {
+    pub(crate) fn abort_all(&self) {
         for aborted in self.open.lock().drain().map(|(_, aborted)| aborted) {
             aborted.cancel();
         }

@@ -72,7 +72,7 @@ impl Origin {
     }
 
     /// Returns whether requests could be read on a network.
-    pub fn is_exposed(&self) -> bool {
+    pub(crate) fn is_exposed(&self) -> bool {
         self.scheme == Scheme::Http && !self.is_loopback()
     }
 
@@ -97,7 +97,7 @@ impl BaseUrl {
     }
 
     /// Returns whether it is only an origin.
-    pub fn is_origin(&self) -> bool {
+    pub(crate) fn is_origin(&self) -> bool {
         self.path.is_empty()
     }
 

@@ -43,7 +43,7 @@ impl Launcher {
 
     /// The same, for processes whose whole tree ends with them and with this host. Each has a supervisor: this
     /// program again, as `host cell supervise`. The tests of this crate are another program, and have none.
-    pub fn start_for_trees() -> io::Result<Self> {
+    pub(crate) fn start_for_trees() -> io::Result<Self> {
         let supervisor: &[&str] = if cfg!(test) { &[] } else { SUPERVISOR };
         Ok(Self {
             supervisor,

@@ -17,7 +17,10 @@ pub(crate) use inherited_variables;
 impl Section<'_> {
     /// Returns the whole environment of a table's programs: some variables of the host and those that
     /// `inherit_env` names; the variables of `env` override them.
-    pub fn program_env(&self, table: &NamedTable) -> Result<BTreeMap<String, String>, ConfigError> {
+    pub(crate) fn program_env(
+        &self,
+        table: &NamedTable,
+    ) -> Result<BTreeMap<String, String>, ConfigError> {
         let more = table.strings("inherit_env", "expected an array of variable names")?;
         let mut env = self.inherited(more.unwrap_or_default().iter().map(String::as_str));
         env.extend(table.pairs("env")?);

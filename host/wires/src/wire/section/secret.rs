@@ -74,7 +74,7 @@ impl Section<'_> {
     }
 
     /// The same for keys of a table.
-    pub fn table_secret(
+    pub(crate) fn table_secret(
         &self,
         table: &NamedTable,
         file: &str,
