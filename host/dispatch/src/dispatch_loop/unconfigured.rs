@@ -29,10 +29,10 @@ impl Unconfigured {
         }
     }
 
-    /// Looks whether the host is configured for an executor that has jobs for the first time.
+    /// Checks whether the host is configured for an executor that has jobs for the first time.
     pub(super) fn check(&mut self, executor: &Name) {
         if !(self.is_configured)(executor) && !self.is_shared {
-            tracing::warn!(runner = %executor, "a runner with waiting jobs is not configured; its jobs are discarded");
+            tracing::warn!(%executor, "jobs wait for an executor that is not configured; they are discarded");
             self.names.insert(executor.clone());
         }
     }
