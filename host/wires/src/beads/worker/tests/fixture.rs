@@ -46,7 +46,7 @@ pub(super) struct Bench {
     pub(super) calls: Vec<(Call, String)>,
     pub(super) counted: Vec<&'static str>,
     pub(super) closed: usize,
-    /// How often it input that it tries frames.
+    /// How often it announced that it tries frames.
     pub(super) tries: usize,
     links: u64,
 }
