@@ -2,6 +2,7 @@
 //! how many system calls they make and how many jobs share a commit; and what a request costs beyond bare hyper.
 
 mod bare_http;
+mod samples;
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, Signal, kill_process};
 
 use self::bare_http::BareServer;
+use self::samples::Sampled;
 use crate::http::Connection;
 use crate::load::{self, Shape};
 use crate::numbers::count;
@@ -34,7 +36,7 @@ const THREADS: [(&str, &str); 3] = [
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     if let Err(error) = Command::new("perf").arg("--version").output() {
         eprintln!(
-            "cannot start perf, so system calls are not counted; install linux-perf: {error}"
+            "cannot start perf, so system calls and kinds of code are left out; install linux-perf: {error}"
         );
     }
     let stage = Stage::with(&["basics"], Vec::new())?;
@@ -72,17 +74,24 @@ impl Sample {
     async fn of(stage: &Stage, shape: Shape, span: Duration) -> Result<Self> {
         let host = stage.server.pid();
         let system = SystemCalls::count(host);
+        let sampled = Sampled::begin(host)?;
         let (before, commits) = (usage(host)?, commits(stage)?);
         let cells = process::cells_cpu_us(host)?;
         let sample = load::run(stage.server.address(), shape, span).await?;
         let jobs = count(sample.jobs);
-        let mut rows = BTreeMap::new();
+        let shares = sampled.map(Sampled::end).transpose()?.unwrap_or_default();
+        let (mut rows, mut all_us) = (BTreeMap::new(), 0.0);
         for (name, after) in usage(host)? {
             let before = before.get(name).copied().unwrap_or_default();
             let row = |what: &str| format!("{what}, {name}");
             let (cpu, wakeups) = (after.cpu_us - before.cpu_us, after.wakeups - before.wakeups);
             rows.insert((row("CPU"), "µs/job"), cpu / jobs);
+            all_us += cpu / jobs;
             rows.insert((row("wake-ups"), "1/job"), wakeups / jobs);
+        }
+        for (kind, share) in shares {
+            let name = format!("CPU by code, {kind}");
+            rows.insert((name, "µs/job"), share * all_us);
         }
         let in_cells = process::cells_cpu_us(host)? - cells;
         rows.insert(("CPU, cells".to_owned(), "µs/job"), in_cells / jobs);

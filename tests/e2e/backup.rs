@@ -131,7 +131,7 @@ fn what_is_there_is_not_overwritten() {
     assert!(message.contains("stop the host first"), "{message}");
     let (code, message) = run(&["restore", text(&copy), "--data", text(&copy)]);
     assert_eq!(code, Some(1), "{message}");
-    assert!(message.contains("has a store already"), "{message}");
+    assert!(message.contains("already has a store"), "{message}");
     let nowhere = text(folder.path()).to_owned() + "/nowhere";
     assert_eq!(run(&["restore", &nowhere, "--data", from]).0, Some(5));
     assert_eq!(
