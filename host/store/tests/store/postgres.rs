@@ -4,6 +4,7 @@
 use host_core::command::{Command, NewJob};
 use host_core::id::NodeId;
 use host_core::job::{Lifecycle, State, UniqueScope};
+use host_core::query::JobFilter;
 use host_store::StoreError;
 use host_store::postgres::admin;
 use host_store::postgres::target::Target;
@@ -219,6 +220,35 @@ fn no_purge_reads_all_unique_keys() {
     let is_counted = (0..LOOKS_MAX).any(|_| counted("n_tup_del = 20 AND idx_scan >= 40"));
     assert!(is_counted, "the server counts nothing");
     assert!(counted("seq_tup_read = 0"), "the whole table was read");
+}
+
+/// Indexes keep what has left a state until the server vacuums, so a search for what is not there may take long.
+#[test]
+fn a_state_that_a_queue_has_no_jobs_in_is_not_searched() {
+    const COUNTS: usize = 200;
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    enqueue(&mut store, vec![job(1)]);
+    let reader = store.reader().unwrap();
+    let running = JobFilter {
+        state: Some(State::Running),
+        queue: Some(job(1).queue),
+        ..JobFilter::default()
+    };
+    for _ in 0..COUNTS {
+        assert_eq!(reader.count(&running, None, 1_000).unwrap().jobs, 0);
+    }
+    drop(reader);
+    drop(store);
+    let scans = |table: &str, condition: &str| {
+        let table = format!("pg_stat_user_tables WHERE relname = '{table}'");
+        let condition = format!("seq_scan + coalesce(idx_scan, 0) {condition}");
+        counted(&schema, &table, &condition)
+    };
+    let at_least = format!(">= {COUNTS}");
+    let is_counted = (0..LOOKS_MAX).any(|_| scans("host_counts", &at_least));
+    assert!(is_counted, "the numbers of queues were not asked");
+    assert!(!scans("host_live", &at_least), "jobs were searched");
 }
 
 /// Returns whether the server's statistics of a table or index of the schema meet a condition.
