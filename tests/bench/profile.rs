@@ -2,18 +2,16 @@
 //! how many system calls they make and how many jobs share a commit; and what a request costs beyond bare hyper.
 
 mod bare_http;
-mod samples;
+mod perf;
 
 use std::collections::BTreeMap;
-use std::io::Read as _;
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rustix::process::{Pid, Signal, kill_process};
 
 use self::bare_http::BareServer;
-use self::samples::Sampled;
+use self::perf::{Samples, SystemCalls};
 use crate::http::Connection;
 use crate::load::{self, Shape};
 use crate::numbers::count;
@@ -73,13 +71,13 @@ struct Sample(BTreeMap<(String, &'static str), f64>);
 impl Sample {
     async fn of(stage: &Stage, shape: Shape, span: Duration) -> Result<Self> {
         let host = stage.server.pid();
-        let system = SystemCalls::count(host);
-        let sampled = Sampled::begin(host)?;
+        let system = SystemCalls::begin(host);
+        let samples = Samples::begin(host)?;
         let (before, commits) = (usage(host)?, commits(stage)?);
         let cells = process::cells_cpu_us(host)?;
         let sample = load::run(stage.server.address(), shape, span).await?;
         let jobs = count(sample.jobs);
-        let shares = sampled.map(Sampled::end).transpose()?.unwrap_or_default();
+        let shares = samples.end()?;
         let (mut rows, mut all_us) = (BTreeMap::new(), 0.0);
         for (name, after) in usage(host)? {
             let before = before.get(name).copied().unwrap_or_default();
@@ -146,37 +144,6 @@ fn commits(stage: &Stage) -> Result<f64> {
     let line = page.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|value| value.parse().ok())
         .with_context(|| format!("no metric {name}"))
-}
-
-/// The system calls of a process, as `perf` counts them.
-struct SystemCalls(Option<Child>);
-
-impl SystemCalls {
-    fn count(pid: u32) -> Self {
-        let mut perf = Command::new("perf");
-        perf.args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p"]);
-        perf.arg(pid.to_string());
-        let perf = perf.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
-        Self(perf.ok())
-    }
-
-    /// Returns none where there is no `perf`, or it may not count.
-    fn end(self) -> Result<Option<f64>> {
-        let Some(mut perf) = self.0 else {
-            return Ok(None);
-        };
-        let pid = Pid::from_child(&perf);
-        // It may have ended, because it is not allowed to count.
-        let _ = kill_process(pid, Signal::INT);
-        let mut text = String::new();
-        let errors = perf.stderr.as_mut().context("perf has no stderr")?;
-        errors
-            .read_to_string(&mut text)
-            .context("cannot read what perf counted")?;
-        perf.wait().context("cannot wait for perf")?;
-        let first = |line: &str| line.split(',').next()?.parse().ok();
-        Ok(text.lines().find_map(first))
-    }
 }
 
 /// Asks for the health page on a kept connection for `span`. Returns the CPU of the server for a request, in

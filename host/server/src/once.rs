@@ -105,7 +105,7 @@ async fn execute(
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
         reach: asked.reach.clone(),
-        // A user who runs a file by hand trusts it.
+        // A file that is run by hand needs no signature.
         trust: Trust::default(),
     };
     config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;

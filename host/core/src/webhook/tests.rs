@@ -1,4 +1,4 @@
-//! Tests of whom an end is notified to, and what.
+//! Tests of who is notified of an end, and of what.
 
 use serde_json::{Value, json};
 

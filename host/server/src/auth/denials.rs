@@ -9,7 +9,7 @@ use host_core::time::Time;
 /// How long repetitions are counted, in milliseconds.
 pub(super) const WINDOW_MS: u64 = 60_000;
 
-/// How many kinds are counted apart at once. Others are counted together.
+/// How many kinds are counted separately. Others are counted together.
 const KINDS_MAX: usize = 1_024;
 
 /// How many notes may wait to be recorded.

@@ -1,4 +1,4 @@
-//! Bearer tokens: each belongs to one pool, and whoever bears it is a runner of that pool. Only
+//! Bearer tokens: each belongs to one pool, and a request that bears it comes from a runner of that pool. Only
 //! hashes of tokens are kept.
 
 use sha2::{Digest as _, Sha256};

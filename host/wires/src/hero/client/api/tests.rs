@@ -1,5 +1,5 @@
 //! Requests about Hero jobs, as far as no Redis is needed: what is refused before one is asked, and
-//! what is message where there is none.
+//! the messages where there is none.
 
 mod fixture;
 

@@ -1,4 +1,4 @@
-//! What the host does for a job, as `perf` samples it: the share of each kind of code.
+//! What `perf` observes of the host: its system calls, and the share of each kind of code in its CPU time.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -30,48 +30,71 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("other Rust", &["::", "<"]),
 ];
 
-/// A process that is sampled.
-pub(super) struct Sampled {
-    perf: Child,
+/// The system calls of a process. It ends without a number where there is no `perf`, or it may not count.
+pub(super) struct SystemCalls(Option<Child>);
+
+impl SystemCalls {
+    pub(super) fn begin(pid: u32) -> Self {
+        let mut perf = Command::new("perf");
+        perf.args(["stat", "-x", ",", "-e", "raw_syscalls:sys_enter", "-p"]);
+        perf.arg(pid.to_string());
+        let perf = perf.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        Self(perf.ok())
+    }
+
+    pub(super) fn end(self) -> Result<Option<f64>> {
+        let Some(perf) = self.0 else {
+            return Ok(None);
+        };
+        let text = stop(perf)?;
+        let first = |line: &str| line.split(',').next()?.parse().ok();
+        Ok(text.lines().find_map(first))
+    }
+}
+
+/// Samples of what a process does. There are none where there is no `perf`, or it may not sample.
+pub(super) struct Samples {
+    perf: Option<Child>,
     folder: TempDir,
 }
 
-impl Sampled {
-    /// Begins to sample a process. Returns none where there is no `perf`.
-    pub(super) fn begin(pid: u32) -> Result<Option<Self>> {
+impl Samples {
+    pub(super) fn begin(pid: u32) -> Result<Self> {
         let folder = TempDir::new().context("cannot make a folder for samples")?;
         let mut perf = Command::new("perf");
         perf.args(["record", "-q", "-F", "999", "-p", &pid.to_string(), "-o"]);
         perf.arg(file(&folder));
-        let perf = perf.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        Ok(perf.ok().map(|perf| Self { perf, folder }))
+        let perf = perf.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let perf = perf.ok();
+        Ok(Self { perf, folder })
     }
 
-    /// Returns the share of each kind of code; of none where `perf` may not sample.
-    pub(super) fn end(mut self) -> Result<BTreeMap<&'static str, f64>> {
-        // It may have ended, because it is not allowed to sample.
-        let _ = kill_process(Pid::from_child(&self.perf), Signal::INT);
-        self.perf.wait().context("cannot wait for perf")?;
+    /// Returns the share of each kind of code.
+    pub(super) fn end(self) -> Result<BTreeMap<&'static str, f64>> {
+        let mut shares = BTreeMap::new();
+        let Some(perf) = self.perf else {
+            return Ok(shares);
+        };
+        stop(perf)?;
         let mut report = Command::new("perf");
-        report.args([
-            "report",
-            "--stdio",
-            "--no-children",
-            "-g",
-            "none",
-            "--sort",
-            "dso,sym",
-            "-i",
-        ]);
+        report.args(["report", "--stdio", "--no-children", "-g", "none"]);
+        report.args(["--sort", "dso,sym", "-i"]);
         report.arg(file(&self.folder)).stderr(Stdio::null());
         let report = report.output().context("cannot start perf")?;
         let text = String::from_utf8_lossy(&report.stdout);
-        let mut shares = BTreeMap::new();
         for (kind, percent) in text.lines().filter_map(share) {
             *shares.entry(kind).or_default() += percent / 100.0;
         }
         Ok(shares)
     }
+}
+
+/// Ends `perf` as its user would, and returns its messages.
+fn stop(perf: Child) -> Result<String> {
+    // It may have ended, because it is not allowed to observe the process.
+    let _ = kill_process(Pid::from_child(&perf), Signal::INT);
+    let output = perf.wait_with_output().context("cannot wait for perf")?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
 fn file(folder: &TempDir) -> PathBuf {
