@@ -211,9 +211,14 @@ impl Listener {
         self.hint();
     }
 
-    /// Takes what has happened during a pause.
+    /// Takes what has happened during a pause: all of it, or for a hint about many jobs as much as shows that
+    /// something has.
     fn drain(&mut self) {
         loop {
+            if self.hinted && self.query.job.is_none() {
+                self.receiver = self.receiver.resubscribe();
+                return;
+            }
             match self.receiver.try_recv() {
                 Ok(batch) => self.publish(batch.iter()),
                 Err(TryRecvError::Lagged(_)) => self.skip(),
