@@ -28,6 +28,7 @@ mod fixture;
 mod garbage;
 mod grants;
 mod hostile;
+mod import;
 mod isolation;
 mod life;
 mod limit_keys;

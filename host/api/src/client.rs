@@ -3,6 +3,7 @@
 
 mod error;
 mod events;
+mod lines;
 mod local;
 mod operations;
 mod settings;
@@ -11,6 +12,7 @@ mod token;
 
 pub use error::{Error, Problem, WrongServer};
 pub use events::{Event, Listening, StreamItem};
+pub use lines::LineView;
 pub use settings::{Choice, Context, Contexts, Unusable, contexts_path};
 pub use tls::TlsFiles;
 

@@ -182,6 +182,15 @@ pub enum NewJobsBody {
     Several(Vec<NewJobBody>),
 }
 
+/// The media type of a body with a job in each line.
+pub const LINES_MEDIA_TYPE: &str = "application/x-ndjson";
+
+/// The longest line of such a body, in bytes.
+pub const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// How many lines are answered together.
+pub const LINES_AT_ONCE: usize = 256;
+
 /// The result for one job of a request.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Accepted)]

@@ -3,6 +3,7 @@
 mod cancel;
 mod enqueue;
 mod filter;
+mod import;
 mod logs;
 mod ls;
 mod many;
@@ -39,6 +40,8 @@ pub(crate) struct Job {
 enum Verb {
     /// Enqueue a job for a handler
     Enqueue(enqueue::Enqueue),
+    /// Enqueue the jobs of a file, one in each line
+    Import(import::Import),
     /// List jobs, the newest first
     Ls(ls::Ls),
     /// Show everything about a job
@@ -64,6 +67,7 @@ impl Job {
     pub(crate) fn run(self) -> Result<(), CliError> {
         match self.verb {
             Verb::Enqueue(enqueue) => enqueue.run(),
+            Verb::Import(import) => import.run(),
             Verb::Ls(ls) => ls.run(),
             Verb::Show(show) => show.run(),
             Verb::Wait(wait) => wait.run(),

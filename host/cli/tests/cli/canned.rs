@@ -62,8 +62,13 @@ impl CannedHost {
 
     /// Runs `host` with `arguments` and describes what happened, with the port left out.
     pub(crate) fn run(&self, arguments: &[&str]) -> String {
+        self.run_with(arguments, "")
+    }
+
+    /// The same with what stands on standard input.
+    pub(crate) fn run_with(&self, arguments: &[&str], stdin: &str) -> String {
         let server = self.url();
-        let ran = run(arguments, "", &[("HOST_SERVER", &server)]);
+        let ran = run(arguments, stdin, &[("HOST_SERVER", &server)]);
         let text = self.requests() + &ran;
         text.replace(&server, "http://127.0.0.1:PORT")
     }

@@ -13,6 +13,7 @@ mod docs;
 mod doctor;
 mod handler;
 mod hero;
+mod import;
 mod job;
 mod limit;
 mod many;

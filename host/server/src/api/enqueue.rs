@@ -15,7 +15,9 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
-use host_api::new_job::{AcceptedJobsView, AcceptedView, NewJobBody, NewJobsBody};
+use host_api::new_job::{
+    AcceptedJobsView, AcceptedView, LINES_MEDIA_TYPE, NewJobBody, NewJobsBody,
+};
 use host_api::path;
 use host_core::access::Principal;
 use host_core::command::{Command, NewJob, Reply};
@@ -36,7 +38,7 @@ use super::error::ApiError;
 pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;
 
 /// The media types of bodies.
-pub(super) const MEDIA_TYPES: &[&str] = &["application/json", lines::MEDIA_TYPE];
+pub(super) const MEDIA_TYPES: &[&str] = &["application/json", LINES_MEDIA_TYPE];
 
 /// The longest `tracestate` that is kept, in bytes.
 const TRACE_STATE_BYTES_MAX: usize = 512;

@@ -13,6 +13,7 @@ use axum::response::Response;
 use bytes::{Bytes, BytesMut};
 use futures_util::future::join_all;
 use futures_util::{StreamExt as _, stream};
+use host_api::new_job::{LINE_BYTES_MAX, LINES_AT_ONCE, LINES_MEDIA_TYPE};
 use host_http::gate::Caller;
 use host_http::guard::media_type;
 use host_http::refusal::Refusal;
@@ -25,24 +26,15 @@ use crate::api::error::ApiError;
 use crate::api::events::own_stream;
 use crate::api::problem::kinds;
 
-/// The media type of lines of JSON.
-pub(super) const MEDIA_TYPE: &str = "application/x-ndjson";
-
 /// How many requests with lines may be open at once.
 pub(in crate::api) const REQUESTS_MAX: usize = 64;
-
-/// The longest line, in bytes.
-const LINE_BYTES_MAX: usize = 1 << 20;
-
-/// How many lines are answered together.
-const LINES_AT_ONCE: usize = 256;
 
 /// How long the next line may take.
 const LINE_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Returns whether a request's body has lines.
 pub(super) fn has_lines(headers: &HeaderMap) -> bool {
-    media_type(headers).is_some_and(|found| found.eq_ignore_ascii_case(MEDIA_TYPE))
+    media_type(headers).is_some_and(|found| found.eq_ignore_ascii_case(LINES_MEDIA_TYPE))
 }
 
 /// Enqueues the jobs of a body line by line.
@@ -72,7 +64,7 @@ pub(super) async fn enqueue(
     let answers = stream::iter(first).chain(rest).map(Ok::<_, Infallible>);
     let mut response = Response::new(Body::from_stream(answers));
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(LINES_MEDIA_TYPE));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
 }

@@ -1,0 +1,47 @@
+//! `host job import`: jobs in lines.
+
+use crate::canned::{CannedHost, HANGS_UP, Transcript, run_alone};
+
+const JOBS: &str = "{\"handler\": \"echo\"}\n\n{\"handler\": \"echo\", \"priority\": 10}\n{\"handler\": \"mail\"}\n";
+
+const ANSWERS: &str = r#"{"id":"01990f3c-1a2b-7000-8000-000000000001","state":"available","existing":false}
+{"code":"invalid_request","title":"The request is not valid","detail":"priority must be 0\u20139, got 10","status":400}
+{"id":"01990f3c-1a2b-7000-8000-000000000002","state":"running","existing":true}
+"#;
+
+const STOPPING: &str = r#"{"id":"01990f3c-1a2b-7000-8000-000000000001","state":"available","existing":false}
+{"code":"busy","detail":"the host is stopping; send the rest again"}
+"#;
+
+#[test]
+fn lines_are_sent_together_and_each_has_its_answer() {
+    let mut seen = Transcript::new("import_lines");
+    seen.add(&run_alone(&["job", "import", "--help"]));
+    let host = CannedHost::start(&[(200, ANSWERS); 4]);
+    for format in ["table", "jsonl", "name", "json"] {
+        seen.add(&host.run_with(&["job", "import", "-", "-o", format], JOBS));
+    }
+    seen.check();
+}
+
+#[test]
+fn an_import_goes_on_where_it_stopped() {
+    let mut seen = Transcript::new("import_goes_on");
+    let host = CannedHost::start(&[(HANGS_UP, ""), (200, STOPPING), (200, ANSWERS)]);
+    seen.add(&host.run_with(&["job", "import", "-"], JOBS));
+    seen.add(&host.run_with(&["job", "import", "-"], JOBS));
+    seen.add(&host.run_with(&["job", "import", "-", "--from-line", "4"], JOBS));
+    seen.add(&run_alone(&["job", "import", "no-such-file"]));
+    seen.check();
+}
+
+#[test]
+fn a_line_that_is_too_long_holds_back_no_other() {
+    let mut seen = Transcript::new("import_too_long");
+    let first = ANSWERS.lines().next().unwrap();
+    let host = CannedHost::start(&[(200, first), (200, first)]);
+    let long = "x".repeat(3 << 20);
+    let jobs = format!("{{\"handler\": \"echo\"}}\n{long}\n{{\"handler\": \"mail\"}}\n");
+    seen.add(&host.run_with(&["job", "import", "-"], &jobs));
+    seen.check();
+}
