@@ -22,13 +22,16 @@ pub const VARIABLE: (&str, &str) = ("PLANTED", "pl4nted-s3cret-in-the-environmen
 /// Files into which tests themselves write secrets.
 const GIVEN: &[&str] = &["ci.token", "secret", "host.toml"];
 
+/// Compiled components: hosts share them, and they are hundreds of megabytes.
+const COMPILED: &str = "*.cwasm";
+
 /// Pages that a host shows to every client.
 const PAGES: &[&str] = &["/healthz", "/readyz", "/metrics", "/api/v1/runners"];
 
 /// How long a page may take. A stopping host answers none.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Returns where a planted secret is: in a file below `folder`.
+/// Returns where a planted secret is: in a file below `folder`, other than a compiled component.
 ///
 /// # Panics
 ///
@@ -37,7 +40,7 @@ pub fn found_in(folder: &Path) -> Option<PathBuf> {
     is_below(folder, MARK)
 }
 
-/// Returns a file below `folder` that has a secret, in any encoding.
+/// Returns a file below `folder` that has a secret, in any encoding, other than a compiled component.
 ///
 /// # Panics
 ///
@@ -46,6 +49,7 @@ pub fn is_below(folder: &Path, secret: &str) -> Option<PathBuf> {
     let mut grep = Command::new("grep");
     grep.args(["--recursive", "--text", "--fixed-strings", "--devices=skip"])
         .args(["--files-with-matches", "--null", "--no-messages"])
+        .args(["--exclude", COMPILED])
         .args(GIVEN.iter().map(|given| format!("--exclude={given}")));
     for form in forms(secret) {
         grep.arg("--regexp").arg(form);
