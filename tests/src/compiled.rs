@@ -5,11 +5,15 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use crate::guests::built;
 
 /// The key that seals what the hosts compile.
 const KEY: [u8; 32] = *b"the key that hosts in tests have";
+
+/// How long compiled code is shared. Some components are different each time they are built.
+const SHARED_AGE: Duration = Duration::from_hours(24);
 
 fn shared() -> PathBuf {
     built("compiled")
@@ -31,7 +35,23 @@ pub(crate) fn give_key(data: &Path) {
 pub(crate) fn give(data: &Path) {
     if has_key(data) {
         let _exists = make(&data.join("cache"));
+        refresh(&shared());
         link_all(&shared(), &data.join("cache"));
+    }
+}
+
+/// Makes compiled code as if it were new: a host that starts removes what is older than an hour and what no component
+/// needs yet. Removes what has been shared for long enough.
+fn refresh(folder: &Path) {
+    let (entries, now) = (fs::read_dir(folder), SystemTime::now());
+    for entry in entries.into_iter().flatten().flatten() {
+        let created = entry.metadata().and_then(|found| found.created());
+        let age = created.map(|created| now.duration_since(created).unwrap_or_default());
+        if age.is_ok_and(|age| age > SHARED_AGE) {
+            let _removed_before = fs::remove_file(entry.path());
+        } else if let Ok(file) = File::open(entry.path()) {
+            let _best_effort = file.set_modified(now);
+        }
     }
 }
 
