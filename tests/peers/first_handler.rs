@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use host_tests::{Options, Server, projects};
+use host_tests::{Options, Server, compiled, projects};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -106,6 +106,13 @@ fn check(lang: &str) {
     let online = |arguments: &[&str]| machine.succeeds(Network::Online, arguments);
     online(&["new", "count-words", "--lang", lang]);
     online(&["build", "count-words", "--test"]);
+    // The host below deploys the component that this one compiles.
+    let home = machine.folder.path().join("home");
+    let dev = home.join("count-words/target/host-dev");
+    fs::create_dir_all(&dev).unwrap();
+    compiled::give_key(&dev);
+    assert_counted(&online(&["dev", "count-words", "--once", "-o", "json"]));
+    compiled::keep(&dev);
     let data = TempDir::new().unwrap();
     let server = Server::start(&Options::new(&data.path().join("data")));
     let url = format!("http://{}", server.address());
@@ -128,7 +135,6 @@ fn check(lang: &str) {
         refused.contains("/text"),
         "the path of the field: {refused}"
     );
-    assert_counted(&online(&["dev", "count-words", "--once", "-o", "json"]));
     builds_without_a_network(machine, lang);
 }
 

@@ -20,7 +20,11 @@ fn shared() -> PathBuf {
 }
 
 /// Gives a new host the common key.
-pub(crate) fn give_key(data: &Path) {
+///
+/// # Panics
+///
+/// If its data directory is not there.
+pub fn give_key(data: &Path) {
     let key = File::options()
         .write(true)
         .create_new(true)
@@ -40,14 +44,16 @@ pub(crate) fn give(data: &Path) {
     }
 }
 
-/// Makes compiled code as if it were new: a host that starts removes what is older than an hour and what no component
-/// needs yet. Removes what has been shared for long enough.
-fn refresh(folder: &Path) {
+/// Makes compiled code as if it were new: a host or a worker that starts removes what is older than an hour and what none
+/// of its components needs. Removes what has been shared for long enough.
+pub(crate) fn refresh(folder: &Path) {
     let (entries, now) = (fs::read_dir(folder), SystemTime::now());
     for entry in entries.into_iter().flatten().flatten() {
-        let created = entry.metadata().and_then(|found| found.created());
-        let age = created.map(|created| now.duration_since(created).unwrap_or_default());
-        if age.is_ok_and(|age| age > SHARED_AGE) {
+        let Some(found) = entry.metadata().ok().filter(fs::Metadata::is_file) else {
+            continue;
+        };
+        let age = found.created().map(|it| now.duration_since(it));
+        if matches!(age, Ok(Ok(age)) if age > SHARED_AGE) {
             let _removed_before = fs::remove_file(entry.path());
         } else if let Ok(file) = File::open(entry.path()) {
             let _best_effort = file.set_modified(now);
@@ -56,7 +62,7 @@ fn refresh(folder: &Path) {
 }
 
 /// Shares what this host has compiled, unless it has a key of its own.
-pub(crate) fn keep(data: &Path) {
+pub fn keep(data: &Path) {
     if has_key(data) {
         let _exists = make(&shared());
         link_all(&data.join("cache"), &shared());

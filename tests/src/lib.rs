@@ -8,7 +8,7 @@ pub mod browser;
 pub mod certificates;
 pub mod client;
 pub mod cluster;
-mod compiled;
+pub mod compiled;
 pub mod delta;
 pub mod faulty;
 pub mod from_wat;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::guests::{built, folder};
-use crate::secrets;
 use crate::server::{Ready, host, read_ready};
+use crate::{compiled, secrets};
 
 /// A running `host worker rrq`. It is killed when dropped.
 pub struct Worker {
@@ -52,7 +52,9 @@ pub fn command() -> Vec<String> {
 
 /// Returns the folder where the workers of all suites cache compiled handlers (`XDG_CACHE_HOME`).
 pub fn cache() -> PathBuf {
-    built("worker-cache")
+    let folder = built("worker-cache");
+    compiled::refresh(&folder.join("host"));
+    folder
 }
 
 impl Worker {
