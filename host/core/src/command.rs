@@ -449,8 +449,6 @@ pub enum Reply {
     Ticked {
         /// How many jobs were handled. More may be due.
         jobs: u32,
-        /// When the next job is due, after this batch.
-        next_wakeup: Option<Time>,
     },
     /// To [`Command::Deploy`] and [`Command::Rollback`].
     Deployed {

@@ -186,13 +186,9 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     /// Returns the first running jobs behind a place in the order in which they were enqueued, at most `limit`, each with its
     /// place.
     fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError>;
-    /// Returns when the next job, key of a limit or batch is due: at the time 0 while there are cascades to go on with, and at
-    /// [`AT_ONCE`] while limits have changed.
+    /// Returns when the next job, key of a limit or batch is due after the batch: at the time 0 while there are cascades to go
+    /// on with, and at [`AT_ONCE`] while limits have changed. `None` if the store finds it when it commits.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError>;
-    /// Returns the next wakeup after the batch. `None` if the store finds it when it commits.
-    fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
-        self.next_wakeup()
-    }
     /// Sends an effect to the other nodes that can pass it on to the worker of a lease.
     fn notify(&mut self, _lease: &Lease, _job: JobId, _effect: &Effect) -> Result<(), StoreError> {
         Ok(())
@@ -246,17 +242,16 @@ pub(crate) struct Batch<'a, R> {
     committed: Committed,
     /// The jobs whose dependents a command settles.
     open: VecDeque<Open>,
-    /// How many dependencies the commands may still settle, and until when.
+    /// How many dependencies the commands may still settle.
     settled_left: usize,
-    settle_until: Option<Time>,
+    /// Until when a tick works, or commands settle dependencies and cancel jobs for limits.
+    until: Option<Time>,
     /// How many bytes of inputs cascades may still give to jobs.
     inputs_left: usize,
     /// The limits that concern the new jobs.
     concerning: limit::Concerning,
     /// How many jobs that wait for limits may still be moved.
     moves_left: usize,
-    /// Until when a tick moves jobs that wait for limits.
-    moves_until: Option<Time>,
     /// Whether claims have passed jobs whose keys are held, which the batch could not move.
     claims_go_on: bool,
     /// The requests of the attempt that a command reports as lost.
@@ -287,11 +282,10 @@ pub fn run<R: Rows>(
         open: VecDeque::new(),
         settled_left: SETTLED_MAX,
         lost_requests: None,
-        settle_until: None,
+        until: None,
         inputs_left: INPUT_BYTES_MAX,
         concerning: limit::Concerning::default(),
         moves_left: MOVED_MAX,
-        moves_until: None,
         claims_go_on: false,
         steps: BTreeMap::new(),
         of_users: job_batch::UsersBatches::default(),
@@ -299,6 +293,7 @@ pub fn run<R: Rows>(
         ending: Ending::default(),
         deliveries: Vec::new(),
     };
+    batch.read_keys(commands.iter().flat_map(jobs_to_accept))?;
     for command in commands {
         let changes = batch.committed.changes.len();
         let reply = batch.command(command);
@@ -317,10 +312,19 @@ pub fn run<R: Rows>(
     batch.end_turn()?;
     let changes = &batch.committed.changes;
     batch.committed.first_change = batch.rows.keep_changes(now, changes)?;
-    batch.committed.next_wakeup = batch.rows.wakeup_after()?;
+    batch.committed.next_wakeup = batch.rows.next_wakeup()?;
     batch.committed.available = batch.rows.available()?;
     batch.committed.claim_goes_on = batch.claims_go_on || batch.rows.claim_goes_on();
     Ok(batch.committed)
+}
+
+/// Returns the jobs that a command enqueues, or what they are like.
+fn jobs_to_accept(command: &Command) -> impl Iterator<Item = &NewJob> {
+    let fired = match command.bare() {
+        Command::Fire(fire) => fire.job.as_deref().ok(),
+        _ => None,
+    };
+    command.new_jobs().iter().chain(fired)
 }
 
 /// Returns how many jobs have changed.
@@ -437,14 +441,14 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
-        let clock = self.bounds.clock.as_deref();
-        let end = clock.map(|clock| (clock, clock.now().plus_ms(TICK_MS_MAX)));
-        let mut handled = self.go_on(limit as usize, end)?;
+        let until = self.in_time();
+        let of_commands = std::mem::replace(&mut self.until, until);
+        let mut handled = self.go_on(limit as usize)?;
         // The other half is for jobs that are due.
         let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
-        handled += self.go_on_with_limits(rest, end.map(|(_, until)| until))?;
+        handled += self.go_on_with_limits(rest)?;
         let rest = (limit as usize).saturating_sub(handled).div_ceil(2);
-        handled += self.go_on_with_batches(rest, end)?;
+        handled += self.go_on_with_batches(rest)?;
         let mut jobs = u32::try_from(handled).unwrap_or(u32::MAX);
         let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
@@ -453,14 +457,25 @@ impl<R: Rows> Batch<'_, R> {
                 self.apply(&job, &Input::Tick)?;
             }
             jobs += 1;
-            if end.is_some_and(|(clock, end)| clock.now() >= end) {
+            if self.is_late() {
                 break;
             }
         }
-        Ok(Reply::Ticked {
-            jobs,
-            next_wakeup: self.rows.next_wakeup()?,
-        })
+        self.until = of_commands;
+        Ok(Reply::Ticked { jobs })
+    }
+
+    /// Returns when work that begins now must end, besides its last job.
+    fn in_time(&self) -> Option<Time> {
+        let clock = self.bounds.clock.as_deref()?;
+        Some(clock.now().plus_ms(TICK_MS_MAX))
+    }
+
+    /// Returns whether such work has taken as long as it may. What is left is still due then.
+    fn is_late(&self) -> bool {
+        let clock = self.bounds.clock.as_deref();
+        let end = clock.zip(self.until);
+        end.is_some_and(|(clock, until)| clock.now() >= until)
     }
 
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<Reply, Stop> {

@@ -106,22 +106,30 @@ impl HeldKeys {
 
     /// Returns the first job that waits for a key. Rows of jobs that `is_dirty` are out of date.
     pub(crate) fn first(&mut self, key: &LimitKey, is_dirty: impl Fn(JobId) -> bool) -> First {
-        let Some(stored) = self.stored.get_mut(key) else {
-            return First::After((0, 0), 0);
-        };
-        while stored.jobs.front().is_some_and(|(_, id)| is_dirty(*id)) {
-            stored.jobs.pop_front();
-        }
-        if stored.jobs.is_empty() && !stored.is_all {
-            return First::After(stored.last, stored.reads);
-        }
         let in_hand = self.in_hand.get(key).and_then(BTreeMap::first_key_value);
         let in_hand = in_hand.map(|(place, id)| (*place, *id));
-        let first = in_hand
-            .into_iter()
-            .chain(stored.jobs.front().copied())
-            .min();
+        let has_rows = self.has_rows_of_jobs(key);
+        let stored = match self.stored.get_mut(key) {
+            Some(stored) => {
+                while stored.jobs.front().is_some_and(|(_, id)| is_dirty(*id)) {
+                    stored.jobs.pop_front();
+                }
+                if stored.jobs.is_empty() && !stored.is_all {
+                    return First::After(stored.last, stored.reads);
+                }
+                stored.jobs.front().copied()
+            }
+            None if has_rows => return First::After((0, 0), 0),
+            None => None,
+        };
+        let first = in_hand.into_iter().chain(stored).min();
         First::Job(first.map(|(_, id)| id))
+    }
+
+    /// Returns whether rows of jobs may show that they wait for a key. Its row is written after theirs.
+    fn has_rows_of_jobs(&self, key: &LimitKey) -> bool {
+        let waits = |held: &HeldUse| held.row.is_some_and(|(used, _)| used.waiting > 0);
+        self.uses.get(key).is_none_or(waits)
     }
 
     /// Adds the next jobs that wait for a key according to the rows, in their order, and whether these are all.
@@ -142,12 +150,9 @@ impl HeldKeys {
         self.stored.insert(key.clone(), stored);
     }
 
-    /// Returns keys that jobs wait for of which none was read, `key` among them.
-    pub(crate) fn unread<'a>(&'a self, key: &'a LimitKey) -> impl Iterator<Item = &'a LimitKey> {
-        let others = self.uses.iter().filter(move |(other, held)| {
-            *other != key && held.now.0.waiting > 0 && !self.stored.contains_key(*other)
-        });
-        std::iter::once(key).chain(others.map(|(other, _)| other))
+    /// Returns whether rows of jobs that wait for a key are still to be read.
+    pub(crate) fn is_unread(&self, key: &LimitKey) -> bool {
+        self.has_rows_of_jobs(key) && !self.stored.contains_key(key)
     }
 
     /// Takes the rows that must be written. They then count as written.

@@ -1,6 +1,10 @@
 //! How much a page or a count examines at most, the same on every engine. What is examined costs time, whether it
 //! matches or not, so it is what a budget counts.
 
+/// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
+/// many jobs: the ids of one minute share their first eight digits.
+pub(crate) const ID_DIGITS_MIN: usize = 8;
+
 /// What a page may cost. That of a lifecycle is 1.
 const PAGE_COST_MAX: u64 = 20_000;
 

@@ -13,13 +13,13 @@ const QUEUE: &str = "waiting";
 fn copies(table: &str, state: u8, jobs: usize) -> String {
     format!(
         "CREATE TEMP TABLE new ON COMMIT DROP AS \
-           SELECT gen_random_uuid() AS id FROM generate_series(1, {jobs}); \
+           SELECT nextval('host_seq') AS seq, gen_random_uuid() AS id FROM generate_series(1, {jobs}); \
          INSERT INTO host_payloads (job, params, wire) \
            SELECT new.id, params, wire FROM new, host_payloads \
            WHERE job = (SELECT id FROM {table} WHERE queue = '{QUEUE}' LIMIT 1); \
-         INSERT INTO {table} (seq, id, state, queue, priority, suspect, handler, wakeup_at, body) \
-           SELECT nextval('host_seq'), new.id, state, queue, priority, suspect, handler, wakeup_at, \
-             substring(body FROM 1 FOR 2) || uuid_send(new.id) || substring(body FROM 19) \
+         INSERT INTO {table} (seq, id, state, queue, priority, suspect, handler, wakeup_at, body, rank) \
+           SELECT new.seq, new.id, state, queue, priority, suspect, handler, wakeup_at, \
+             substring(body FROM 1 FOR 2) || uuid_send(new.id) || substring(body FROM 19), new.seq \
            FROM new, (SELECT * FROM {table} WHERE queue = '{QUEUE}' LIMIT 1) AS first; \
          INSERT INTO host_counts AS old (node, queue, state, jobs) \
            SELECT min(number), '{QUEUE}', {state}, {jobs} FROM host_nodes \

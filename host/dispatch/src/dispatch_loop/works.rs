@@ -23,7 +23,7 @@ impl Works {
         let size = match (command, reply) {
             (Command::Enqueue(_), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),
-            (_, Ok(Reply::Ticked { jobs, .. } | Reply::TakenBack { jobs, .. })) => *jobs as usize,
+            (_, Ok(Reply::Ticked { jobs } | Reply::TakenBack { jobs, .. })) => *jobs as usize,
             _ => 1 + new,
         };
         *self.0.entry(command.kind()).or_default() += size as u64;
@@ -70,10 +70,7 @@ mod tests {
         let enqueue = Command::Enqueue(vec![new, job("noop")]);
         works.add(&enqueue, &Ok(Reply::Enqueued(Vec::new())));
         assert_eq!(works.main(), "enqueue");
-        let ticked = Reply::Ticked {
-            jobs: 9,
-            next_wakeup: None,
-        };
+        let ticked = Reply::Ticked { jobs: 9 };
         works.add(&Command::Tick { limit: 9 }, &Ok(ticked));
         assert_eq!(
             (works.main(), works.to_string().as_str()),

@@ -3,12 +3,10 @@
 
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
-use host_core::port::Clock;
-use host_core::time::Time;
 use host_core::transition::Input;
 
 use super::input::{INPUT_BYTES_MAX, Results};
-use super::{Batch, Rows, Stop, TICK_MS_MAX};
+use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
 
 /// How many dependencies the commands of a batch settle at most, beside those of a tick.
@@ -49,23 +47,14 @@ impl<R: Rows> Batch<'_, R> {
             cascade: Cascade::of(ended),
             is_kept: false,
         });
-        let clock = self.bounds.clock.as_deref();
-        let until = *self
-            .settle_until
-            .get_or_insert_with(|| clock.map_or(Time(0), |clock| clock.now().plus_ms(TICK_MS_MAX)));
-        let end = clock.map(|clock| (clock, until));
+        self.until = self.until.or_else(|| self.in_time());
         let limit = self.settled_left;
-        self.settled_left -= self.settle(limit, end, false)?;
+        self.settled_left -= self.settle(limit, false)?;
         Ok(self.keep_rest()?)
     }
 
-    /// Goes on with the cascades that the store has, until `end`. Returns how many dependencies it has settled, at
-    /// most `limit`.
-    pub(super) fn go_on(
-        &mut self,
-        limit: usize,
-        end: Option<(&dyn Clock, Time)>,
-    ) -> Result<usize, Stop> {
+    /// Goes on with the cascades that the store has. Returns how many dependencies it has settled, at most `limit`.
+    pub(super) fn go_on(&mut self, limit: usize) -> Result<usize, Stop> {
         self.inputs_left = INPUT_BYTES_MAX;
         let kept = self.rows.cascades(limit)?;
         // Those that follow in the store come before what follows from these.
@@ -74,20 +63,14 @@ impl<R: Rows> Batch<'_, R> {
             cascade,
             is_kept: true,
         }));
-        let settled = self.settle(limit, end, only_kept)?;
+        let settled = self.settle(limit, only_kept)?;
         self.keep_rest()?;
         Ok(settled)
     }
 
     /// Settles the first dependencies of the open cascades, breadth first. Returns how many.
-    fn settle(
-        &mut self,
-        limit: usize,
-        end: Option<(&dyn Clock, Time)>,
-        only_kept: bool,
-    ) -> Result<usize, Stop> {
+    fn settle(&mut self, limit: usize, only_kept: bool) -> Result<usize, Stop> {
         let mut settled = 0;
-        let is_over = || end.is_some_and(|(clock, end)| clock.now() >= end);
         let mut results = Results::new();
         while settled < limit && self.inputs_left > 0 {
             let slice = SLICE.min(limit - settled);
@@ -112,7 +95,7 @@ impl<R: Rows> Batch<'_, R> {
                     done += 1;
                     let bytes = self.settle_one(open.cascade, *dependent, &mut results)?;
                     self.inputs_left = self.inputs_left.saturating_sub(bytes);
-                    rests = bytes > 0 && (self.inputs_left == 0 || is_over());
+                    rests = bytes > 0 && (self.inputs_left == 0 || self.is_late());
                     if rests {
                         break;
                     }
@@ -128,7 +111,7 @@ impl<R: Rows> Batch<'_, R> {
             }
             self.rows.remove_dependencies(&found[..done])?;
             settled += done;
-            if rests || is_over() {
+            if rests || self.is_late() {
                 break;
             }
         }

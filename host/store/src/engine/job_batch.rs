@@ -10,7 +10,6 @@ use host_core::job_batch::{
     BATCH_JOBS_MAX, BATCHES_MAX, BatchCancel, BatchProgress, BatchStep, FAILED_NAMED_MAX, JobBatch,
     On,
 };
-use host_core::port::Clock;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
 use host_core::transition::Input;
@@ -189,13 +188,8 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Goes on with batches that are due, until `end`. Returns how many batches and jobs it has handled, at least one if
-    /// more is left.
-    pub(super) fn go_on_with_batches(
-        &mut self,
-        limit: usize,
-        end: Option<(&dyn Clock, Time)>,
-    ) -> Result<usize, Stop> {
+    /// Goes on with batches that are due. Returns how many batches and jobs it has handled, at least one if more is left.
+    pub(super) fn go_on_with_batches(&mut self, limit: usize) -> Result<usize, Stop> {
         let mut handled = 0;
         if limit == 0 {
             return Ok(handled);
@@ -208,7 +202,7 @@ impl<R: Rows> Batch<'_, R> {
                 let reason = cancel.reason.as_deref();
                 handled += self.cancel_slice(batch.id, cursor, limit, reason)?;
             }
-            if handled >= limit || end.is_some_and(|(clock, end)| clock.now() >= end) {
+            if handled >= limit || self.is_late() {
                 break;
             }
         }
@@ -223,18 +217,22 @@ impl<R: Rows> Batch<'_, R> {
         limit: usize,
         reason: Option<&str>,
     ) -> Result<usize, Stop> {
-        let jobs = self.rows.jobs_of_batch(id, after, limit)?;
-        for (_, job) in &jobs {
+        let (mut handled, mut last) = (0, None);
+        for (place, job) in self.rows.jobs_of_batch(id, after, limit)? {
             // What waits for one of the slice may have ended with it.
-            let job = self.rows.job(*job)?;
+            let job = self.rows.job(job)?;
             if let Some(job) = job.filter(|job| !job.state.is_terminal()) {
                 let grace_ms = None;
                 self.apply(&job, &Input::Cancel { reason, grace_ms })?;
             }
+            handled += 1;
+            last = Some(place);
+            if self.is_late() {
+                break;
+            }
         }
-        let place = jobs.last().map(|(place, _)| *place);
-        self.steps.entry(id).or_default().cancelled_up_to(place);
-        Ok(jobs.len())
+        self.steps.entry(id).or_default().cancelled_up_to(last);
+        Ok(handled)
     }
 
     /// Enqueues the deliveries for the jobs that have ended, counts what the turn has changed of batches, and enqueues the

@@ -1,6 +1,6 @@
 //! Limits: setting them, and the gate that jobs pass before they are available.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host_core::command::{KeyHold, NewJob, Reply};
@@ -44,6 +44,10 @@ pub trait LimitRows {
     /// Returns the limits that have a cursor or were removed, at most `limit`.
     fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError>;
 
+    /// Reads keys that the batch needs, so that an engine can ask for all of them together.
+    fn read_keys(&mut self, _keys: BTreeSet<LimitKey>) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Returns how much of a key is used.
     fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError>;
     /// Changes how much of a key is used and when it is due; `None` for a key that is the same as never used. It was read
@@ -91,6 +95,8 @@ pub trait LimitRows {
 pub(super) struct Concerning {
     limits: Arc<Limits>,
     numbers: BTreeMap<(Name, Option<Name>, Name), Vec<u64>>,
+    /// The keys of jobs that were read, until the jobs are accepted.
+    read: BTreeMap<JobId, Vec<KeyOfJob>>,
 }
 
 impl Concerning {
@@ -101,8 +107,11 @@ impl Concerning {
         new: &NewJob,
     ) -> Result<Vec<KeyOfJob>, Rejection> {
         if !Arc::ptr_eq(&self.limits, limits) {
+            *self = Self::default();
             self.limits = Arc::clone(limits);
-            self.numbers.clear();
+        }
+        if let Some(keys) = self.read.remove(&new.id) {
+            return Ok(keys);
         }
         let target = (new.queue.clone(), new.runner.clone(), new.handler.clone());
         let numbers = self.numbers.entry(target);
@@ -170,6 +179,29 @@ impl<R: Rows> Batch<'_, R> {
         let until = self.now.plus_ms(asked.ms.min(HOLD_MS_MAX));
         self.change_key(&held.key, |used, _, _| used.hold(until))?;
         Ok(Reply::Moved(Box::new(after)))
+    }
+
+    /// Reads the keys of new jobs together. What refuses a job is found again when it is accepted.
+    pub(super) fn read_keys<'n>(
+        &mut self,
+        jobs: impl Iterator<Item = &'n NewJob>,
+    ) -> Result<(), StoreError> {
+        let limits = self.rows.limits()?;
+        if limits.0.is_empty() {
+            return Ok(());
+        }
+        let mut keys = BTreeSet::new();
+        for new in jobs {
+            if let Ok(of_job) = self.concerning.keys_of(&limits, new) {
+                keys.extend(of_job.iter().map(|it| it.key.clone()));
+                self.concerning.read.insert(new.id, of_job);
+            }
+        }
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.rows.lock_limits()?;
+        self.rows.read_keys(keys)
     }
 
     /// Returns the keys of new jobs. Refuses jobs whose limits are full and refuse jobs then.
@@ -341,9 +373,14 @@ impl<R: Rows> Batch<'_, R> {
         let Some(limit) = limits.get_if(key.limit, WhenFull::CancelRunning) else {
             return Ok(());
         };
+        self.until = self.until.or_else(|| self.in_time());
         let used = self.rows.key_use(key)?;
         let to_cancel = limit.in_the_way(&used);
         self.keep_key(key, KeyUse { to_cancel, ..used }, self.now)?;
+        // Otherwise ticks cancel them.
+        if self.is_late() {
+            return Ok(());
+        }
         self.cancel_running(key)
     }
 
@@ -474,26 +511,14 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Returns whether a tick has moved jobs for as long as it may. Their keys are still due then.
-    fn is_late(&self) -> bool {
-        let clock = self.bounds.clock.as_deref();
-        let end = clock.zip(self.moves_until);
-        end.is_some_and(|(clock, until)| clock.now() >= until)
-    }
-
-    /// Goes on with keys that are due and with changed limits, until `end`. Returns how many jobs and keys it has handled, at
-    /// least one if more is left.
-    pub(super) fn go_on_with_limits(
-        &mut self,
-        limit: usize,
-        end: Option<Time>,
-    ) -> Result<usize, Stop> {
+    /// Goes on with keys that are due and with changed limits. Returns how many jobs and keys it has handled, at least one if
+    /// more is left.
+    pub(super) fn go_on_with_limits(&mut self, limit: usize) -> Result<usize, Stop> {
         if limit == 0 || self.rows.limits()?.0.is_empty() {
             return Ok(0);
         }
         self.rows.lock_limits()?;
         let moves_left = std::mem::replace(&mut self.moves_left, limit);
-        self.moves_until = end;
         let mut keys = 0;
         for key in self.rows.due_keys(self.now, limit)? {
             keys += 1;
@@ -508,7 +533,6 @@ impl<R: Rows> Batch<'_, R> {
             }
             keys += self.recheck_keys(&kept)?;
         }
-        self.moves_until = None;
         let moved = limit - std::mem::replace(&mut self.moves_left, moves_left);
         Ok(moved.max(keys))
     }

@@ -52,6 +52,7 @@ impl<R: Rows> Batch<'_, R> {
     /// Enqueues deliveries. Nothing refuses them: what they report has happened. They may wait for limits, but not be
     /// refused or replaced by them.
     pub(super) fn deliver(&mut self, deliveries: Vec<NewJob>) -> Result<(), StoreError> {
+        self.read_keys(deliveries.iter())?;
         for mut new in deliveries {
             new.policy.retention = self.bounds.capacity.deliveries;
             let limits = self.rows.limits()?;

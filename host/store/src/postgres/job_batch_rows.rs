@@ -61,7 +61,10 @@ impl BatchRows for Transaction<'_> {
             .map(|row| (row.get::<_, i64>(0).unsigned_abs(), JobId(row.get(1))));
         let jobs: Vec<(u64, JobId)> = jobs.collect();
         let ids: Vec<JobId> = jobs.iter().map(|(_, id)| *id).collect();
-        self.wait(async |client, overlay| fetch::lock(client, overlay, &ids).await)?;
+        self.wait(async |client, overlay| {
+            fetch::lock(client, overlay, &ids).await?;
+            fetch::know_dependents(client, overlay, &ids).await
+        })?;
         Ok(jobs)
     }
 

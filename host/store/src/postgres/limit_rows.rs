@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits};
+use host_core::limit::{KeptLimit, KeyUse, Limits, WhenFull};
 use host_core::time::Time;
 
 use super::client::Client;
-use super::fetch::load as load_job;
+use super::fetch::{know_dependents, load as load_job};
 use super::limits::{kept, key_of, load, select_keys};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
@@ -87,13 +87,21 @@ impl LimitRows for Transaction<'_> {
         found.iter().map(kept).collect()
     }
 
-    /// Reads the keys of all jobs that the batch has, so that it asks the database seldom.
+    /// Reads those of all jobs that the batch has as well, so that it asks the database seldom.
+    fn read_keys(&mut self, keys: BTreeSet<LimitKey>) -> Result<(), StoreError> {
+        let limits = &self.counts.limits;
+        let replaces =
+            |key: &&LimitKey| limits.get_if(key.limit, WhenFull::ReplaceWaiting).is_some();
+        let to_serve = keys.iter().filter(replaces).cloned();
+        self.overlay.limits.to_serve.extend(to_serve);
+        self.wait(async |client, overlay| read_keys(client, overlay, keys).await)
+    }
+
     fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError> {
         if let Some(used) = self.overlay.limits.keys.key_use(key) {
             return Ok(used);
         }
-        let wanted = key.clone();
-        self.wait(async |client, overlay| read_keys(client, overlay, wanted).await)?;
+        self.read_keys(BTreeSet::from([key.clone()]))?;
         Ok(self.overlay.limits.keys.key_use(key).unwrap_or_default())
     }
 
@@ -122,7 +130,8 @@ impl LimitRows for Transaction<'_> {
                     read_first_waiting(client, overlay, &key).await
                 } else {
                     let most = WAITING_FIRST << (2 * reads.min(3));
-                    read_waiting(client, overlay, vec![key], after, most).await
+                    let read = read_waiting(client, overlay, vec![key], after, most).await;
+                    read.map(drop)
                 }
             })?;
         }
@@ -169,6 +178,9 @@ impl LimitRows for Transaction<'_> {
         key: &LimitKey,
         limit: usize,
     ) -> Result<Vec<Option<JobId>>, StoreError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![key.limit.cast_signed(), key.key.to_string(), limit];
         self.wait(async |client, overlay| read_listed(client, overlay, values).await)
@@ -212,12 +224,11 @@ impl Transaction<'_> {
         let mut keys = Vec::new();
         for row in &rows {
             let (key, used, wake_at) = key_of(row);
-            self.overlay
-                .limits
-                .keys
-                .load(key.clone(), Some((used, wake_at)));
+            let limits = &mut self.overlay.limits;
+            limits.keys.load(key.clone(), Some((used, wake_at)));
             keys.push(key);
         }
+        self.overlay.limits.to_serve.extend(keys.iter().cloned());
         Ok(keys)
     }
 }
@@ -240,17 +251,18 @@ async fn lock(client: &Client, counted: i64) -> Result<Option<(Limits, i64)>, Tr
     load(client).await.map(Some)
 }
 
-/// Reads a key and those of all jobs that the batch has.
+/// Reads keys and those of all jobs that the batch has.
 async fn read_keys(
     client: &Client,
     overlay: &mut Overlay,
-    wanted: LimitKey,
+    mut unknown: BTreeSet<LimitKey>,
 ) -> Result<(), Trouble> {
     let of_jobs = overlay.jobs().flat_map(|entry| &entry.job.limits.keys);
-    let of_jobs = of_jobs.map(|it| &it.key);
-    let unknown = of_jobs.filter(|key| overlay.limits.keys.key_use(key).is_none());
-    let mut unknown: BTreeSet<LimitKey> = unknown.cloned().collect();
-    unknown.insert(wanted);
+    unknown.extend(of_jobs.map(|it| it.key.clone()));
+    unknown.retain(|key| overlay.limits.keys.key_use(key).is_none());
+    if unknown.is_empty() {
+        return Ok(());
+    }
     let numbers: Vec<i64> = unknown.iter().map(|key| key.limit.cast_signed()).collect();
     let keys: Vec<String> = unknown.iter().map(|key| key.key.to_string()).collect();
     let mut pipeline = Pipeline::new(client);
@@ -271,15 +283,30 @@ async fn read_keys(
     Ok(())
 }
 
-/// Reads the first jobs that wait for a key, and those of the other keys that the batch has.
+/// Reads the first jobs that wait for a key, and those of the other keys whose waiting jobs the batch may move: also of the
+/// keys of jobs that may end.
 async fn read_first_waiting(
     client: &Client,
     overlay: &mut Overlay,
     key: &LimitKey,
 ) -> Result<(), Trouble> {
-    let keys = overlay.limits.keys.unread(key).take(KEYS_AT_ONCE);
+    let limits = &overlay.limits;
+    let may_end = overlay
+        .jobs()
+        .filter(|entry| entry.stored.is_some() && entry.job.has_places());
+    let of_jobs = may_end.flat_map(|entry| &entry.job.limits.keys);
+    let others = of_jobs.map(|it| &it.key).chain(&limits.to_serve);
+    let others: BTreeSet<&LimitKey> = others
+        .filter(|it| *it != key && limits.keys.is_unread(it))
+        .collect();
+    let keys = std::iter::once(key).chain(others).take(KEYS_AT_ONCE);
     let keys: Vec<LimitKey> = keys.cloned().collect();
-    read_waiting(client, overlay, keys, (0, 0), WAITING_FIRST).await
+    let replaces = limits.to_serve.contains(key);
+    let jobs = read_waiting(client, overlay, keys, (0, 0), WAITING_FIRST).await?;
+    if replaces {
+        know_dependents(client, overlay, &jobs).await?;
+    }
+    Ok(())
 }
 
 /// The jobs that wait for each of the keys `$1` after the priority `$2` and the number `$3`, at most `$4` of each, without
@@ -296,7 +323,7 @@ async fn read_waiting(
     keys: Vec<LimitKey>,
     after: (u8, i64),
     most: i64,
-) -> Result<(), Trouble> {
+) -> Result<Vec<JobId>, Trouble> {
     let most = most.min(WAITING_MAX);
     let texts: Vec<String> = keys.iter().map(LimitKey::to_string).collect();
     let mut pipeline = Pipeline::new(client);
@@ -305,8 +332,10 @@ async fn read_waiting(
     pipeline.add(operation, WAITING, values).await?;
     let found = pipeline.run().await?.pop().unwrap_or_default();
     let mut jobs: BTreeMap<i64, VecDeque<((u8, i64), JobId)>> = BTreeMap::new();
+    let mut all = Vec::with_capacity(found.len());
     for row in &found {
         let id = load_job(overlay, row).map_err(Trouble::Fatal)?;
+        all.push(id);
         let priority = u8::try_from(row.get::<_, i16>(4)).unwrap_or(u8::MAX);
         let of_key = jobs.entry(row.get(5)).or_default();
         of_key.push_back(((priority, row.get(0)), id));
@@ -316,7 +345,7 @@ async fn read_waiting(
         let is_all = i64::try_from(jobs.len()).is_ok_and(|read| read < most);
         overlay.limits.keys.add_stored(&key, jobs, is_all);
     }
-    Ok(())
+    Ok(all)
 }
 
 /// The jobs that are listed as running with a key, each with its row unless another host has locked it.

@@ -2,7 +2,7 @@
 //! batch needs is known only while it runs, so no order of their own locks would keep hosts from waiting for each other in
 //! circles.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
@@ -23,6 +23,8 @@ pub(super) struct HeldLimits {
     pub(super) keys: HeldKeys,
     /// Running jobs of keys, each with since when, whose rows are to be added or removed.
     pub(super) listed: BTreeMap<(LimitKey, Time, JobId), bool>,
+    /// Keys whose waiting jobs the batch may move: those that a tick goes on with, and those of new jobs that replace others.
+    pub(super) to_serve: BTreeSet<LimitKey>,
     pub(super) is_locked: bool,
 }
 

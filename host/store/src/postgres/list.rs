@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use host_core::id::JobId;
-use host_core::job::{Lifecycle, PRIORITY_LAST, Payload, State};
+use host_core::job::{Lifecycle, PRIORITY_LAST, Payload, STATES, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
@@ -15,7 +15,7 @@ use super::client::{Client, rows};
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
-use crate::scan::Budget;
+use crate::scan::{Budget, ID_DIGITS_MIN};
 use crate::start;
 
 /// How many jobs are read at once.
@@ -36,7 +36,7 @@ pub(super) async fn page(
     let chunk = if is_by_columns(filter) {
         limit + 1
     } else {
-        chunk(filter)
+        chunk_of(filter)
     };
     let budget = Budget::of_page();
     let stopped = examine(client, filter, after, chunk, budget, |seq, job| {
@@ -62,13 +62,20 @@ pub(super) async fn count(
 ) -> Result<JobCount, StoreError> {
     let (mut count, mut last) = (JobCount::default(), 0_i64);
     let budget = Budget::of_count(examined_max);
-    let stopped = examine(client, filter, after, chunk(filter), budget, |seq, job| {
-        last = seq;
-        if let Some(job) = job {
-            count.add(&job);
-        }
-        true
-    })
+    let stopped = examine(
+        client,
+        filter,
+        after,
+        chunk_of(filter),
+        budget,
+        |seq, job| {
+            last = seq;
+            if let Some(job) = job {
+                count.add(&job);
+            }
+            true
+        },
+    )
     .await?;
     count.complete = !stopped;
     count.next = stopped.then_some(Cursor(last.unsigned_abs()));
@@ -155,7 +162,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
 }
 
 /// Returns how many jobs are read at once, if what is read of each decides whether it matches.
-fn chunk(filter: &JobFilter) -> u32 {
+fn chunk_of(filter: &JobFilter) -> u32 {
     if filter.needs_payload() {
         CHUNK_WHOLE_JOBS_MAX
     } else {
@@ -163,66 +170,91 @@ fn chunk(filter: &JobFilter) -> u32 {
     }
 }
 
-/// A query for the jobs that match by columns, in the order of the filter. Tables that can have none and conditions
-/// that the filter lacks are left out, and the state is no parameter, so that the planner sees which index fits.
+/// A query for the next jobs in the order of the filter, `$2` at most: each from the index that fits best, without a body if
+/// another column does not match. So it examines a bounded number of jobs, however few match. States are no parameters, so
+/// that the planner sees which index fits.
 fn select(filter: &JobFilter) -> String {
     let (place, order) = match filter.order {
         Order::Newest => ("seq < $1", "DESC"),
         Order::Oldest => ("seq > $1", "ASC"),
     };
-    // A value that is left out keeps its number.
     let optional = [
-        (
-            filter.queue.is_some(),
-            " AND queue = $3",
-            " AND $3::text IS NULL",
-        ),
+        (filter.queue.is_some(), "queue = $3"),
         (
             filter.handler.is_some(),
-            " AND handler = $4 AND runner IS NOT DISTINCT FROM $5",
-            " AND $4::text IS NULL AND $5::text IS NULL",
+            "handler = $4 AND runner IS NOT DISTINCT FROM $5",
         ),
-        (
-            filter.id.is_some(),
-            " AND id BETWEEN $6 AND $7",
-            " AND $6::uuid IS NULL AND $7::uuid IS NULL",
-        ),
-        (
-            filter.batch.is_some(),
-            " AND batch = $8",
-            " AND $8::uuid IS NULL",
-        ),
+        (filter.id.is_some(), "id BETWEEN $6 AND $7"),
+        (filter.batch.is_some(), "batch = $8"),
     ];
-    let state = filter
-        .state
-        .map(|state| format!(" AND state = {}", state as i16));
-    let conditions: String = optional
-        .into_iter()
-        .map(|(is_set, condition, unused)| if is_set { condition } else { unused })
-        .chain(state.as_deref())
-        .collect();
-    let tables = match filter.state.map(State::is_terminal) {
-        Some(true) => &["host_ended"][..],
-        Some(false) => &["host_live"],
-        None => &["host_live", "host_ended"],
+    let set = optional.into_iter().filter(|(is_set, _)| *is_set);
+    let set = set.map(|(_, condition)| condition.to_owned());
+    let conditions: Vec<String> = set.chain(filter.state.map(is_in)).collect();
+    let body = if conditions.is_empty() {
+        "body".to_owned()
+    } else {
+        format!("CASE WHEN {} THEN body END", conditions.join(" AND "))
     };
-    let table = |table: &&str| {
-        format!(
-            "(SELECT seq, id, body FROM {table} WHERE {place}{conditions} ORDER BY seq {order} LIMIT $2)"
-        )
-    };
-    let tables: Vec<String> = tables.iter().map(table).collect();
-    let tables = tables.join(" UNION ALL ");
-    format!("SELECT seq, id, body FROM ({tables}) AS found ORDER BY seq {order} LIMIT $2")
+    let mut parts = Vec::new();
+    for (table, has_ended) in [("host_live", false), ("host_ended", true)] {
+        for index in indexes(filter, has_ended) {
+            parts.push(format!(
+                "(SELECT seq, id, {body} AS body FROM {table} WHERE {place} AND {index} \
+                 ORDER BY seq {order} LIMIT $2)"
+            ));
+        }
+    }
+    // Values that no condition names need a type too.
+    format!(
+        "WITH given AS (SELECT $3::text, $4::text, $5::text, $6::uuid, $7::uuid, $8::uuid) \
+         SELECT seq, id, body FROM ({}) AS found ORDER BY seq {order} LIMIT $2",
+        parts.join(" UNION ALL ")
+    )
 }
 
-/// Calls `see` for each job that matches by columns, with the job if it matches completely, until `see` wants no more or
-/// the budget is spent. Returns whether a job was left out.
+fn is_in(state: State) -> String {
+    format!("state = {}", state as i16)
+}
+
+/// Returns the conditions of a table that together cover the filter, each answered by an index in the order of jobs.
+fn indexes(filter: &JobFilter, has_ended: bool) -> Vec<String> {
+    let is_wanted = |state: &State| {
+        state.is_terminal() == has_ended && filter.state.is_none_or(|wanted| wanted == *state)
+    };
+    let states = STATES.into_iter().filter(is_wanted);
+    let each = |condition: &str| -> Vec<String> {
+        let of_state = |state| format!("{condition} AND {}", is_in(state));
+        states.clone().map(of_state).collect()
+    };
+    let is_for_cells = matches!(filter.handler, Some((None, _)));
+    let digits = filter.id.as_deref().unwrap_or_default();
+    let digits = digits.chars().filter(char::is_ascii_hexdigit).count();
+    if states.clone().next().is_none() {
+        Vec::new()
+    } else if digits >= ID_DIGITS_MIN {
+        vec!["id BETWEEN $6 AND $7".to_owned()]
+    } else if filter.batch.is_some() {
+        vec!["batch = $8".to_owned()]
+    } else if filter.queue.is_some() {
+        each("queue = $3")
+    } else if is_for_cells && !has_ended {
+        each("handler = $4 AND runner IS NULL")
+    } else if filter.handler.is_some() && has_ended {
+        each("handler = $4")
+    } else {
+        // Available jobs have no index of their own.
+        let state = filter.state.filter(|state| *state != State::Available);
+        vec![state.map_or_else(|| "TRUE".to_owned(), is_in)]
+    }
+}
+
+/// Calls `see` for each job that is examined, with the job if it matches, until `see` wants no more or the budget is spent.
+/// Reads `chunk` jobs at first. Returns whether a job was left out.
 async fn examine(
     client: &Client,
     filter: &JobFilter,
     after: Option<Cursor>,
-    chunk: u32,
+    mut chunk: u32,
     mut budget: Budget,
     mut see: impl FnMut(i64, Option<Lifecycle>) -> bool,
 ) -> Result<bool, StoreError> {
@@ -231,7 +263,7 @@ async fn examine(
         Some(Some((low, high))) => (Some(low.0), Some(high.0)),
         None => (None, None),
     };
-    let sql = select(filter);
+    let (sql, chunk_max) = (select(filter), chunk_of(filter));
     let queue = filter.queue.as_ref().map(Name::as_str);
     if let (Some(queue), Some(state)) = (queue, filter.state)
         && !has_some(client, queue, state).await?
@@ -249,10 +281,10 @@ async fn examine(
         (None, Order::Newest) => i64::MAX,
         (None, Order::Oldest) => 0,
     };
-    let limit = i64::from(chunk);
     let batch = filter.batch.map(|batch| batch.0);
     let mut goes_on = true;
     loop {
+        let limit = i64::from(chunk);
         let found = rows(
             client,
             "list jobs",
@@ -265,8 +297,10 @@ async fn examine(
         let mut jobs = Vec::with_capacity(found.len());
         for row in &found {
             let id = JobId(row.get(1));
-            let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
-            jobs.push((row.get(0), Some(job).filter(|job| filter.has(job))));
+            let body: Option<&[u8]> = row.get(2);
+            let job = body.map(|body| decode::<Lifecycle>(body, || format!("job {id}")));
+            let job = job.transpose()?.filter(|job| filter.has(job));
+            jobs.push((row.get(0), job));
         }
         let rest = Rest::of(client, filter, &jobs).await?;
         let full = jobs.len() as u64 == u64::from(chunk);
@@ -283,6 +317,7 @@ async fn examine(
         if !full {
             return Ok(false);
         }
+        chunk = chunk.max(chunk_max.min(chunk * 2));
     }
 }
 

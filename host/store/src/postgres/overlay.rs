@@ -96,8 +96,9 @@ pub(super) struct Overlay {
     pub(super) failures: BTreeMap<JobId, (u32, Vec<u8>)>,
     /// Effects for other nodes.
     pub(super) mail: Vec<Mail>,
-    /// By how much the number of jobs of principals has changed.
+    /// By how much the number of jobs of principals has changed, and what it was if it was read.
     pub(super) owned: BTreeMap<String, i64>,
+    pub(super) owned_before: BTreeMap<String, i64>,
     /// Entries of the audit: their times and records.
     pub(super) audit: Vec<(Time, String)>,
     /// Jobs to remove with all of their data.

@@ -22,7 +22,6 @@ use uuid::Uuid;
 
 use super::client::Client;
 use super::counts::Counts;
-use super::flush::NEXT_WAKEUP;
 use super::gate::Gate;
 use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
@@ -408,13 +407,8 @@ impl Rows for Transaction<'_> {
         Ok(running)
     }
 
+    /// The commit finds it.
     fn next_wakeup(&mut self) -> Result<Option<Time>, StoreError> {
-        let rows = self.flush_and_ask("find the next wakeup", NEXT_WAKEUP, values![])?;
-        Ok(rows.first().and_then(|row| row.get(0)).map(Time))
-    }
-
-    /// The commit returns it.
-    fn wakeup_after(&mut self) -> Result<Option<Time>, StoreError> {
         Ok(None)
     }
 
@@ -551,9 +545,14 @@ impl AccessRows for Transaction<'_> {
     }
 
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
-        let values = values![principal.to_owned()];
-        let rows = self.query("count the jobs of a principal", access::OWNED, values)?;
-        let stored = rows.first().map_or(0, |row| row.get::<_, i64>(0));
+        if !self.overlay.owned_before.contains_key(principal) {
+            let values = values![principal.to_owned()];
+            let rows = self.query("count the jobs of a principal", access::OWNED, values)?;
+            let stored = rows.first().map_or(0, |row| row.get(0));
+            let before = &mut self.overlay.owned_before;
+            before.insert(principal.to_owned(), stored);
+        }
+        let stored = self.overlay.owned_before[principal];
         let here = self.overlay.owned.get(principal).copied();
         Ok(u64::try_from(stored + here.unwrap_or_default()).unwrap_or_default())
     }

@@ -12,15 +12,11 @@ use super::moment::Moment;
 use super::payloads;
 use crate::error::StoreError;
 use crate::record::decode;
-use crate::scan::Budget;
+use crate::scan::{Budget, ID_DIGITS_MIN};
 use crate::start;
 
 /// From how many jobs of a state and a queue on the index of handlers is narrower.
 const MANY_JOBS: u64 = 20_000;
-
-/// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
-/// many jobs: the ids of one minute share their first eight digits.
-const ID_DIGITS_MIN: usize = 8;
 
 /// An index and its key.
 struct Source {

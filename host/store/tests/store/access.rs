@@ -246,7 +246,7 @@ fn old_entries_are_forgotten_and_the_chain_goes_on() {
     });
 }
 
-fn of(n: u128, queue: &str, queues: &[&str]) -> NewJob {
+pub(crate) fn of(n: u128, queue: &str, queues: &[&str]) -> NewJob {
     let mut new = job(n);
     new.queue = queue.parse().unwrap();
     new.payload.origin = Some(Box::new(Origin {

@@ -323,6 +323,32 @@ fn a_search_for_what_few_jobs_have_takes_several_pages_and_finds_all() {
 }
 
 #[test]
+fn a_search_for_few_jobs_examines_others_up_to_a_bound() {
+    check_engines(|store| {
+        let new = (1..=1_200).map(|n| {
+            let mut new = job(n);
+            if n % 1_190 == 1 {
+                new.handler = "rare".parse().unwrap();
+            }
+            new
+        });
+        enqueue(store, new.collect());
+        let reader = store.reader().unwrap();
+        let filter = JobFilter {
+            handler: Some((None, "rare".parse().unwrap())),
+            queue: Some(job(1).queue),
+            ..JobFilter::default()
+        };
+        let count = reader.count(&filter, None, 1_100).unwrap();
+        assert_eq!((count.jobs, count.complete), (1, false));
+        let rest = reader.count(&filter, count.next, 1_100).unwrap();
+        assert_eq!((rest.jobs, rest.complete), (1, true));
+        let page = reader.matching(&filter, None, 50).unwrap();
+        assert_eq!((page.items, page.next), (vec![id(1_191), id(1)], None));
+    });
+}
+
+#[test]
 fn an_interrupted_reader_fails_once_and_then_works() {
     check_engines(|store| {
         enqueue(store, (1..=200).map(job).collect());

@@ -114,7 +114,7 @@ fn tick(store: &mut dyn Store, now: Time) {
     let mut jobs = 1;
     while jobs > 0 {
         let reply = ask(store, now, Command::Tick { limit: 7 });
-        let Ok(Reply::Ticked { jobs: handled, .. }) = reply else {
+        let Ok(Reply::Ticked { jobs: handled }) = reply else {
             panic!("{reply:?}")
         };
         jobs = handled;

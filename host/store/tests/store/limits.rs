@@ -13,6 +13,7 @@ use host_core::time::Time;
 use host_store::store::Store;
 
 use crate::cases::{check, state};
+use crate::job_batches::{cancel, new_batch};
 use crate::jobs::{
     NOW, ask, claim, claimed, commit, complete, enqueue, foreign, id, job, returned, revision,
 };
@@ -56,14 +57,31 @@ fn a_tick_that_takes_long_leaves_the_rest_to_the_next() {
         enqueue(store, (1..=6).map(scheduled).collect());
         let later = NOW.plus_ms(5);
         for expected in [(4, Some(later)), (2, None)] {
-            match ask(store, later, Command::Tick { limit: 10 }) {
-                Ok(Reply::Ticked { jobs, next_wakeup }) => {
-                    assert_eq!((jobs, next_wakeup), expected);
+            let committed = commit(store, later, vec![Command::Tick { limit: 10 }]);
+            match committed.replies[..] {
+                [Ok(Reply::Ticked { jobs })] => {
+                    assert_eq!((jobs, committed.next_wakeup), expected);
                 }
-                other => panic!("{other:?}"),
+                _ => panic!("{committed:?}"),
             }
         }
     });
+}
+
+/// Ticks on a slow clock until eight jobs have left a state. Returns how many were in it before each tick.
+fn tick_until_none_is(store: &mut dyn Store, left: State) -> Vec<usize> {
+    store.limit(Capacity::default(), Arc::new(SlowClock::default()));
+    let mut counts = Vec::new();
+    loop {
+        let states = (1..=8).map(|n| state(store, n));
+        let count = states.filter(|state| *state == left).count();
+        counts.push(count);
+        assert!(counts.len() < 10, "{counts:?}");
+        if count == 0 {
+            return counts;
+        }
+        ask(store, NOW, Command::Tick { limit: 100 }).unwrap();
+    }
 }
 
 #[test]
@@ -72,18 +90,19 @@ fn a_tick_leaves_jobs_of_a_raised_limit_to_the_next() {
         ask(store, NOW, set_limit(of_all(1))).unwrap();
         enqueue(store, (1..=8).map(job).collect());
         ask(store, NOW, set_limit(of_all(100))).unwrap();
-        store.limit(Capacity::default(), Arc::new(SlowClock::default()));
-        let waiting = |store: &mut dyn Store| {
-            let states = (1..=8).map(|n| state(store, n));
-            states.filter(|state| *state == State::Pending).count()
-        };
-        let mut left = vec![waiting(store)];
-        while left.last() != Some(&0) {
-            assert!(left.len() < 9, "{left:?}");
-            ask(store, NOW, Command::Tick { limit: 100 }).unwrap();
-            left.push(waiting(store));
-        }
+        let left = tick_until_none_is(store, State::Pending);
         assert_eq!(left[0], 7);
+        assert!(left.len() > 2, "{left:?}");
+    });
+}
+
+#[test]
+fn a_tick_leaves_jobs_of_a_cancelled_batch_to_the_next() {
+    check(|store| {
+        ask(store, NOW, new_batch(1, false, (1..=8).map(job).collect())).unwrap();
+        ask(store, NOW, cancel(1)).unwrap();
+        let left = tick_until_none_is(store, State::Available);
+        assert_eq!(left[0], 8);
         assert!(left.len() > 2, "{left:?}");
     });
 }

@@ -40,6 +40,7 @@ mod retention;
 mod schedule_nodes;
 mod schedules;
 mod server;
+mod statements;
 mod wal;
 mod webhooks;
 mod writes;

@@ -22,7 +22,7 @@ use crate::server::Schema;
 pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
 /// How often a test polls the server's statistics.
-const LOOKS_MAX: u32 = 1_000;
+pub(crate) const LOOKS_MAX: u32 = 1_000;
 
 /// Runs a case of the suite on PostgreSQL, unless only SQLite is tested.
 #[expect(
@@ -252,7 +252,7 @@ fn a_state_that_a_queue_has_no_jobs_in_is_not_searched() {
 }
 
 /// Returns whether the server's statistics of a table or index of the schema meet a condition.
-fn counted(schema: &Schema, which: &str, condition: &str) -> bool {
+pub(crate) fn counted(schema: &Schema, which: &str, condition: &str) -> bool {
     schema.accepts(&format!(
         "SELECT 1 / count(*) FROM {which} AND schemaname = current_schema() AND {condition}"
     ))
@@ -352,7 +352,7 @@ fn several_writers_share_jobs_without_running_any_twice() {
     assert_eq!(numbers.len() as u128, 3 * SHARED_JOBS);
 }
 
-fn completed(job: &Lifecycle) -> Command {
+pub(crate) fn completed(job: &Lifecycle) -> Command {
     let lease = job.lease.as_ref().unwrap().id;
     complete(
         job.id.0.as_u128() - id(0).0.as_u128(),

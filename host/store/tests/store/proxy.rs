@@ -1,16 +1,19 @@
-//! A proxy in front of the server that breaks a connection where a test chooses.
+//! A proxy in front of the server that breaks a connection where a test chooses, and counts statements.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tempfile::TempDir;
 
 /// The name of the server's socket in its folder.
 const SOCKET: &str = ".s.PGSQL.5432";
+
+/// What the server sends when it has answered a statement, before a byte of its own.
+const READY: &[u8] = b"Z\0\0\0\x05";
 
 /// Where a connection breaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub(crate) struct Proxy {
     pub(crate) folder: TempDir,
     next: Arc<Mutex<Option<Break>>>,
     clients: Arc<Mutex<Vec<UnixStream>>>,
+    answered: Arc<AtomicUsize>,
 }
 
 impl Proxy {
@@ -48,19 +52,28 @@ impl Proxy {
         let (breaks, server) = (Arc::clone(&next), server.join(SOCKET));
         let clients: Arc<Mutex<Vec<UnixStream>>> = Arc::default();
         let kept = Arc::clone(&clients);
+        let answered: Arc<AtomicUsize> = Arc::default();
+        let counted = Arc::clone(&answered);
         std::thread::spawn(move || {
             for client in listener.incoming() {
                 let (client, breaks) = (client.unwrap(), Arc::clone(&breaks));
                 kept.lock().push(client.try_clone().unwrap());
                 let server = UnixStream::connect(&server).unwrap();
-                std::thread::spawn(move || carry(&client, &server, &breaks));
+                let counted = Arc::clone(&counted);
+                std::thread::spawn(move || carry(&client, &server, &breaks, &counted));
             }
         });
         Self {
             folder,
             next,
             clients,
+            answered,
         }
+    }
+
+    /// Returns how many statements the server has answered.
+    pub(crate) fn answered(&self) -> usize {
+        self.answered.load(Ordering::Relaxed)
     }
 
     /// Ends all connections on the side of the clients.
@@ -82,15 +95,26 @@ impl Proxy {
 }
 
 /// Forwards bytes both ways until one side ends.
-fn carry(client: &UnixStream, server: &UnixStream, breaks: &Mutex<Option<Break>>) {
+fn carry(
+    client: &UnixStream,
+    server: &UnixStream,
+    breaks: &Mutex<Option<Break>>,
+    answered: &Arc<AtomicUsize>,
+) {
     let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
     let deaf = Arc::new(AtomicBool::new(false));
     let answers = {
         let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
-        let deaf = Arc::clone(&deaf);
+        let (deaf, answered) = (Arc::clone(&deaf), Arc::clone(answered));
         std::thread::spawn(move || {
             let mut buffer = [0; 8_192];
+            // The end of what was read before: the word may be in two parts.
+            let mut recent = Vec::new();
             while let Ok(bytes @ 1..) = from.read(&mut buffer) {
+                recent.extend_from_slice(&buffer[..bytes]);
+                let words = recent.windows(READY.len()).filter(|word| *word == READY);
+                answered.fetch_add(words.count(), Ordering::Relaxed);
+                recent.drain(..(recent.len() + 1).saturating_sub(READY.len()));
                 if !deaf.load(Ordering::Relaxed) && to.write_all(&buffer[..bytes]).is_err() {
                     break;
                 }

@@ -79,6 +79,7 @@ CREATE TABLE host_counts (
   jobs bigint NOT NULL,
   PRIMARY KEY (node, queue, state)
 ) WITH (fillfactor = 20, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
+CREATE INDEX host_counts_queue ON host_counts (queue, state);
 
 -- `seq` is the order of acceptance.
 CREATE SEQUENCE host_seq;
@@ -112,13 +113,13 @@ CREATE INDEX host_live_suspect ON host_live (priority, rank)
   WHERE state = 2 AND suspect AND runner IS NULL;
 CREATE INDEX host_live_runner ON host_live (runner, queue, priority, rank)
   WHERE state = 2 AND runner IS NOT NULL;
--- Whether a handler of our cells is still needed.
-CREATE INDEX host_live_handler ON host_live (handler) WHERE runner IS NULL;
+-- Whether a handler of our cells is still needed, and for lists.
+CREATE INDEX host_live_handler ON host_live (handler, state, seq) WHERE runner IS NULL;
 CREATE INDEX host_live_waiting ON host_live (waits_for, priority, seq) WHERE waits_for IS NOT NULL;
 CREATE INDEX host_live_batch ON host_live (batch, seq) WHERE batch IS NOT NULL;
 CREATE INDEX host_live_running ON host_live (seq) WHERE state = 3;
 -- For lists. States that most jobs pass through quickly have no index of their own.
-CREATE INDEX host_live_queue ON host_live (queue, seq);
+CREATE INDEX host_live_queue ON host_live (queue, state, seq);
 CREATE INDEX host_live_state ON host_live (state, seq) WHERE state NOT IN (2, 3);
 CREATE INDEX host_live_wakeup ON host_live (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 
@@ -141,8 +142,8 @@ CREATE TABLE host_ended (
 CREATE INDEX host_ended_batch ON host_ended (batch, seq) WHERE batch IS NOT NULL;
 CREATE INDEX host_ended_batch_discarded ON host_ended (batch, seq) WHERE batch IS NOT NULL AND state = 7;
 CREATE INDEX host_ended_state ON host_ended (state, seq);
-CREATE INDEX host_ended_queue ON host_ended (queue, seq);
-CREATE INDEX host_ended_handler ON host_ended (handler, seq);
+CREATE INDEX host_ended_queue ON host_ended (queue, state, seq);
+CREATE INDEX host_ended_handler ON host_ended (handler, state, seq);
 CREATE INDEX host_ended_wakeup ON host_ended (wakeup_at, seq) WHERE wakeup_at IS NOT NULL;
 
 -- The immutable part of a job.
