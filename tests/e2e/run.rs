@@ -1,23 +1,28 @@
 //! `host run`: runs a handler once, without a host.
 
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use host_tests::guests::component;
 use host_tests::server::host;
+use host_tests::worker::cache;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::grants;
 
-/// Runs a handler of `basics` with an empty cache.
+/// Runs a handler of `basics`, which has been compiled before.
 fn run(arguments: &[&str]) -> (Output, String) {
-    let cache = TempDir::new().unwrap();
+    run_with(&cache(), arguments)
+}
+
+fn run_with(cache: &Path, arguments: &[&str]) -> (Output, String) {
     let output = Command::new(host())
         .arg("run")
         .arg(component("basics"))
         .args(arguments)
-        .env("XDG_CACHE_HOME", cache.path())
+        .env("XDG_CACHE_HOME", cache)
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -30,7 +35,9 @@ fn result(output: &Output) -> Value {
 
 #[test]
 fn the_result_goes_to_stdout_and_the_log_to_stderr() {
-    let (ran, printed) = run(&["echo", "--params", r#"{"a": [1, "ü"]}"#]);
+    let cache = TempDir::new().unwrap();
+    let echo = ["echo", "--params", r#"{"a": [1, "ü"]}"#];
+    let (ran, printed) = run_with(cache.path(), &echo);
     assert_eq!(ran.status.code(), Some(0), "{printed}");
     assert_eq!(result(&ran), json!({"a": [1, "ü"]}));
     let (ran, printed) = run(&["log", "--params", r#"{"lines": 2}"#]);
