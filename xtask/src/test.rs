@@ -230,8 +230,6 @@ fn whole() -> Result<()> {
         .args(["--workspace", "--test", "e2e", "--"])
         .args(ON_POSTGRES)
         .env(STORE, "postgres");
-    // Alone: the first hosts of a build compile all components, and later ones find them in the cache.
-    checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
     let mut peers = cargo_test();
     peers.args(["--workspace", "--test", PEERS]);
     let mut tests = cargo_test();
@@ -248,6 +246,7 @@ fn whole() -> Result<()> {
             aside.run_aside("tests with peers", peers);
             aside
         });
+        checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
         checks.run("tests", Minutes, tests);
         checks.run("tests in documents", Seconds, doctests);
         match aside.join() {
