@@ -1,6 +1,5 @@
 //! What lists and waits have in common.
 
-use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -39,6 +38,6 @@ pub fn next_cursor<T, N: ToString>(
 #[serde(deny_unknown_fields)]
 pub struct WaitQuery {
     /// At most 300; 30 if absent.
-    #[param(value_type = Option<f64>, minimum = 0, maximum = 300)]
-    pub timeout_seconds: Option<Seconds>,
+    #[param(minimum = 0, maximum = 300)]
+    pub timeout_seconds: Option<f64>,
 }

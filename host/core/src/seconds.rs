@@ -85,12 +85,22 @@ impl Seconds {
     }
 }
 
+/// Shows a number in an error: a very large one with an exponent, not with all its digits.
+pub fn shown(number: f64) -> String {
+    if number.abs() < 1e15 {
+        number.to_string()
+    } else {
+        format!("{number:?}")
+    }
+}
+
 impl TryFrom<f64> for Seconds {
     type Error = String;
 
     fn try_from(seconds: f64) -> Result<Self, String> {
         if !(0.0..=SECONDS_MAX).contains(&seconds) {
-            return Err(format!("must be 0–{SECONDS_MAX} seconds, got {seconds}"));
+            let given = shown(seconds);
+            return Err(format!("must be 0–{SECONDS_MAX} seconds, got {given}"));
         }
         #[expect(
             clippy::cast_possible_truncation,

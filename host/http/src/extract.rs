@@ -72,7 +72,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
             }
             other => other.to_string(),
         };
-        let text = with_nearest(&words::plain(&text)).replace("unknown field", "unknown parameter");
+        let text = with_nearest(&words::plain(&text));
+        // The message itself names an unknown parameter.
+        let text = match text.split_once("unknown field") {
+            Some((_, words)) => format!("unknown parameter{words}"),
+            None => text,
+        };
         Err(Problem::new(&kinds::INVALID_QUERY, text))
     }
 }

@@ -3,31 +3,28 @@
 use std::time::Duration;
 
 use host_core::query::PAGE_ITEMS_MAX;
-use host_core::seconds::Seconds;
+use host_core::seconds::shown;
 
 use crate::problem::{Problem, kinds};
 
 /// How many items a page has if the request has no limit.
 const PAGE_ITEMS: u32 = 100;
 
-/// How long a request waits if it has no timeout, in milliseconds.
-const WAIT_MS: u64 = 30_000;
+/// How long a request waits if it has no timeout, in seconds.
+const WAIT_SECONDS: f64 = 30.0;
 
-/// The longest wait of a request, in milliseconds.
-const WAIT_MS_MAX: u64 = 300_000;
+/// The longest wait of a request, in seconds.
+const WAIT_SECONDS_MAX: f64 = 300.0;
 
 /// Checks the `timeout_seconds` of a wait.
-pub fn wait_timeout(asked: Option<Seconds>) -> Result<Duration, Problem> {
-    let ms = asked.map_or(WAIT_MS, |timeout| timeout.ms);
-    if ms > WAIT_MS_MAX {
-        let most = WAIT_MS_MAX / 1000;
-        let detail = format!(
-            "timeout_seconds: must be 0–{most}, got {}",
-            f64::from(Seconds { ms })
-        );
+pub fn wait_timeout(asked: Option<f64>) -> Result<Duration, Problem> {
+    let seconds = asked.unwrap_or(WAIT_SECONDS);
+    if !(0.0..=WAIT_SECONDS_MAX).contains(&seconds) {
+        let given = shown(seconds);
+        let detail = format!("timeout_seconds: must be 0–{WAIT_SECONDS_MAX}, got {given}");
         return Err(Problem::new(&kinds::INVALID_QUERY, detail));
     }
-    Ok(Duration::from_millis(ms))
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 /// Checks the `cursor` of a list, the `next_cursor` of the page before.

@@ -37,10 +37,31 @@ const MEANINGS: [(&str, &str); 8] = [
         "the number is too small",
     ),
     ("invalid float literal", "must be a number"),
+    (
+        "cannot parse float from empty string",
+        "must be a number, not empty",
+    ),
+    (
+        "provided string was not `true` or `false`",
+        "must be true or false",
+    ),
     ("unknown variant `", "unknown value `"),
-    ("invalid type: map,", "invalid type: object,"),
-    ("invalid type: sequence,", "invalid type: array,"),
 ];
+
+/// What a value may be instead of what was expected, and its name for people. A value follows the names that end
+/// in a space.
+const GIVEN: [(&str, &str); 7] = [
+    ("map", "an object"),
+    ("sequence", "an array"),
+    ("unit value", "null"),
+    ("integer ", ""),
+    ("floating point ", ""),
+    ("boolean ", ""),
+    ("string ", ""),
+];
+
+/// How much of a value an error repeats, in characters.
+const GIVEN_CHARS_MAX: usize = 64;
 
 /// Returns why JSON cannot be read as what it should be, in plain words.
 pub fn of(error: &serde_json::Error) -> String {
@@ -56,14 +77,38 @@ pub fn plain(message: &str) -> String {
     for (rust, meaning) in MEANINGS {
         text = text.replace(rust, meaning);
     }
+    if let Some((place, _)) = text.split_once("UUID parsing failed: ") {
+        return format!("{place}expected a whole id, such as 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f");
+    }
     let Some((before, expected)) = text.rsplit_once("expected ") else {
         return text;
     };
     let known = EXPECTED
         .iter()
         .find(|(rust, _)| expected == *rust || rust.ends_with(' ') && expected.starts_with(rust));
-    match known {
-        Some((_, meaning)) => format!("{before}expected {meaning}"),
+    let expected = known.map_or(expected, |(_, meaning)| *meaning);
+    let mut values = ["invalid type: ", "invalid value: "].iter();
+    match values.find_map(|kind| before.split_once(kind)) {
+        Some((place, value)) => {
+            let value = given(value.trim_end_matches(", "));
+            format!("{place}expected {expected}, got {value}")
+        }
+        None => format!("{before}expected {expected}"),
+    }
+}
+
+/// Returns what was given, in plain words: `5` for ``integer `5` ``.
+fn given(value: &str) -> String {
+    let known = GIVEN
+        .iter()
+        .find_map(|(rust, name)| match value.strip_prefix(rust) {
+            Some("") => Some((*name).to_owned()),
+            Some(text) if rust.ends_with(' ') => Some(text.trim_matches('`').to_owned()),
+            _ => None,
+        });
+    let text = known.unwrap_or_else(|| value.to_owned());
+    match text.char_indices().nth(GIVEN_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text,
     }
 }
@@ -102,15 +147,15 @@ mod tests {
         for (message, expected) in [
             (
                 "priority: invalid value: integer `300`, expected u8 at line 1 column 31",
-                "priority: invalid value: integer `300`, expected a whole number from 0 to 255",
+                "priority: expected a whole number from 0 to 255, got 300",
             ),
             (
                 "invalid type: string \"x\", expected f64",
-                "invalid type: string \"x\", expected a number",
+                "expected a number, got \"x\"",
             ),
             (
                 "invalid type: integer `1`, expected struct Entry at line 1 column 1",
-                "invalid type: integer `1`, expected an object",
+                "expected an object, got 1",
             ),
             (
                 "limit: invalid digit found in string",
@@ -122,11 +167,19 @@ mod tests {
             ),
             (
                 "params: invalid type: sequence, expected a map",
-                "params: invalid type: array, expected an object",
+                "params: expected an object, got an array",
             ),
             (
                 "missing field `handler` at line 1 column 2",
                 "missing field `handler`",
+            ),
+            (
+                "force: invalid type: floating point `1.5`, expected a boolean",
+                "force: expected a boolean, got 1.5",
+            ),
+            (
+                "job: UUID parsing failed: invalid length: found 0",
+                "job: expected a whole id, such as 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f",
             ),
             ("found at line ends", "found at line ends"),
         ] {

@@ -306,7 +306,7 @@ async fn bodies_queries_and_paths_are_read_strictly() {
         ("limit=0", "limit: must be 1–1000, got 0"),
         (
             "limits=1",
-            "limits: unknown parameter `limits`; did you mean `limit`?",
+            "unknown parameter `limits`; did you mean `limit`?",
         ),
     ] {
         let answer = send(&app, "GET", &format!("/api/list?{query}"), &[HOST], "").await;

@@ -70,14 +70,14 @@ fn what_no_manifest_has_is_named_with_its_place() {
         ("name = \"a b\"", "name"),
         (
             "[defaults]\nmemory_mib = -1",
-            "integer `-1`, expected a whole number that is not negative",
+            "expected a whole number that is not negative, got -1",
         ),
-        ("[defaults]\nbackoff = 3", "integer `3`, expected a table"),
+        ("[defaults]\nbackoff = 3", "expected a table, got 3"),
         ("[defaults]\nbackoff = { base = 3 }", "base"),
-        ("defaults = 3", "integer `3`, expected a table"),
+        ("defaults = 3", "expected a table, got 3"),
         (
             "[defaults]\nread_dirs = [\"/a\"]",
-            "string \"/a\", expected a table",
+            "expected a table, got \"/a\"",
         ),
         ("[handlers.\"a b\"]\nfuel = 1", "a b"),
         ("[", "line 1"),

@@ -86,13 +86,22 @@ async fn wrong_queries_are_refused() {
         ),
         (
             &format!("jobs/{id}/wait?timeout_seconds=-1"),
-            "must be 0–31536000 seconds",
+            "timeout_seconds: must be 0–300, got -1",
+        ),
+        (
+            &format!("jobs/{id}/wait?timeout_seconds=1e300"),
+            "timeout_seconds: must be 0–300, got 1e300",
+        ),
+        (
+            &format!("jobs/{id}/wait?timeout_seconds="),
+            "timeout_seconds: must be a number, not empty",
         ),
         (
             &format!("jobs/{id}/logs?after=1"),
             "unknown parameter `after`",
         ),
-        ("events?job=x", "job: "),
+        ("events?job=x", "job: expected a whole id, such as"),
+        ("events?hints=1", "hints: must be true or false"),
     ] {
         let answer = host.get(&format!("/api/v1/{path}")).await;
         let message = answer.refused(400, "invalid_query");

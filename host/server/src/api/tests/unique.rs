@@ -62,11 +62,11 @@ async fn a_unique_key_has_a_scope() {
     for (unique, message) in [
         (
             r#"{"key":"k","scope":"ever"}"#,
-            r#"unique.scope: invalid value: string "ever", expected `active`, `retained` or {"seconds": N}"#,
+            r#"unique.scope: expected `active`, `retained` or {"seconds": N}, got "ever""#,
         ),
         (
             r#"{"key":"k","scope":5}"#,
-            "unique.scope: invalid type: integer `5`",
+            "unique.scope: expected `active`, `retained` or {\"seconds\": N}, got 5",
         ),
         (
             r#"{"key":"k","scope":{}}"#,

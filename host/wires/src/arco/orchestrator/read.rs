@@ -109,7 +109,7 @@ fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
                 let words = format!("body: {words}");
                 Refused::body(&words)
             }
-            JsonError::Data(words) if words.starts_with("invalid type") => Refused::body(&words),
+            JsonError::Data(words) if words.starts_with("expected ") => Refused::body(&words),
             JsonError::Data(words) if words.starts_with("attempt:") => Refused::attempt(),
             JsonError::Data(words) => Refused::field(&words),
         })

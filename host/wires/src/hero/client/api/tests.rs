@@ -82,7 +82,7 @@ async fn what_no_worker_would_run_is_refused_before_redis_is_asked() {
         ),
         (json!({"id": format!("{ID}\n")}), "E_ID"),
         (json!({"worker_id": "a\nb"}), "E_FIELD_RANGE worker_id"),
-        (json!({"worker_id": 1}), "worker_id: invalid type"),
+        (json!({"worker_id": 1}), "worker_id: expected a string"),
         (json!({"timeout_seconds": 0}), "E_FIELD_RANGE timeout"),
         (json!({"timeout_seconds": 700_000}), "E_FIELD_RANGE timeout"),
         (json!({"retries": 1_001}), "E_FIELD_RANGE retries"),
