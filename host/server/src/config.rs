@@ -28,7 +28,7 @@ use host_core::schedule::Schedule;
 use host_core::webhook::WEBHOOKS;
 use host_wires::WIRES;
 use host_wires::wire::Configured;
-use host_wires::wire::section::{ConfigError, Section, Sources, refused};
+use host_wires::wire::section::{ConfigError, Section, Sources, Stated, refused};
 use host_wires::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
@@ -166,7 +166,8 @@ const MEMORY_MIB_MIN: u64 = 256;
 pub struct Flags {
     /// The path of the configuration file.
     pub config: Option<PathBuf>,
-    pub values: BTreeMap<String, String>,
+    /// By key.
+    pub values: BTreeMap<String, Stated>,
 }
 
 impl fmt::Debug for Flags {
@@ -312,7 +313,7 @@ impl Config {
 
     /// Combines the sources. Pure, except that wires read the files they name.
     fn resolve(
-        flags: &BTreeMap<String, String>,
+        flags: &BTreeMap<String, Stated>,
         environment: Environment,
         file: &File,
         machine: Machine,

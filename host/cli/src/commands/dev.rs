@@ -18,6 +18,7 @@ use host_console::output::{Output, say};
 use host_console::{json, plain};
 use host_server::config::{Config, Flags};
 use host_server::serve as server;
+use host_wires::wire::section::Stated;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::value::RawValue;
 
@@ -85,7 +86,7 @@ impl Dev {
         let doing = format!("run a host with its data in {}", plain::line(&shown));
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let values = [("data", &*shown), ("http.listen", "127.0.0.1:0")];
-        let values = values.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let values = values.map(|(key, value)| (key.to_owned(), Stated::by_flag(key, value)));
         let flags = Flags {
             config: None,
             values: values.into(),

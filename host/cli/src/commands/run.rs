@@ -18,6 +18,7 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::config::{self, ForOneRun};
 use host_server::once::{self, OnceError, OnceRequest};
+use host_wires::wire::section::Stated;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -144,17 +145,26 @@ impl Run {
 
 impl Run {
     /// Returns what may be granted, by key. What the command line itself asks for is.
-    fn granted(&self) -> BTreeMap<String, String> {
+    fn granted(&self) -> BTreeMap<String, Stated> {
         let (dirs, variables) = self.overrides.grants();
         let all = |given: &[String], asked: Vec<String>| [given, &asked].concat().join(",");
         let keys = [
-            ("grants.read_roots", all(&self.grant_read, dirs)),
-            ("grants.env", all(&self.grant_env, variables)),
-            ("grants.http", self.grant_http.join(",")),
-            ("grants.http_networks", self.grant_http_networks.join(",")),
+            (
+                "grants.read_roots",
+                "grant-read",
+                all(&self.grant_read, dirs),
+            ),
+            ("grants.env", "grant-env", all(&self.grant_env, variables)),
+            ("grants.http", "grant-http", self.grant_http.join(",")),
+            (
+                "grants.http_networks",
+                "grant-http-networks",
+                self.grant_http_networks.join(","),
+            ),
         ];
-        let keys = keys.into_iter().filter(|(_, text)| !text.is_empty());
-        keys.map(|(key, text)| (key.to_owned(), text)).collect()
+        let keys = keys.into_iter().filter(|(.., text)| !text.is_empty());
+        keys.map(|(key, flag, text)| (key.to_owned(), Stated::by_flag(flag, text)))
+            .collect()
     }
 }
 

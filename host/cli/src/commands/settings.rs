@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use host_server::config;
+use host_wires::wire::section::Stated;
 use host_wires::wire::settings::Setting;
 
 /// What was given on the command line, by key.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SettingFlags(pub(crate) BTreeMap<String, String>);
+pub(crate) struct SettingFlags(pub(crate) BTreeMap<String, Stated>);
 
 fn flags() -> impl Iterator<Item = (&'static str, &'static Setting)> {
     config::settings().filter_map(|setting| Some((setting.flag?, setting)))
@@ -33,9 +34,9 @@ impl Args for SettingFlags {
 
 impl FromArgMatches for SettingFlags {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = flags().filter_map(|(_, setting)| {
+        let given = flags().filter_map(|(flag, setting)| {
             let text = matches.get_one::<String>(setting.key)?;
-            Some((setting.key.to_owned(), text.clone()))
+            Some((setting.key.to_owned(), Stated::by_flag(flag, text)))
         });
         Ok(Self(given.collect()))
     }

@@ -100,7 +100,7 @@ impl Check {
         let output = self.shown.open();
         let database = match self.data {
             Some(_) => None,
-            None => self.place.find("check the store")?,
+            None => self.place.find("store", "check the store")?,
         };
         if let Some(database) = database {
             let doing = format!("check the store {}", database.target);

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use host_console::error::{CliError, Exit};
 use host_console::output::put_line;
 use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 use host_wires::WIRES;
 use host_wires::wire::Wire;
+use host_wires::wire::section::Stated;
 use host_wires::wire::settings::{Kind, WorkerFlag, WorkerRole};
 
 use super::serve;
@@ -25,15 +26,11 @@ pub(crate) struct Worker {
 
 /// The options of every worker.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("components").required(true).args(["handlers", "data"])))]
 struct Common {
     /// Execute the components in this folder, with the manifests beside them; compiled components are
     /// cached under `$XDG_CACHE_HOME/host`
-    #[arg(
-        long,
-        value_name = "DIR",
-        required_unless_present = "data",
-        conflicts_with = "data"
-    )]
+    #[arg(long, value_name = "DIR")]
     handlers: Option<PathBuf>,
     /// Execute what is deployed to the host with this data directory; nothing else of it is used
     #[arg(long, value_name = "DIR")]
@@ -199,23 +196,23 @@ impl Worker {
 }
 
 /// Returns what the wire's own options say, by key.
-fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, String> {
+fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, Stated> {
     let given = role.flags.iter().filter_map(|flag| {
         let key = flag.setting.key;
         if is_switch(flag) {
             let is_set = matches.get_flag(key);
-            return is_set.then(|| (key.to_owned(), "true".to_owned()));
+            return is_set.then(|| (key.to_owned(), Stated::by_flag(flag.flag, "true")));
         }
         let texts: Vec<&str> = matches
             .get_many::<String>(key)?
             .map(String::as_str)
             .collect();
-        Some((key.to_owned(), texts.join(",")))
+        Some((key.to_owned(), Stated::by_flag(flag.flag, texts.join(","))))
     });
     given.collect()
 }
 
-fn load(doing: &str, values: BTreeMap<String, String>) -> Result<Config, CliError> {
+fn load(doing: &str, values: BTreeMap<String, Stated>) -> Result<Config, CliError> {
     let flags = Flags {
         config: None,
         values,
@@ -231,18 +228,26 @@ fn announce(words: &[(&'static str, String)]) {
 }
 
 impl Common {
-    fn values(&self) -> impl Iterator<Item = (String, String)> + use<> {
+    fn values(&self) -> impl Iterator<Item = (String, Stated)> + use<> {
         let given = [
-            ("cells.count", self.cells.clone()),
-            ("cells.slots", self.cell_slots.clone()),
-            ("cells.memory_mib", self.cell_memory_mib.clone()),
-            ("cells.isolation", self.cell_isolation.clone()),
-            ("grants.read_roots", self.grant_read.clone()),
-            ("grants.env", self.grant_env.clone()),
-            ("grants.http", self.grant_http.clone()),
+            ("cells.count", "cells", self.cells.clone()),
+            ("cells.slots", "cell-slots", self.cell_slots.clone()),
+            (
+                "cells.memory_mib",
+                "cell-memory-mib",
+                self.cell_memory_mib.clone(),
+            ),
+            (
+                "cells.isolation",
+                "cell-isolation",
+                self.cell_isolation.clone(),
+            ),
+            ("grants.read_roots", "grant-read", self.grant_read.clone()),
+            ("grants.env", "grant-env", self.grant_env.clone()),
+            ("grants.http", "grant-http", self.grant_http.clone()),
         ];
         let given = given.into_iter();
-        given.filter_map(|(key, text)| Some((key.to_owned(), text?)))
+        given.filter_map(|(key, flag, text)| Some((key.to_owned(), Stated::by_flag(flag, text?))))
     }
 
     fn into_config(self, doing: &str, config: Config) -> Result<WorkerConfig, CliError> {

@@ -67,7 +67,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
 fn syntax(error: &toml::de::Error, text: &str) -> String {
     let before = error.span().and_then(|span| text.get(..span.start));
     let line = before.unwrap_or_default().matches('\n').count() + 1;
-    format!("line {line}: {}", error.message())
+    // Its message about a number of more than 64 bits has words of the parser.
+    let message = match error.message() {
+        message if message.ends_with("expected any valid TOML value") => "a number is too large",
+        message => message,
+    };
+    format!("line {line}: {message}")
 }
 
 fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<(), ConfigError> {
@@ -89,6 +94,10 @@ fn flatten(path: &Path, prefix: &str, table: &Table, file: &mut File) -> Result<
         }
         let setting = settings().find(|setting| setting.key == key);
         let text = match (setting, value) {
+            (None, Value::Table(table)) if table.is_empty() && !is_section(&key) => {
+                let (path, nearest) = (path.to_owned(), None);
+                return Err(ConfigError::UnknownKey { path, key, nearest });
+            }
             (None, Value::Table(table)) => {
                 flatten(path, &format!("{key}."), table, file)?;
                 String::new()
@@ -131,6 +140,16 @@ fn expected(kind: Kind) -> String {
         Kind::Seconds(most) => format!("0–{most} seconds"),
         Kind::Switch => "true or false".to_owned(),
     }
+}
+
+/// Returns whether a known key is below `key`.
+fn is_section(key: &str) -> bool {
+    let below = |known: &str| {
+        known
+            .strip_prefix(key)
+            .is_some_and(|it| it.starts_with('.'))
+    };
+    settings().any(|setting| below(setting.key)) || table_settings().any(|it| below(it.key))
 }
 
 /// Returns whether users choose the names of the tables below `key`.

@@ -9,7 +9,7 @@ use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
 use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
-use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Tables};
+use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Stated, Tables};
 
 use super::{
     CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,
@@ -129,14 +129,14 @@ pub struct ForOneRun {
 
 /// Reads it for a single run, only from flags and the environment. `secrets` are names and variables.
 pub fn for_one_run(
-    flags: &BTreeMap<String, String>,
+    flags: &BTreeMap<String, Stated>,
     secrets: &[(Name, String)],
     environment: &Environment,
 ) -> Result<ForOneRun, ConfigError> {
     let mut named = Tables::default();
     for (name, variable) in secrets {
         let table = toml::Table::from_iter([("env".to_owned(), variable.clone().into())]);
-        let origin = format!("the flag --secret {name}");
+        let origin = format!("--secret {name}");
         named.insert(name.clone(), NamedTable::new(origin, table));
     }
     let sources = Sources {

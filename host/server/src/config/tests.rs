@@ -26,7 +26,7 @@ pub(super) fn resolve(
 ) -> Result<Config, ConfigError> {
     let flags = flags
         .iter()
-        .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
+        .map(|(key, text)| ((*key).to_owned(), Stated::by_flag(key, *text)));
     let environment = environment
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
@@ -67,10 +67,10 @@ fn the_first_source_that_has_a_value_wins() {
 #[test]
 fn a_table_without_keys_is_seen() {
     let file = file::parse(Path::new("host.toml"), "[cells]\n[logs]\nmax_mib = 7").unwrap();
-    let nothing = BTreeMap::new();
+    let (flags, environment) = (BTreeMap::new(), BTreeMap::new());
     let section = Section::new(Sources {
-        flags: &nothing,
-        environment: &nothing,
+        flags: &flags,
+        environment: &environment,
         values: &file.values,
         tables: &file.tables,
         read: &|_| Err(std::io::ErrorKind::NotFound.into()),
@@ -323,8 +323,20 @@ fn an_unknown_key_is_named_with_a_similar_known_one() {
             .ends_with("unknown key `protocol.arco.nope`"),
         "{far}"
     );
-    let message = resolve(&[], &[], "color = 1").unwrap_err().to_string();
-    assert_eq!(message, "host.toml: unknown key `color`");
+    for (text, key) in [
+        ("color = 1", "color"),
+        ("[color]", "color"),
+        ("[protocol.bead]", "protocol.bead"),
+    ] {
+        let message = resolve(&[], &[], text).unwrap_err().to_string();
+        assert_eq!(message, format!("host.toml: unknown key `{key}`"));
+    }
+    let large = "[cells]\ncount = 99999999999999999999";
+    let message = resolve(&[], &[], large).unwrap_err().to_string();
+    assert!(
+        message.ends_with("line 2: a number is too large"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -529,7 +541,7 @@ fn the_published_keys_are_those_of_the_code() {
 fn debug_output_shows_no_secret() {
     const SECRET: &str = "pl4nted-s3cret";
     let url = format!("postgres://u:{SECRET}@127.0.0.1/x");
-    let values = BTreeMap::from([("store.url".to_owned(), url.clone())]);
+    let values = BTreeMap::from([("store.url".to_owned(), Stated::by_flag("store", &url))]);
     let flags = Flags {
         config: None,
         values,

@@ -155,10 +155,10 @@ fn source(section: &Section<'_>, table: &NamedTable) -> Result<Source, ConfigErr
             external(table, address)
         }
         (Some(cmd), None) => launch(section, table, cmd).map(Source::Launched),
-        (None, None) => {
-            let wanted = "expected `cmd` or `external`";
-            Err(refused(table.origin(""), "", wanted))
-        }
+        (None, None) => Err(ConfigError::Hidden {
+            origin: table.origin(""),
+            message: "missing `cmd` or `external`".to_owned(),
+        }),
         (Some(cmd), Some(_)) => {
             Err(table.refused("cmd", cmd, "`cmd` and `external` are mutually exclusive"))
         }

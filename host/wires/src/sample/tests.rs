@@ -56,10 +56,9 @@ fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Confi
         let table = NamedTable::new("there".to_owned(), table.into_iter().collect());
         tables.insert("there".parse().unwrap(), table);
     }
-    let nothing = BTreeMap::new();
     let sources = Sources {
-        flags: &nothing,
-        environment: &nothing,
+        flags: &BTreeMap::new(),
+        environment: &BTreeMap::new(),
         values: &stated.into_iter().collect(),
         tables: &BTreeMap::from([("protocol.sample.runners".to_owned(), tables)]),
         read: &|_| Err(io::ErrorKind::NotFound.into()),

@@ -22,20 +22,30 @@ pub(crate) use self::program::inherited_variables;
 pub use self::secret::SecretText;
 pub use self::table::{NamedTable, Tables};
 
-/// A value in a file.
+/// A value in a file or on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stated {
-    /// The file and the key.
+    /// The file and the key, or the flag.
     pub origin: String,
     /// The value; an array of strings is joined by commas.
     pub text: String,
+}
+
+impl Stated {
+    /// Returns the value of a flag, which is named without its dashes.
+    pub fn by_flag(flag: &str, text: impl Into<String>) -> Self {
+        Self {
+            origin: format!("--{flag}"),
+            text: text.into(),
+        }
+    }
 }
 
 /// All sources of values.
 #[derive(Clone, Copy)]
 pub struct Sources<'a> {
     /// Flags, by key.
-    pub flags: &'a BTreeMap<String, String>,
+    pub flags: &'a BTreeMap<String, Stated>,
     /// The environment.
     pub environment: &'a BTreeMap<String, String>,
     /// The file's values, by key. A table has an entry too, with an empty text.
@@ -142,8 +152,8 @@ impl<'a> Section<'a> {
     /// Returns a value and where it is set. An empty variable counts as absent.
     pub fn find(&self, setting: &Setting) -> Option<(String, &'a str)> {
         let key = setting.key;
-        if let Some(text) = self.sources.flags.get(key) {
-            return Some((format!("the flag for {key}"), text));
+        if let Some(Stated { origin, text }) = self.sources.flags.get(key) {
+            return Some((origin.clone(), text));
         }
         let env = setting.env();
         let variable = self.sources.environment.get(&env);

@@ -44,12 +44,17 @@ enum End {
 }
 
 impl End {
-    fn of(stated: Option<String>, config: Option<PathBuf>, doing: &str) -> Result<Self, CliError> {
+    fn of(
+        flag: &str,
+        stated: Option<String>,
+        config: Option<PathBuf>,
+        doing: &str,
+    ) -> Result<Self, CliError> {
         match stated {
             Some(path) if !Target::is_url(&path) => Ok(Self::Data(path.into())),
             store => {
                 let place = StoreOptions { config, store };
-                Ok(Self::Database(Box::new(place.need("--to", doing)?)))
+                Ok(Self::Database(Box::new(place.need(flag, doing)?)))
             }
         }
     }
@@ -73,8 +78,8 @@ impl Copy {
     pub(super) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "copy the store";
-        let from = End::of(Some(self.from), self.config.clone(), doing)?;
-        let to = End::of(self.to, self.config, doing)?;
+        let from = End::of("from", Some(self.from), self.config.clone(), doing)?;
+        let to = End::of("to", self.to, self.config, doing)?;
         let doing = format!("copy the store {} to {}", from.shown(), to.shown());
         let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
         let mut on_progress = |progress: Progress| spinner.say(&line(progress));
@@ -89,7 +94,7 @@ impl Copy {
             _ => Err(CliError::new(
                 Exit::Usage,
                 &doing,
-                "one of --from and --to is a data directory and the other is a database",
+                "one of --from and --to must be a data directory, and the other a database",
             )),
         }?;
         spinner.say(&format!("checking {}", to.shown()));

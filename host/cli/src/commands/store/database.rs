@@ -17,6 +17,7 @@ use host_server::config::{Config, Database, Flags};
 use host_store::postgres::admin::{self, Status};
 use host_store::{Finding, StoreError};
 use host_wires::wire::check::Check;
+use host_wires::wire::section::Stated;
 use serde_json::json;
 
 /// The key that `--store` is.
@@ -34,9 +35,11 @@ pub(super) struct StoreOptions {
 }
 
 impl StoreOptions {
-    /// Returns the database; `None` if the configuration names none.
-    pub(super) fn find(self, doing: &str) -> Result<Option<Database>, CliError> {
-        let store = self.store.map(|url| (STORE.to_owned(), url));
+    /// Returns the database, which `flag` may name; `None` if the configuration names none either.
+    pub(super) fn find(self, flag: &str, doing: &str) -> Result<Option<Database>, CliError> {
+        let store = self
+            .store
+            .map(|url| (STORE.to_owned(), Stated::by_flag(flag, url)));
         let flags = Flags {
             config: self.config,
             values: store.into_iter().collect::<BTreeMap<_, _>>(),
@@ -48,9 +51,9 @@ impl StoreOptions {
 
     /// Returns the database, which `flag` could have named.
     pub(super) fn need(self, flag: &str, doing: &str) -> Result<Database, CliError> {
-        self.find(doing)?.ok_or_else(|| {
+        self.find(flag, doing)?.ok_or_else(|| {
             let next =
-                format!("name it with {flag}, HOST_STORE_URL or store.url of the configuration");
+                format!("name it with --{flag}, HOST_STORE_URL or store.url of the configuration");
             CliError::new(Exit::Usage, doing, "no database was given").next(next)
         })
     }
@@ -91,7 +94,7 @@ impl Asked {
     pub(super) fn migrate(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "migrate the database";
-        let database = self.place.need("--store", doing)?;
+        let database = self.place.need("store", doing)?;
         let (before, after) =
             admin::migrate(&database.target).map_err(|error| failed(doing, &error))?;
         let document =
@@ -109,7 +112,7 @@ impl Asked {
     pub(super) fn status(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "inspect the database";
-        let database = self.place.need("--store", doing)?;
+        let database = self.place.need("store", doing)?;
         let status = admin::status(&database.target).map_err(|error| failed(doing, &error))?;
         let document = json!({
             "store": database.target.to_string(),

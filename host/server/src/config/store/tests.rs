@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use host_wires::wire::section::Sources;
+use host_wires::wire::section::{Sources, Stated};
 
 use tempfile::TempDir;
 
@@ -17,7 +17,7 @@ fn read(
     flag: Option<&str>,
     environment: &[(&str, &str)],
 ) -> Result<Option<(String, bool)>, String> {
-    let flags = flag.map(|url| (URL.key.to_owned(), url.to_owned()));
+    let flags = flag.map(|url| (URL.key.to_owned(), Stated::by_flag("store", url)));
     let environment = environment
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));

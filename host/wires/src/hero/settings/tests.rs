@@ -25,7 +25,9 @@ fn with(
         let text = (*text).to_owned();
         (key, Stated { origin, text })
     };
-    let (flags, environment) = (owned(flags), owned(environment));
+    let flags = owned(flags).into_iter();
+    let flags = flags.map(|(key, text)| (key.clone(), Stated::by_flag(&key, text)));
+    let (flags, environment) = (flags.collect(), owned(environment));
     let values = file.iter().map(stated).collect();
     let sources = Sources {
         flags: &flags,

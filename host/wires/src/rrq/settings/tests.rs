@@ -44,7 +44,9 @@ fn read(
             }
         }
     }
-    let (flags, environment) = (pairs(flags), pairs(environment));
+    let flags = pairs(flags).into_iter();
+    let flags = flags.map(|(key, text)| (key.clone(), Stated::by_flag(&key, text)));
+    let (flags, environment) = (flags.collect(), pairs(environment));
     let tables = BTreeMap::from([(RUNNERS.to_owned(), tables)]);
     let section = Section::new(Sources {
         flags: &flags,
@@ -216,7 +218,7 @@ fn runners_inherit_what_everybody_needs_and_what_is_named() {
 fn runners_that_make_no_sense_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
-        ("[runners.p]\npool_size = 2",              "runners.p: ",        "expected `cmd` or `external`"),
+        ("[runners.p]\npool_size = 2",              "runners.p: ",        "missing `cmd` or `external`"),
         ("[runners.p]\ncmd = \"x\"",                "p.cmd: ",            "an array of strings"),
         ("[runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
         ("[runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),

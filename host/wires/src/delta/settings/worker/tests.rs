@@ -7,7 +7,7 @@ use std::io;
 use host_testing::Log;
 
 use super::*;
-use crate::wire::section::{Sources, Tables};
+use crate::wire::section::{Sources, Stated, Tables};
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
@@ -19,7 +19,8 @@ fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSettings, String> {
             key if IGNORED.iter().any(|it| it.key == key) => key.to_owned(),
             key => format!("protocol.delta.worker.{key}"),
         };
-        (key, (*text).to_owned())
+        let stated = Stated::by_flag(&key, *text);
+        (key, stated)
     });
     let environment = [
         ("TOKEN", "secret"),
