@@ -2,6 +2,7 @@
 
 mod cells;
 mod disk;
+mod files;
 mod machine;
 mod network;
 
@@ -71,6 +72,7 @@ fn configured(config: Result<Config, ConfigError>) -> Vec<Check> {
                 cells::confined(config.confinement.clone()),
                 cells::grouped(),
             ];
+            checks.extend(files::checks(&config.reach));
             checks.extend(config.store.as_ref().map(super::store::database::checked));
             let wires = config.wires.iter();
             checks.extend(wires.flat_map(|wire| wire.configured.checks()));
