@@ -202,8 +202,9 @@ fn waits_because(batch: &JobBatch) -> Option<String> {
         return Some(format!("it is open until `host batch close {id}`"));
     }
     let jobs = pretty::count(progress.counts.jobs);
+    let have = if not_ended == 1 { "has" } else { "have" };
     Some(format!(
-        "{} of its {jobs} jobs have not ended",
+        "{} of {jobs} jobs {have} not ended",
         pretty::count(not_ended)
     ))
 }

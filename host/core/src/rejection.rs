@@ -113,7 +113,7 @@ pub enum Rejection {
     #[error("there are {limit} schedules already; remove some")]
     TooManySchedules { limit: u64 },
     /// The schedule belongs to the configuration or a component, and changes with it.
-    #[error("the schedule {schedule} belongs to {owner}; change it there")]
+    #[error("the schedule {schedule} belongs to {}; change it there", .owner.in_words())]
     ScheduleOwned { schedule: Name, owner: Source },
     /// Another node was faster, or the schedule was changed.
     #[error("the schedule {0} has changed meanwhile")]
@@ -123,7 +123,7 @@ pub enum Rejection {
     #[error("there are {limit} limits already; remove some")]
     TooManyLimits { limit: usize },
     /// The limit belongs to something else, with which it changes.
-    #[error("the limit {limit} belongs to {owner}; change it there")]
+    #[error("the limit {limit} belongs to {}; change it there", .owner.in_words())]
     LimitOwned { limit: Name, owner: Source },
     /// A key of a limit is full, and the limit refuses new jobs then.
     #[error("the limit {limit} is full{}", of_key(key))]

@@ -108,6 +108,17 @@ impl fmt::Display for Source {
     }
 }
 
+impl Source {
+    /// Names it in a sentence.
+    pub fn in_words(&self) -> String {
+        match self {
+            Self::Api => "the API".to_owned(),
+            Self::Configuration => "the configuration".to_owned(),
+            Self::Component(component) => format!("the component {component}"),
+        }
+    }
+}
+
 /// A schedule, as it was set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Schedule {

@@ -3,6 +3,7 @@
 use chrono::{DateTime, SecondsFormat, Utc};
 use chrono_tz::{IANA_TZDB_VERSION, Tz};
 use croner::Cron;
+use croner::errors::CronError;
 use croner::parser::{CronParser, Seconds, Year};
 use thiserror::Error;
 
@@ -127,6 +128,19 @@ fn read(pattern: &str) -> Result<Cron, CalendarError> {
         .parse(pattern)
         .map_err(|error| CalendarError::Pattern {
             pattern: pattern.to_owned(),
-            reason: error.to_string(),
+            reason: reason(error),
         })
+}
+
+/// Returns what is wrong with a pattern, in the parser's words without its name for the part.
+fn reason(error: CronError) -> String {
+    let text = match error {
+        CronError::ComponentError(text)
+        | CronError::InvalidPattern(text)
+        | CronError::IllegalCharacters(text) => text,
+        other => other.to_string(),
+    };
+    let mut letters = text.trim_end_matches('.').chars();
+    let first = letters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
 }

@@ -267,7 +267,7 @@ fn accepted(reply: Reply) -> Result<Vec<AcceptedView>, ApiError> {
 fn id_of(text: &str) -> Result<BatchId, ApiError> {
     let shown: String = text.chars().take(64).collect();
     let nobody = |_| {
-        let detail = format!("no batch has the id {shown:?}");
+        let detail = format!("no batch has the id {shown:?}; write the whole id");
         ApiError::new(&kinds::BATCH_NOT_FOUND, detail)
     };
     text.parse().map_err(nobody)

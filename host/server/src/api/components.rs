@@ -160,7 +160,11 @@ impl Default for Deploys {
 #[utoipa::path(
     put, path = path::COMPONENT, tag = "components",
     params(("name" = String, Path, description = "The component's name"), DeployQuery),
-    request_body(content = DeployForm<'static>, content_type = "multipart/form-data"),
+    request_body(
+        content = DeployForm<'static>,
+        content_type = "multipart/form-data",
+        description = "A body of the type `application/wasm` is the component alone, without a manifest."
+    ),
     responses(
         (status = 201, body = DeployedView, description = "A new revision"),
         (status = 200, body = DeployedView, description = "This revision was already current"),

@@ -116,7 +116,7 @@ fn view(shared: &Shared, nodes: Vec<NodeRecord>, id: NodeId) -> Result<NodeView,
     Ok(NodeView::new(node, shared.api.nodes.own()))
 }
 
-/// Returns the one node that is named so, or whose id starts so. A node that has gone has its name only as
+/// Returns the one node with this name or start of an id. A node that has gone has its name only as
 /// long as no other has it.
 pub(super) fn find(nodes: &[NodeRecord], text: &str) -> Result<NodeId, ApiError> {
     let start = text.to_ascii_lowercase();

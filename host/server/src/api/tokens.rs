@@ -14,6 +14,7 @@ use host_core::access::token::{
 };
 use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
 use host_core::command::Command;
+use host_core::seconds::Seconds;
 use host_http::extract::{TextInPath, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::share::{BODY_BYTES_MAX, STREAMS_MAX};
@@ -27,6 +28,9 @@ use crate::auth::first;
 
 /// How long a token lasts by default, in milliseconds: 90 days.
 const LASTS_MS: u64 = 90 * 24 * 3_600_000;
+
+/// The shortest time that a token lasts, in milliseconds.
+const LASTS_MS_MIN: u64 = 1_000;
 
 /// The highest rate, in requests per second.
 const RATE_MAX: u32 = 1_000_000;
@@ -52,7 +56,10 @@ pub(super) async fn create(
     let ends_at = own.and_then(|kept| kept.token.rights.expires_at);
     let usual = now.plus_ms(LASTS_MS);
     let expires_at = match body.expires_seconds {
-        Some(kept) => now.plus_ms(kept.ms),
+        Some(Seconds { ms }) if ms < LASTS_MS_MIN => {
+            return Err(invalid("expires_seconds: must be at least 1".to_owned()));
+        }
+        Some(lasts) => now.plus_ms(lasts.ms),
         None => ends_at.map_or(usual, |ends_at| ends_at.min(usual)),
     };
     let rights = Rights {
@@ -68,6 +75,9 @@ pub(super) async fn create(
     };
     if body.name.is_empty() || body.name.len() > NAME_BYTES_MAX {
         return Err(invalid(format!("name: must have 1–{NAME_BYTES_MAX} bytes")));
+    }
+    if body.name.chars().any(char::is_control) {
+        return Err(invalid("name: must have no control characters".to_owned()));
     }
     let is_longer = ends_at.is_some_and(|ends_at| expires_at > ends_at);
     let longer = is_longer.then(|| "a later expiry than its own".to_owned());

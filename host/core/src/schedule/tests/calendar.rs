@@ -48,6 +48,10 @@ fn what_cannot_fire_is_refused() {
         ("", "when.cron: a pattern must have 1–256 bytes, got 0"),
         (&long, "when.cron: a pattern must have 1–256 bytes, got 257"),
         (
+            "61 2 * * *",
+            "when.cron: \"61 2 * * *\" is not a valid pattern: number out of bounds",
+        ),
+        (
             "0 0 30 2 *",
             "when: it never fires between from and until, or within ten years",
         ),

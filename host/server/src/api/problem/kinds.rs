@@ -8,7 +8,7 @@ host_http::kinds! {
         "Correct the params at the places the detail names; `host handler show NAME` prints the schema.";
     HANDLER_NOT_FOUND 422 "handler_not_found", "No such handler",
         "No deployed component has a handler of this name, and no runner is configured for it. The status is 404 where the path names the handler.",
-        "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers.";
+        "Deploy the component that has it, or correct the name; `host handler ls` lists the handlers, `host runner ls` the runners.";
     OUT_OF_SCOPE 403 "out_of_scope", "Out of the token's scope",
         "The token may not use this queue, or this handler in this queue. This does not reveal whether they exist.",
         "Use a queue and a handler of the token's scope, which `GET /api/v1/tokens/self` shows.";

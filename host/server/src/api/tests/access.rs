@@ -260,7 +260,7 @@ async fn the_users_of_the_host_and_root_are_administrators_on_the_local_socket()
         .send_from(Peer::local(own + 1), "", path, None)
         .await;
     other.refused(401, "unauthenticated");
-    // Whoever shows a token there has what it allows.
+    // A request with a token has what the token allows there, too.
     let viewer = guarded.make(&json!({"name": "v", "role": "viewer"})).await;
     let answer = guarded
         .send_from(Peer::local(own), &viewer, path, None)

@@ -57,7 +57,7 @@ async fn a_batch_is_filled_closed_and_calls_back() {
         (&closed["state"], &closed["counts"]["jobs"]),
         (&json!("closed"), &json!(4))
     );
-    assert_eq!(closed["waits_because"], "4 of its 4 jobs have not ended");
+    assert_eq!(closed["waits_because"], "4 of 4 jobs have not ended");
     host.post("/api/v1/jobs", other)
         .await
         .refused(409, "batch_closed");

@@ -70,6 +70,30 @@ async fn a_token_lasts_90_days_and_the_first_one_a_day() {
 }
 
 #[tokio::test]
+async fn a_token_has_a_name_and_a_time() {
+    let guarded = Guarded::start().await;
+    for (key, value, detail) in [
+        (
+            "expires_seconds",
+            json!(0),
+            "expires_seconds: must be at least 1",
+        ),
+        ("name", json!(""), "name: must have 1–128 bytes"),
+        (
+            "name",
+            json!("\u{1b}[31m"),
+            "name: must have no control characters",
+        ),
+    ] {
+        let mut body = json!({"name": "n", "role": "viewer"});
+        body[key] = value;
+        let asked = ("POST", "/api/v1/tokens");
+        let answer = guarded.send(&guarded.admin, asked, Some(&body)).await;
+        assert_eq!(answer.refused(422, "invalid_request"), detail);
+    }
+}
+
+#[tokio::test]
 async fn a_token_that_is_over_lets_nobody_in_and_its_stream_ends() {
     let guarded = Guarded::start().await;
     let stopping = CancellationToken::new();
