@@ -14,15 +14,25 @@ const TABLE_ELEMENT_BYTES: u64 = 8;
 #[derive(Debug, Error)]
 pub(crate) enum MemoryLimitExceeded {
     #[error(
-        "the handler needs more memory than its limit of {limit_bytes} bytes; use less, or raise \
-         memory_mib in the manifest"
+        "the handler needs more memory than its limit of {}; use less, or raise memory_mib in the manifest",
+        size(*.limit_bytes)
     )]
     Guest { limit_bytes: u64 },
     #[error(
-        "the guests of this cell together need more memory than its limit of {limit_bytes} bytes; raise \
-         cells.memory_mib in the configuration, or lower cells.slots"
+        "the guests of this cell together need more memory than its limit of {}; raise \
+         cells.memory_mib in the configuration, or lower cells.slots",
+        size(*.limit_bytes)
     )]
     Cell { limit_bytes: u64 },
+}
+
+/// Formats a limit in the unit in which it was set: `64 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        1.. if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+        1.. if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+        _ => format!("{bytes} bytes"),
+    }
 }
 
 /// Counts the memory of all guests of a cell together, and of their unsent log lines.

@@ -14,7 +14,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::bindings::host::jobs::types as wit;
-use crate::limits::MemoryLimitExceeded;
+use crate::limits::{MemoryLimitExceeded, size};
 use crate::linker::NotGiven;
 use crate::run_output::{RunOutput, truncate};
 use crate::stop::{Forced, Stop};
@@ -173,8 +173,9 @@ fn result_too_large(limit: u64) -> Failure {
     Failure::new(
         FailureKind::ResultTooLarge,
         format!(
-            "the result is larger than its limit of {limit} bytes; return less, or raise \
-             result_kib in the manifest (at most 16 MiB)"
+            "the result is larger than its limit of {}; return less, or raise result_kib in the manifest (at \
+             most 16 MiB)",
+            size(limit)
         ),
     )
 }

@@ -9,7 +9,7 @@ use host_core::outcome::Progress;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::limits::CellMemory;
+use crate::limits::{CellMemory, size};
 use crate::meter::Used;
 
 /// The longest line, in bytes. A longer line is truncated.
@@ -166,8 +166,9 @@ impl RunOutput {
         }
         if inner.dropped_lines > 0 {
             let message = format!(
-                "{} more lines were dropped: the log reached its limit of {} bytes; raise log_kib in the manifest",
-                inner.dropped_lines, inner.bytes_max
+                "{} more lines were dropped: the log reached its limit of {}; raise log_kib in the manifest",
+                inner.dropped_lines,
+                size(inner.bytes_max)
             );
             inner.end(LogLine {
                 at_ms,

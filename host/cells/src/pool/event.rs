@@ -414,7 +414,7 @@ impl Run {
             return outcome;
         }
         let message =
-            format!("the result has {bytes} bytes, more than the handler's limit of {limit}");
+            format!("the result has {bytes} bytes, more than the handler's limit of {limit} bytes");
         Outcome::Failed(Failure::new(FailureKind::ResultTooLarge, message))
     }
 
