@@ -64,7 +64,7 @@ pub struct JobView {
     /// because those may continue at any node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<NamedNode>,
-    /// The wire it came by; `http` is this API.
+    /// The wire it came in over; `http` is this API.
     #[serde(default)]
     #[schema(required = true)]
     pub wire: String,

@@ -21,9 +21,13 @@ pub fn word_of(choice: impl Serialize) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-/// Reads a choice by the word that the API has for it.
+/// Reads a choice by the word that the API has for it. The error has the words that there are.
 pub fn choice<T: DeserializeOwned>(word: &str) -> Result<T, String> {
-    serde_json::from_value(word.into()).map_err(|error| error.to_string())
+    serde_json::from_value(word.into()).map_err(|error| {
+        let error = error.to_string();
+        let words = error.split_once("expected ");
+        words.map_or_else(String::new, |(_, words)| format!("expected {words}"))
+    })
 }
 
 macro_rules! words {

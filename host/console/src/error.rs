@@ -109,9 +109,10 @@ impl From<Unusable> for CliError {
                 Self::new(Exit::NotFound, doing, "no context has this name")
                     .next("`host context ls` lists the contexts")
             }
-            Unusable::File { path, cause } => {
-                let doing = format!("read {}", line(&path.to_string_lossy()));
+            Unusable::Token { path, cause } => {
+                let doing = format!("read the token in {}", line(&path.to_string_lossy()));
                 Self::new(Exit::Usage, doing, cause)
+                    .next("--token-file, HOST_TOKEN_FILE or the context names this file")
             }
             Unusable::Contexts { path, cause } => {
                 let doing = format!("read the contexts in {}", line(&path.to_string_lossy()));

@@ -89,6 +89,12 @@ pub fn instant(now: Option<Time>, at: &str) -> String {
     }
 }
 
+/// Formats a number of things: `1 job`, `1,007 jobs`.
+pub fn counted(n: u64, noun: &str) -> String {
+    let s = if n == 1 { "" } else { "s" };
+    format!("{} {noun}{s}", count(n))
+}
+
 /// Formats a size: `512 B`, `1.1 MiB`.
 pub fn bytes(n: u64) -> String {
     const NAMES: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];

@@ -63,8 +63,8 @@ pub enum Unusable {
     Server(WrongServer),
     /// No context has this name.
     NoContext(String),
-    /// A file cannot be read.
-    File { path: PathBuf, cause: String },
+    /// The file with the token cannot be read.
+    Token { path: PathBuf, cause: String },
     /// The file with the contexts cannot be read.
     Contexts { path: PathBuf, cause: String },
 }
@@ -74,7 +74,9 @@ impl fmt::Display for Unusable {
         match self {
             Self::Server(wrong) => wrong.fmt(f),
             Self::NoContext(name) => write!(f, "no context has the name {name}"),
-            Self::File { path, cause } => write!(f, "cannot read {}: {cause}", path.display()),
+            Self::Token { path, cause } => {
+                write!(f, "cannot read the token in {}: {cause}", path.display())
+            }
             Self::Contexts { path, cause } => {
                 let path = path.display();
                 write!(f, "cannot read the contexts in {path}: {cause}")
@@ -219,7 +221,7 @@ fn read(path: &Path) -> Result<String, Unusable> {
     let mut text = String::new();
     let read =
         File::open(path).and_then(|file| file.take(TOKEN_BYTES_MAX).read_to_string(&mut text));
-    read.map_err(|error| Unusable::File {
+    read.map_err(|error| Unusable::Token {
         path: path.to_owned(),
         cause: error.to_string(),
     })?;

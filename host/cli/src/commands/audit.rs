@@ -10,6 +10,7 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{plain, waiting};
 use host_core::audit::{Chain, Entry, from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
+use serde_json::json;
 
 use super::moment::{self, Moment};
 
@@ -96,7 +97,7 @@ fn ls(ls: Ls) -> Result<(), CliError> {
             break;
         }
     }
-    output.list(&all, |_| "", || table(&all))?;
+    output.list(&all, |entry| &entry.hash, || table(&all))?;
     output.hint("`host audit verify` checks that no entry was changed or removed");
     Ok(())
 }
@@ -173,16 +174,23 @@ fn verify(remote: &Remote) -> Result<(), CliError> {
     if let Some((number, flaw)) = chain.flaw_at_start() {
         return Err(broken(number, flaw));
     }
-    let Some(last) = chain.last() else {
-        return put_line("the audit has no entries");
-    };
-    let (number, hash) = (last.number, hex(&last.hash));
-    put_line(&format!(
-        "{entries} entries verified; the hash of entry {number} is {hash}"
-    ))?;
-    output.hint(
-        "keep the last line elsewhere: later it proves that the entries up to it are unchanged",
-    );
+    let last = chain.last().map(|last| (last.number, hex(&last.hash)));
+    let (number, hash) = last.clone().unzip();
+    let document = json!({ "entries": entries, "number": number, "hash": hash });
+    let name = hash.unwrap_or_default();
+    output.one(&document.to_string(), &name, || {
+        put_line(&match last {
+            Some((number, hash)) => {
+                format!("{entries} entries verified; the hash of entry {number} is {hash}")
+            }
+            None => "the audit has no entries".to_owned(),
+        })
+    })?;
+    if entries > 0 {
+        output.hint(
+            "keep the last line elsewhere: later it proves that the entries up to it are unchanged",
+        );
+    }
     Ok(())
 }
 

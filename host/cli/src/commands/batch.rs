@@ -204,8 +204,8 @@ fn add(add: &Add) -> Result<(), CliError> {
     let answer = client.batch(&add.id).map_err(cannot(&doing))?;
     output.one(&answer.json, &id, || {
         put_line(&format!(
-            "{id} has {} jobs",
-            human::count(answer.view.counts.jobs)
+            "{id} has {}",
+            human::counted(answer.view.counts.jobs, "job")
         ))
     })
 }

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use host_api::client::{self, Contexts};
+use host_api::client::{self, Contexts, Item};
 use host_console::contexts;
 use host_console::error::{CliError, Exit};
-use host_console::output::{put_line, say};
+use host_console::options::Shown;
+use host_console::output::{Output, put_line, say};
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
+use serde::Serialize;
 
 /// Keep hosts by name: where they are and which token they get.
 #[derive(Debug, Args)]
@@ -31,8 +33,8 @@ The first context becomes the current one.")]
     #[command(after_help = "Example:\n  host context use prod")]
     Use(Named),
     /// List the contexts
-    #[command(after_help = "Example:\n  host context ls")]
-    Ls,
+    #[command(after_help = "Examples:\n  host context ls\n  host context ls -o json")]
+    Ls(Shown),
     /// Remove a context; its files stay
     #[command(after_help = "Example:\n  host context rm prod")]
     Rm(Named),
@@ -71,7 +73,7 @@ impl Context {
         match self.verb {
             Verb::Add(add) => self::add(*add),
             Verb::Use(named) => make_current(named.name),
-            Verb::Ls => ls(),
+            Verb::Ls(shown) => ls(shown.open()),
             Verb::Rm(named) => rm(&named.name),
         }
     }
@@ -112,30 +114,54 @@ fn make_current(name: String) -> Result<(), CliError> {
     put_line(&format!("{shown} is the current context"))
 }
 
-fn ls() -> Result<(), CliError> {
+/// A context in the list.
+#[derive(Serialize)]
+struct View {
+    name: String,
+    current: bool,
+    #[serde(flatten)]
+    context: client::Context,
+}
+
+fn ls(output: Output) -> Result<(), CliError> {
     let all = Contexts::load()?;
-    if all.contexts.is_empty() {
-        say("hint: there are no contexts; `host context add NAME --server URL` adds one");
-        return Ok(());
+    let current = all.current;
+    let views = all.contexts.into_iter().map(|(name, context)| {
+        let current = current.as_ref() == Some(&name);
+        Item::of(View {
+            name,
+            current,
+            context,
+        })
+    });
+    let views: Vec<_> = views
+        .collect::<Result<_, _>>()
+        .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
+    output.list(&views, |view| &view.name, || table(&views))?;
+    if views.is_empty() {
+        output.hint("there are no contexts; `host context add NAME --server URL` adds one");
     }
+    Ok(())
+}
+
+fn table(views: &[Item<View>]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("CURRENT"),
         Column::Left("NAME"),
         Column::Left("SERVER"),
         Column::Left("TOKEN FILE"),
     ]);
-    for (name, context) in &all.contexts {
-        let file = context.token_file.as_ref();
+    for Item { view, .. } in views {
+        let file = view.context.token_file.as_ref();
         let file = file.map_or("none".into(), |file| file.to_string_lossy());
-        let is_current = all.current.as_ref() == Some(name);
         rows.row(vec![
-            Cell::new(if is_current { "*" } else { "" }),
-            Cell::new(plain::line(name)),
-            Cell::new(plain::line(&context.server)),
+            Cell::new(if view.current { "*" } else { "" }),
+            Cell::new(plain::line(&view.name)),
+            Cell::new(plain::line(&view.context.server)),
             Cell::new(plain::line(&file)),
         ]);
     }
-    put_line(&rows.render(false))
+    rows
 }
 
 fn rm(name: &str) -> Result<(), CliError> {

@@ -1,6 +1,6 @@
 //! `host limit`: how many jobs of a key may run or start.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host_api::client::Item;
 use host_api::limit::{KeyBody, LimitBody, LimitKeyView, LimitView, MatchBody, RateBody};
 use host_api::words::choice;
@@ -42,6 +42,7 @@ Examples:
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("bounds").required(true).multiple(true).args(["concurrency", "rate"])))]
 struct Set {
     /// The limit's name
     name: String,
@@ -51,11 +52,11 @@ struct Set {
     /// Only jobs for these handlers; * stands for any characters
     #[arg(long, value_name = "GLOB")]
     handler: Option<String>,
-    /// What jobs have in common: a JSON pointer into params, or attributes:NAME; repeatable
+    /// What jobs have in common: a JSON pointer into params, or attributes:NAME (repeatable)
     #[arg(long, value_name = "PART")]
     key: Vec<String>,
     /// Let this many jobs of a key run at once
-    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000), required_unless_present = "rate")]
+    #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000))]
     concurrency: Option<u32>,
     /// Let this many jobs of a key start per period: COUNT/DURATION, such as 100/1m
     #[arg(long, value_name = "RATE", value_parser = rate)]

@@ -84,7 +84,12 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     let items = client.runners().map_err(cannot("list runners"))?.items;
     let pools: Vec<&PoolView> = items.iter().map(|item| &item.view).collect();
     output.list(&items, |pool| &pool.name, || table(&pools))?;
-    let is_short = |pool: &&&PoolView| pool.up < pool.size();
+    // A runner that has not answered yet is not down.
+    let is_short = |pool: &&&PoolView| {
+        let starting = pool.runners.iter();
+        let starting = starting.filter(|runner| runner.state == "starting");
+        pool.up + (starting.count() as u64) < pool.size()
+    };
     output.hint(&match pools.iter().find(is_short) {
         None if pools.is_empty() => {
             "no runners are configured; docs/config.md says how to add some".to_owned()
@@ -163,7 +168,11 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
         }
     }
     output.one(&answer.json, &plain::line(&pool.name), || {
-        output.rows(runners(&pool))?;
+        if pool.runners.is_empty() {
+            put_line("no runner is connected")?;
+        } else {
+            output.rows(runners(&pool))?;
+        }
         for runner in &pool.runners {
             for text in [&runner.reason, &runner.doing].into_iter().flatten() {
                 let name = plain::line(&runner.executor);

@@ -1,6 +1,6 @@
 //! `host schedule`: jobs that are enqueued again and again.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host_api::client::Item;
 use host_api::new_job::NewJobBody;
 use host_api::schedule::{
@@ -61,16 +61,17 @@ Examples:
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("times").required(true).args(["cron", "every"])))]
 struct Set {
     /// The schedule's name
     name: String,
     /// The handler to run
     handler: String,
-    /// A cron pattern: minute, hour, day, month, weekday, optionally with seconds in front; repeatable
-    #[arg(long, value_name = "PATTERN", required_unless_present = "every")]
+    /// A cron pattern: minute, hour, day, month, weekday, optionally with seconds in front (repeatable)
+    #[arg(long, value_name = "PATTERN")]
     cron: Vec<String>,
     /// Fire at this interval
-    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, conflicts_with = "cron")]
+    #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     every: Option<Seconds>,
     /// Fire this much later than the multiples of the interval
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration, requires = "every")]
@@ -97,10 +98,10 @@ struct Set {
         long,
         value_name = "CHOICE",
         value_parser = choice::<Overlap>,
-        help = "While an earlier job has not ended: skip, queue_one, queue_all, cancel or allow [default: skip]"
+        help = "While an earlier job has not ended: `skip`, `queue_one`, `queue_all`, `cancel` or `allow` [default: skip]"
     )]
     overlap: Option<Overlap>,
-    /// What to catch up after an outage: none, last or all [default: last]
+    /// What to catch up after an outage: `none`, `last` or `all` [default: last]
     #[arg(long, value_name = "CHOICE", value_parser = choice::<CatchUp>)]
     catch_up: Option<CatchUp>,
     /// How far back to catch up [default: 1h]
@@ -320,8 +321,8 @@ fn firing_table(firings: &[Item<FiringView>]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("NOMINAL"),
         Column::Left("DECIDED"),
-        Column::Left("WHAT"),
-        Column::Left("MORE"),
+        Column::Left("FATE"),
+        Column::Left("DETAIL"),
     ]);
     for Item { view, .. } in firings {
         let times = view.times.map(|times| format!("{times} times"));
@@ -416,10 +417,8 @@ fn backfill(backfill: &Backfill) -> Result<(), CliError> {
             .iter()
             .try_for_each(|job| put_line(&plain::line(job)))
     })?;
-    output.note(&format!(
-        "enqueued {} jobs",
-        human::count(answer.view.jobs.len() as u64)
-    ));
+    let jobs = human::counted(answer.view.jobs.len() as u64, "job");
+    output.note(&format!("enqueued {jobs}"));
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{IsTerminal as _, Read as _, Write as _};
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host_api::client::Item;
 use host_api::state::{StateKeyView, StateSpaceView};
 use host_console::error::{CliError, Exit, cannot, cannot_find};
@@ -77,17 +77,18 @@ struct Set {
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("which").required(true).args(["key", "prefix", "all"])))]
+#[command(override_usage = "host state rm [OPTIONS] <SPACE> <KEY|--prefix <TEXT>|--all>")]
 struct Rm {
     /// The space: `handler:NAME` or `shared:NAME`
     space: String,
     /// The key
-    #[arg(required_unless_present_any = ["all", "prefix"], conflicts_with_all = ["all", "prefix"])]
     key: Option<String>,
     /// Remove all keys that start with this
     #[arg(long, value_name = "TEXT")]
     prefix: Option<String>,
     /// Remove all keys of the space
-    #[arg(long, conflicts_with = "prefix")]
+    #[arg(long)]
     all: bool,
     #[command(flatten)]
     remote: Remote,
@@ -234,10 +235,8 @@ fn remove(rm: &Rm) -> Result<(), CliError> {
             let all = Item::of(answer.view)
                 .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
             return output.one(all.json.get(), &space, || {
-                put_line(&format!(
-                    "{} keys of {space} are removed",
-                    human::count(removed)
-                ))
+                let keys = human::counted(removed, "key");
+                put_line(&format!("removed {keys} of {space}"))
             });
         }
     }

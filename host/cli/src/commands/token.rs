@@ -1,6 +1,6 @@
 //! `host token`: who may use the API of a host.
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use host_api::client::Item;
 use host_api::token::{NewTokenBody, RotateBody, TokenView};
 use host_console::error::{CliError, cannot, cannot_find};
@@ -44,25 +44,26 @@ retry, schedule, operate), deployer (read, deploy), admin (all verbs).")]
 }
 
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("verbs").required(true).multiple(true).args(["role", "allow"])))]
 struct Create {
     /// What the token is for
     name: String,
     /// The role: producer, viewer, operator, deployer or admin
-    #[arg(long, value_name = "ROLE", required_unless_present = "allow")]
+    #[arg(long, value_name = "ROLE")]
     role: Option<String>,
     /// Verbs that it allows, comma-separated
     #[arg(long, value_name = "VERBS", value_delimiter = ',')]
     allow: Vec<String>,
-    /// A queue that it may use, or a glob with `*`; may be repeated [default: all queues]
+    /// A queue that it may use, or a glob with `*` (repeatable) [default: all queues]
     #[arg(long, value_name = "GLOB")]
     queue: Vec<String>,
-    /// A handler that it may use, or a glob with `*`; may be repeated [default: all handlers]
+    /// A handler that it may use, or a glob with `*` (repeatable) [default: all handlers]
     #[arg(long, value_name = "GLOB")]
     handler: Vec<String>,
     /// How long it lasts [default: 90d]
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     expires: Option<Seconds>,
-    /// A network that it may be used from; may be repeated [default: all networks]
+    /// A network that it may be used from (repeatable) [default: all networks]
     #[arg(long, value_name = "CIDR")]
     from: Vec<String>,
     /// How many requests it may make per second
@@ -209,7 +210,13 @@ fn show(show: &Show) -> Result<(), CliError> {
                 return put(output, token, view.waiting);
             }
             let mut rows = Rows::pairs();
-            rows.pair("principal", &plain::line(&view.principal));
+            rows.pair(
+                "principal",
+                &match view.principal.as_str() {
+                    "" => "anyone: this host asks for no tokens".into(),
+                    principal => plain::line(principal),
+                },
+            );
             rows.pair("verbs", &plain::line(&view.verbs.join(", ")));
             output.rows(rows)
         });

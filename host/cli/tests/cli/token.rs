@@ -3,7 +3,7 @@
 use host_core::audit::{Entry, hex};
 use host_core::time::Time;
 
-use crate::canned::{CannedHost, HANGS_UP, Transcript, run_alone};
+use crate::canned::{CannedHost, HANGS_UP, Transcript, run, run_alone};
 
 const CI: &str = r#"{"id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","last_used_at":"2026-05-17T18:29:00Z","verbs":["read","deploy"],"queues":[],"handlers":["mail-*","send"],"from":["10.1.0.0/16"],"rate":100,"max_waiting":5000}"#;
 const MINTED: &str = r#"{"token":"hst_4fGh01QwErTy_0000","id":"4fGh01QwErTy","name":"ci","created_by":"uid:0","created_at":"2026-05-17T18:00:00Z","expires_at":"2026-08-15T18:00:00Z","verbs":["read","deploy"],"queues":[],"handlers":[],"from":[]}"#;
@@ -92,10 +92,53 @@ fn the_audit_is_listed_and_verified() {
     let changed = chain(
         r#"{"at":"","principal":"nobody","verb":"read","object":"","outcome":"done","times":1}"#,
     );
-    let host = CannedHost::start(&[(200, &whole), (200, &whole), (200, &changed)]);
+    let none = r#"{"items":[],"next_cursor":null}"#;
+    let answers = [&whole, &whole, &whole, &whole, none, &changed];
+    let host = CannedHost::start(&answers.map(|answer| (200, answer)));
     seen.add(&host.run(&["audit", "ls", "--verb", "deploy"]));
+    seen.add(&host.run(&["audit", "ls", "-o", "name"]));
     seen.add(&host.run(&["audit", "verify"]));
+    for format in ["jsonl", "json"] {
+        seen.add(&host.run(&["audit", "verify", "-o", format]));
+    }
     seen.add(&host.run(&["audit", "verify"]));
+    seen.check();
+}
+
+#[test]
+fn contexts_are_added_listed_and_removed() {
+    let mut seen = Transcript::new("token_contexts");
+    let home = tempfile::tempdir().unwrap();
+    let home = [("HOME", home.path().to_str().unwrap())];
+    for arguments in [
+        &["context", "ls"][..],
+        &[
+            "context",
+            "add",
+            "here",
+            "--server",
+            "http://127.0.0.1:7700",
+        ],
+        &[
+            "context",
+            "add",
+            "prod",
+            "--server",
+            "https://jobs.example.com",
+        ],
+        &["context", "ls"],
+        &["context", "ls", "-o", "json"],
+        &["context", "ls", "-o", "name"],
+        &["context", "rm", "here"],
+        &["context", "ls", "-o", "jsonl"],
+    ] {
+        seen.add(&run(arguments, "", &home));
+    }
+    seen.add(&run(
+        &["token", "ls", "--token-file", "gone.token"],
+        "",
+        &home,
+    ));
     seen.check();
 }
 

@@ -65,7 +65,7 @@ variables and keys of [protocol.hero] in docs/config.md apply here too.",
     flags: &[
         WorkerFlag::new("url", URL).about("The Redis, as `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, `redis+unix://` or `redis-sentinel://`. Other users can read command lines: put an address with a password into a file or `HOST_HERO_URL`"),
         WorkerFlag::new("url-file", URL_FILE),
-        WorkerFlag::new("worker-id", WORKER_IDS).about("A worker id whose jobs are taken; may be repeated").repeated(),
+        WorkerFlag::new("worker-id", WORKER_IDS).about("A worker id whose jobs are taken (repeatable)").repeated(),
         WorkerFlag::new("concurrency", CONCURRENCY),
         WorkerFlag::new("pop-side", POP_SIDE),
         WorkerFlag::new("log-dir", LOG_DIR),

@@ -67,7 +67,9 @@ impl Restore {
             let store = store.canonicalize().map_err(|error| failed(&error))?;
             folder::copy_store(&store, &target, &mut on_progress)
         };
-        copied.map_err(|error| failed(&error).next("remove what was copied, and try again"))?;
+        copied.map_err(|error| {
+            failed(&error).next(format!("remove what was copied to {data}, and try again"))
+        })?;
         spinner.say(&format!("checking {data}"));
         let logs = is_dir.then(|| self.data.join(LOGS));
         let copy = Copy::check(&target, logs.as_deref(), &doing)?;

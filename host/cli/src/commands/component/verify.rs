@@ -29,7 +29,7 @@ pub(super) struct Verify {
     /// Its signature [default: FILE.minisig]
     #[arg(long, value_name = "FILE")]
     signature: Option<PathBuf>,
-    /// A public key of minisign; repeat it for several
+    /// A public key of minisign (repeatable)
     #[arg(long, value_name = "KEY")]
     key: Vec<Key>,
     /// The configuration file (TOML) with the trusted keys; `HOST_CONFIG` names it too

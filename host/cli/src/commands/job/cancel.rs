@@ -1,6 +1,6 @@
 //! `host job cancel`: asks jobs to stop and, with `--wait`, waits until they have.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::change::CancelBody;
 use host_api::client::Client;
 use host_api::filter::FilterQuery;
@@ -22,9 +22,10 @@ Examples:
   host job cancel 01990f3c --reason 'wrong input' --wait
   host job cancel 01990f3c --grace 0s
   host job cancel --all --queue nightly --dry-run")]
+#[command(group(ArgGroup::new("which").required(true).args(["ids", "all"])))]
 pub(super) struct Cancel {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

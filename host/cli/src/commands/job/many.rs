@@ -23,7 +23,7 @@ use super::filter::Filter;
 #[derive(Debug, Args)]
 pub(super) struct Many {
     /// All jobs that match the options below, instead of ids; shows them and asks first
-    #[arg(long, conflicts_with = "ids")]
+    #[arg(long)]
     all: bool,
     /// Only jobs in this state (repeatable)
     #[arg(long, requires = "all", value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]

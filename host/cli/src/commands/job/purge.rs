@@ -1,6 +1,6 @@
 //! `host job purge`: forgets jobs that have ended, before their time is over.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::client::Client;
 use host_api::filter::FilterQuery;
 use host_console::error::{CliError, cannot};
@@ -23,9 +23,10 @@ Examples:
 
 Their params, results and attempts are gone for good. Without this, ended jobs are kept for their
 retention, by default 7 days.")]
+#[command(group(ArgGroup::new("which").required(true).args(["ids", "all"])))]
 pub(super) struct Purge {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

@@ -1,6 +1,6 @@
 //! `host job reschedule`: moves the start of jobs that wait.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::change::RescheduleBody;
 use host_console::error::{CliError, cannot};
 use host_console::human;
@@ -20,13 +20,13 @@ Examples:
   host job reschedule 01990f3c --at 2026-05-17T02:00:00Z
 
 A time in the past means now. A job that waits for other jobs still waits for them.")]
+#[command(group(ArgGroup::new("start").required(true).args(["at", "after"])))]
 pub(super) struct Reschedule {
     /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     /// Start at this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
-    #[arg(conflicts_with = "after", required_unless_present = "after")]
     at: Option<String>,
     /// Start after this long
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]

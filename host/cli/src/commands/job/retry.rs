@@ -1,6 +1,6 @@
 //! `host job retry`: runs discarded and cancelled jobs again.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::change::RetryBody;
 use host_api::client::Client;
 use host_api::filter::FilterQuery;
@@ -22,9 +22,10 @@ Examples:
   host job retry 01990f3c --force
   host job retry --all --queue nightly --since 1h --failure timed_out --dry-run
   host job retry --all --handler report --limit 1000 --yes")]
+#[command(group(ArgGroup::new("which").required(true).args(["ids", "all"])))]
 pub(super) struct Retry {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

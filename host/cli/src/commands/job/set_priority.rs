@@ -1,6 +1,6 @@
 //! `host job set-priority`: gives jobs that have not ended another priority.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::change::PriorityBody;
 use host_api::filter::FilterQuery;
 use host_console::error::{CliError, cannot};
@@ -21,9 +21,10 @@ Examples:
   host job set-priority --to 9 --all --state available --queue nightly --dry-run
 
 A running job gets it with its next attempt.")]
+#[command(group(ArgGroup::new("which").required(true).args(["ids", "all"])))]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
-    #[arg(required_unless_present = "all", value_name = "ID", value_parser = parse_id)]
+    #[arg(value_name = "ID", value_parser = parse_id)]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

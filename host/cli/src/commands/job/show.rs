@@ -136,7 +136,7 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
     let (waited, ran) = view.times();
     pair("waited", &waited);
     pair("ran", &ran);
-    pair("came by", &view.wire);
+    pair("via", &view.wire);
     pair(
         "external id",
         view.external_id.as_deref().unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! `host hero requeue`: queues jobs again, by their ids or all that a worker has lost.
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use host_api::client::Client;
 use host_api::path;
 use host_console::error::{CliError, cannot};
@@ -23,13 +23,10 @@ Examples:
 
 A job is stale if it was started and its time limit has been over for 10 seconds, or if it is
 neither started nor in a queue: then its worker took it and was lost.")]
+#[command(group(ArgGroup::new("which").required(true).args(["ids", "stale"])))]
 pub(super) struct Requeue {
     /// The jobs' ids
-    #[arg(
-        required_unless_present = "stale",
-        conflicts_with = "stale",
-        value_name = "ID"
-    )]
+    #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// All stale jobs of a worker
     #[arg(long, requires = "worker")]
