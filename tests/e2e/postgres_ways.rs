@@ -322,7 +322,7 @@ fn a_host_whose_database_hangs_refuses_jobs_and_goes_on_afterwards() {
     assert_eq!(server.stop(), Some(0));
 }
 
-/// The server commits an enqueue, and its answer never comes. Whoever repeats it gets the same job.
+/// The server commits an enqueue, and its answer never comes. A client that repeats it gets the same job.
 #[test]
 fn a_job_whose_commit_is_not_confirmed_is_kept_once() {
     let cluster = Cluster::start(&folder(), &[]);

@@ -675,7 +675,7 @@ class Job(TypedDict):
     waits_because: NotRequired[str | None]
     """Why it does not start, if no node can run it now or it waits for other jobs or a limit."""
     wire: str
-    """The wire it came by; `http` is this API."""
+    """The wire it came in over; `http` is this API."""
 
 
 class JobOptions(TypedDict):

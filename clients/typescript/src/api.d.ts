@@ -569,7 +569,7 @@ export interface Job {
   waited_ms: number;
   /** Why it does not start, if no node can run it now or it waits for other jobs or a limit. */
   waits_because?: string | null;
-  /** The wire it came by; `http` is this API. */
+  /** The wire it came in over; `http` is this API. */
   wire: string;
 }
 

@@ -183,7 +183,7 @@ pub struct Context {
     pub handler: String,
     /// The queue it waited in.
     pub queue: String,
-    /// The wire that the job came by.
+    /// The wire that the job came in over.
     pub protocol: String,
     /// 1 for the first attempt.
     pub attempt: u32,

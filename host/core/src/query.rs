@@ -47,7 +47,7 @@ pub struct JobFilter {
     pub failure: Option<FailureKind>,
     /// The handler's own name of the error by which its latest attempt failed.
     pub user_kind: Option<String>,
-    /// The wire that the job came by.
+    /// The wire that the job came in over.
     pub wire: Option<String>,
     pub unique_key: Option<String>,
     /// Attributes with their values.
@@ -210,7 +210,7 @@ pub struct JobSummary {
     pub user_kind: Option<String>,
     /// Why its latest attempt did not complete.
     pub cause: Option<Cause>,
-    /// The wire that the job came by.
+    /// The wire that the job came in over.
     pub wire: String,
 }
 

@@ -109,8 +109,8 @@ impl Groups {
         Self(vec![Group::default(); groups])
     }
 
-    /// Returns the group for a suspect. `None` if no group has room. Whoever asks for the same suspects in the same
-    /// order, with or without those that had no room, gets the same groups.
+    /// Returns the group for a suspect. `None` if no group has room. Callers that ask for the same suspects in the same
+    /// order, with or without those that had no room, get the same groups.
     pub fn add(&mut self, suspicion: Suspicion) -> Option<usize> {
         self.0.iter_mut().position(|group| group.add(suspicion))
     }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 /// The most names that become labels of their own.
 pub(crate) const LABELS_MAX: usize = 100;
 
-/// The label that all further names share. No name starts so.
+/// The label that all further names share. No name starts with it.
 pub const OTHER: &str = "_other";
 
 /// The names that are labels. Cloning shares them.

@@ -80,9 +80,9 @@ mod tests {
     #[test]
     fn a_thread_without_a_log_silences_no_other() {
         let (log, _guard) = Log::of_this_thread();
-        let say = || tracing::info!("for whoever listens");
+        let say = || tracing::info!("for each test that listens");
         std::thread::spawn(say).join().unwrap();
         say();
-        assert_eq!(log.lines_with("for whoever listens").len(), 1);
+        assert_eq!(log.lines_with("for each test that listens").len(), 1);
     }
 }

@@ -129,7 +129,7 @@ proptest! {
             let jobs_max = of_group().filter_map(|(_, suspect)| suspect.group_max()).min();
             prop_assert!(of_group().count() <= jobs_max.unwrap_or(0));
         }
-        prop_assert!(suspects.is_empty() || placed[0] == Some(0), "whoever waits longest runs");
+        prop_assert!(suspects.is_empty() || placed[0] == Some(0), "the one that waits longest runs");
         // Without those that had no room.
         let mut again = Groups::new(count);
         for (at, suspect) in placed.iter().zip(&suspects).filter(|(at, _)| at.is_some()) {

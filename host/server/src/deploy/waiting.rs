@@ -140,7 +140,7 @@ mod tests {
     const ID: &str = "01990f3c-1a2b-7000-8000-000000000001";
 
     #[test]
-    fn what_was_checked_of_how_many_is_told() {
+    fn the_detail_says_how_many_were_checked() {
         let unfit = |checked, waiting, is_more| Unfit {
             handler: "sum".parse().unwrap(),
             jobs: 2,

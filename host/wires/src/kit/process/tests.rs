@@ -72,7 +72,7 @@ async fn run(
 }
 
 #[tokio::test]
-async fn a_process_has_its_environment_alone_and_all_its_lines_are_heard() {
+async fn a_process_has_its_environment_alone_and_all_its_lines_are_read() {
     let lines = Lines::new(None);
     let program = shell("echo $WORD $PATH_OF_HOST; pwd; echo bad >&2; exit 3");
     let (_stop, stops) = Stop::channel();

@@ -336,7 +336,7 @@ async fn every_line_goes_to_the_job_that_wrote_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_started_is_said() {
+async fn a_runner_that_cannot_start_is_logged() {
     let mut launch = match ourselves(1) {
         Source::Launched(launch) => launch,
         Source::External(_) => unreachable!(),

@@ -169,7 +169,7 @@ fn a_job_writes_no_more_than_its_share_over_all_attempts() {
 }
 
 #[test]
-fn what_finds_no_room_is_told() {
+fn what_finds_no_room_is_reported() {
     let scene = Scene::new();
     let file = scene.open("a.log", "j1", 1);
     let flood = vec![line(0, Level::Info, &"z".repeat(WAITING_BYTES_MAX / 4)); 5];

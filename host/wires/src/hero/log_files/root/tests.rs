@@ -176,7 +176,7 @@ fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_told() {
+fn a_folder_that_cannot_be_used_is_reported() {
     let scene = Scene::new();
     scene.root.check().unwrap();
     fs::write(scene.path("file"), "").unwrap();

@@ -122,7 +122,7 @@ fn an_executor_takes_work_only_while_redis_is_there() {
 }
 
 #[test]
-fn what_is_out_is_counted_and_its_end_is_told() {
+fn attempts_in_flight_are_counted_and_their_ends_reported() {
     let (executors, host, audit) = executors();
     open(&executors, "hero-w1");
     executors.ready();

@@ -89,7 +89,7 @@ fn a_cancel_is_given_up_while_redis_is_away() {
 }
 
 #[test]
-fn a_worker_that_forgets_the_time_is_told() {
+fn a_worker_that_exceeds_the_time_limit_is_asked_to_stop() {
     let mut bench = Bench::new();
     bench.send(1);
     bench.taken(1);

@@ -229,7 +229,7 @@ fn a_runner_that_is_stuck_while_it_is_connected_to_again_is_still_restarted() {
     bench.listening = false;
     bench.start(1, 1_000);
     assert_eq!(bench.ended, [(Tag(1), End::NoRoom)]);
-    assert_eq!(bench.free, 0, "it is connected to again");
+    assert_eq!(bench.free, 0, "it is reconnected");
     bench.pass_ms(2_000);
     assert_eq!(failure_kind(&bench.ended[1].1), Some(FailureKind::TimedOut));
     bench.listening = true;

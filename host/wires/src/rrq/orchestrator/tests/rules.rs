@@ -312,7 +312,7 @@ fn an_external_runner_is_connected_to_and_never_killed() {
         bench.log
     );
     bench.pass_ms(20);
-    assert_eq!(bench.free, 2, "it is connected to anew");
+    assert_eq!(bench.free, 2, "it is reconnected");
     assert!(!bench.log.iter().any(|line| line.starts_with("kill")));
     bench.check_quiet();
 }

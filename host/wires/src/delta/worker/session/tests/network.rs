@@ -104,7 +104,7 @@ fn an_end_does_not_wait_long_for_the_log() {
 }
 
 #[test]
-fn an_orchestrator_that_refuses_the_log_gets_no_more_and_that_is_said() {
+fn an_orchestrator_that_refuses_the_log_gets_no_more_and_that_is_logged() {
     let mut it = network();
     it.guest(0, logs("one"));
     let acts = it.receives(Kind::Log, Response::Refused("404".to_owned()));
