@@ -176,7 +176,7 @@ fn what_cannot_be_copied_is_reported() {
     assert_eq!(code, Some(5), "{errors}");
     let (code, _, errors) = store(&["copy", "--from", from, "--to", from]);
     assert_eq!(code, Some(2), "{errors}");
-    assert!(errors.contains("the other is a database"), "{errors}");
+    assert!(errors.contains("the other a database"), "{errors}");
     let secret = url.replace("postgres@", "postgres:geheim@");
     let (code, _, errors) = store(&["copy", "--from", from, "--to", &secret]);
     assert_eq!(code, Some(2), "{errors}");
