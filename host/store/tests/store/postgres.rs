@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::jobs::{
     NODE, NOW, claim, claimed, commit, complete, enqueue, id, job, read, returned, unique,
 };
+use crate::limit_keys::{of_all, set_limit};
 use crate::proxy::Break;
 use crate::server::Schema;
 
@@ -249,6 +250,33 @@ fn a_state_that_a_queue_has_no_jobs_in_is_not_searched() {
     let is_counted = (0..LOOKS_MAX).any(|_| scans("host_counts", &at_least));
     assert!(is_counted, "the numbers of queues were not asked");
     assert!(!scans("host_live", &at_least), "jobs were searched");
+}
+
+/// Jobs that wait for a limit are read in their order, however few the planner expects: it would read and sort them all.
+#[test]
+fn few_of_many_jobs_that_wait_for_a_limit_are_read() {
+    const JOBS: u128 = 10_000;
+    const TICKS: u32 = 4;
+    let schema = Schema::new();
+    let mut store = open(&schema);
+    commit(&mut store, NOW, vec![set_limit(of_all(1))]);
+    for first in (1..=JOBS).step_by(1_000) {
+        enqueue(&mut store, (first..first + 1_000).map(job).collect());
+    }
+    commit(&mut store, NOW, vec![set_limit(of_all(5_000))]);
+    for _ in 0..TICKS {
+        commit(&mut store, NOW, vec![Command::Tick { limit: 512 }]);
+    }
+    drop(store);
+    let counted = |condition: &str| {
+        let index = "pg_stat_user_indexes WHERE indexrelname = 'host_live_waiting'";
+        counted(&schema, index, condition)
+    };
+    let at_least = format!("idx_scan >= {TICKS}");
+    let is_counted = (0..LOOKS_MAX).any(|_| counted(&at_least));
+    assert!(is_counted, "the server counts nothing");
+    let few = format!("idx_tup_read < {JOBS}");
+    assert!(counted(&few), "all jobs that wait were read");
 }
 
 /// Returns whether the server's statistics of a table or index of the schema meet a condition.
