@@ -43,8 +43,8 @@ fn a_file_is_imported_once_however_often() {
     let ran = import(&own, path).args(["-o", "json"]).output().unwrap();
     assert_eq!(totals(&ran), [JOBS as u64 - 1, 0, 1], "{ran:?}");
     assert_eq!(ran.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&ran.stderr);
-    assert!(said.contains("line 701: priority"), "{said}");
+    let errors = String::from_utf8_lossy(&ran.stderr);
+    assert!(errors.contains("line 701: priority"), "{errors}");
     let rest = ["--from-line", "702", "-o", "json"];
     let ran = import(&own, path).args(rest).output().unwrap();
     assert_eq!(totals(&ran), [0, JOBS as u64 - 701, 0], "{ran:?}");

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs::DirEntry;
+use std::os::unix::fs::DirEntryExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use host_tests::rrq::{Connection, cancel, frame, request, within_ms};
 use host_tests::server::host;
@@ -27,18 +28,18 @@ fn warm() -> (Worker, Connection, TempDir) {
 #[test]
 fn a_worker_with_compiled_handlers_compiles_none_of_them() {
     drop(warm());
-    let compiled = || -> BTreeMap<PathBuf, SystemTime> {
-        let written = |note: &DirEntry| note.metadata().unwrap().created().unwrap();
+    // A note that is written again is another file.
+    let compiled = || -> BTreeMap<PathBuf, u64> {
         let notes = notes(&cache().join("host")).into_iter();
-        notes.map(|note| (note.path(), written(&note))).collect()
+        notes.map(|note| (note.path(), note.ino())).collect()
     };
     let before = compiled();
     assert!(!before.is_empty());
     let (worker, ..) = warm();
     let after = compiled();
     // Workers of other tests may add files meanwhile; existing ones do not change.
-    for (path, written) in before {
-        assert_eq!(after.get(&path), Some(&written), "{}", path.display());
+    for (path, file) in before {
+        assert_eq!(after.get(&path), Some(&file), "{}", path.display());
     }
     assert_eq!(worker.stop().0, Some(0));
 }

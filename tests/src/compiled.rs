@@ -44,8 +44,8 @@ pub(crate) fn give(data: &Path) {
     }
 }
 
-/// Makes compiled code as if it were new: a host or a worker that starts removes what is older than an hour and what none
-/// of its components needs. Removes what has been shared for long enough.
+/// Marks compiled code as new, because a host or worker that starts removes what is older than an hour and unused by its
+/// components. Removes what is older than [`SHARED_AGE`].
 pub(crate) fn refresh(folder: &Path) {
     let (entries, now) = (fs::read_dir(folder), SystemTime::now());
     for entry in entries.into_iter().flatten().flatten() {

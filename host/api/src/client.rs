@@ -296,6 +296,16 @@ impl Client {
         (kind, body): (&str, &[u8]),
         patience: Duration,
     ) -> Result<Answer<T>, Error> {
+        self.answer(self.with_body(method, path, (kind, body)), patience)
+    }
+
+    /// Makes a request with a body of content type `kind`.
+    fn with_body<'b>(
+        &self,
+        method: &str,
+        path: &str,
+        (kind, body): (&str, &'b [u8]),
+    ) -> Result<Request<&'b [u8]>, ureq::http::Error> {
         let mut request = Request::builder()
             .method(method)
             .uri(self.url(path))
@@ -303,7 +313,7 @@ impl Client {
         if body.len() > BODY_WITHOUT_EXPECT_BYTES_MAX {
             request = request.header("expect", "100-continue");
         }
-        self.answer(request.body(body), patience)
+        request.body(body)
     }
 
     fn url(&self, path: &str) -> String {

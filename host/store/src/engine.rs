@@ -318,7 +318,7 @@ pub fn run<R: Rows>(
     Ok(batch.committed)
 }
 
-/// Returns the jobs that a command enqueues, or what they are like.
+/// Returns the jobs that a command enqueues; for a firing, the template of its jobs.
 fn jobs_to_accept(command: &Command) -> impl Iterator<Item = &NewJob> {
     let fired = match command.bare() {
         Command::Fire(fire) => fire.job.as_deref().ok(),

@@ -1,9 +1,17 @@
 //! How much a page or a count examines at most, the same on every engine. What is examined costs time, whether it
 //! matches or not, so it is what a budget counts.
 
+use host_core::query::JobFilter;
+
 /// The shortest prefix of an id, in digits, that is looked up in the index of ids. A shorter one matches too
 /// many jobs: the ids of one minute share their first eight digits.
-pub(crate) const ID_DIGITS_MIN: usize = 8;
+const ID_DIGITS_MIN: usize = 8;
+
+/// Returns whether a filter has a prefix of an id that is looked up in the index of ids.
+pub(crate) fn is_by_id(filter: &JobFilter) -> bool {
+    let prefix = filter.id.as_deref().unwrap_or_default();
+    prefix.chars().filter(char::is_ascii_hexdigit).count() >= ID_DIGITS_MIN
+}
 
 /// What a page may cost. That of a lifecycle is 1.
 const PAGE_COST_MAX: u64 = 20_000;

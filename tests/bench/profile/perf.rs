@@ -30,7 +30,7 @@ const KINDS: [(&str, &[&str]); 7] = [
     ("other Rust", &["::", "<"]),
 ];
 
-/// The system calls of a process. It ends without a number where there is no `perf`, or it may not count.
+/// The system calls of a process; no number if `perf` is missing or may not count them.
 pub(super) struct SystemCalls(Option<Child>);
 
 impl SystemCalls {
@@ -52,7 +52,7 @@ impl SystemCalls {
     }
 }
 
-/// Samples of what a process does. There are none where there is no `perf`, or it may not sample.
+/// Samples of what a process does; empty if `perf` is missing or may not sample.
 pub(super) struct Samples {
     perf: Option<Child>,
     folder: TempDir,

@@ -157,11 +157,11 @@ pub(super) struct BatchOwner {
 
 /// Begins a batch, with settings that end with it. A batch whose host is gone ends by itself, and none waits
 /// long for a lock. The planner must use an index: it makes a plan when a table has few rows, and keeps it
-/// while thousands of dead rows collect until the next vacuum. It must read in the index's order: where it
-/// expects few rows, it would read them all by a bitmap and sort them for the first of them. A scan without an
-/// index would look expensive to it and trigger JIT compilation, which does not pay.
-pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL enable_bitmapscan = off; SET LOCAL jit = off; \
-    SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
+/// while thousands of dead rows collect until the next vacuum. A scan without an index would look expensive
+/// to it and trigger JIT compilation, which does not pay. It must also read in the order of the index: where it
+/// expects few rows, it would read all of them by a bitmap and sort them to find the first.
+pub(super) const BEGIN: &str = "BEGIN; SET LOCAL enable_seqscan = off; SET LOCAL jit = off; \
+    SET LOCAL enable_bitmapscan = off; SET LOCAL lock_timeout = '10s'; SET LOCAL idle_in_transaction_session_timeout = '10s'";
 
 /// Writes the number of a batch, reserves numbers for jobs and ranks, and reads the number of the next change and whether other
 /// nodes have made changes from `$5` on, or some without a number. No row if the node has a later epoch.

@@ -15,7 +15,7 @@ use super::client::{Client, rows};
 use super::rows::payload_of;
 use crate::error::StoreError;
 use crate::record::decode;
-use crate::scan::{Budget, ID_DIGITS_MIN};
+use crate::scan::{Budget, is_by_id};
 use crate::start;
 
 /// How many jobs are read at once.
@@ -227,11 +227,9 @@ fn indexes(filter: &JobFilter, has_ended: bool) -> Vec<String> {
         states.clone().map(of_state).collect()
     };
     let is_for_cells = matches!(filter.handler, Some((None, _)));
-    let digits = filter.id.as_deref().unwrap_or_default();
-    let digits = digits.chars().filter(char::is_ascii_hexdigit).count();
     if states.clone().next().is_none() {
         Vec::new()
-    } else if digits >= ID_DIGITS_MIN {
+    } else if is_by_id(filter) {
         vec!["id BETWEEN $6 AND $7".to_owned()]
     } else if filter.batch.is_some() {
         vec!["batch = $8".to_owned()]

@@ -12,7 +12,7 @@ use super::moment::Moment;
 use super::payloads;
 use crate::error::StoreError;
 use crate::record::decode;
-use crate::scan::{Budget, ID_DIGITS_MIN};
+use crate::scan::{Budget, is_by_id};
 use crate::start;
 
 /// From how many jobs of a state and a queue on the index of handlers is narrower.
@@ -223,10 +223,8 @@ fn narrowest(connection: &Connection, filter: &JobFilter) -> rusqlite::Result<Op
         Some(_) => jobs(queue, None)?,
         None => u64::MAX,
     };
-    let digits = filter.id.as_deref().unwrap_or_default();
-    let digits = digits.chars().filter(char::is_ascii_hexdigit).count();
     // Jobs are not counted by handler.
-    let index = if digits >= ID_DIGITS_MIN {
+    let index = if is_by_id(filter) {
         "WHERE seq IN (SELECT seq FROM jobs WHERE id BETWEEN ?6 AND ?7)"
     } else if filter.batch.is_some() {
         "WHERE batch = ?8"

@@ -23,7 +23,7 @@ use crate::server::Schema;
 pub(crate) const TESTED: Options = Options { allow_unsafe: true };
 
 /// How often a test polls the server's statistics.
-pub(crate) const LOOKS_MAX: u32 = 1_000;
+const LOOKS_MAX: u32 = 1_000;
 
 /// Runs a case of the suite on PostgreSQL, unless only SQLite is tested.
 #[expect(
@@ -179,15 +179,13 @@ fn no_batch_reads_all_live_jobs() {
         assert_eq!(claimed(&mut store, NOW, claim([n], false)).len(), 1);
         commit(&mut store, NOW, vec![complete(n, n, returned())]);
     }
-    // The server counts a connection's work when it ends.
     drop(store);
-    let counted = |condition: &str| {
-        let table = "pg_stat_user_tables WHERE relname = 'host_live'";
-        counted(&schema, table, condition)
-    };
-    let is_counted = (0..LOOKS_MAX).any(|_| counted("idx_scan >= 80"));
-    assert!(is_counted, "the server counts nothing");
-    assert!(counted("seq_tup_read = 0"), "the whole table was read");
+    let statistics = Statistics::of_table(&schema, "host_live");
+    statistics.reach("idx_scan >= 80");
+    assert!(
+        statistics.meet("seq_tup_read = 0"),
+        "the whole table was read"
+    );
 }
 
 /// Neither does a purge, with a unique key or without: it gives back a key of its own.
@@ -214,13 +212,12 @@ fn no_purge_reads_all_unique_keys() {
         }
     }
     drop(store);
-    let counted = |condition: &str| {
-        let table = "pg_stat_user_tables WHERE relname = 'host_unique_keys'";
-        counted(&schema, table, condition)
-    };
-    let is_counted = (0..LOOKS_MAX).any(|_| counted("n_tup_del = 20 AND idx_scan >= 40"));
-    assert!(is_counted, "the server counts nothing");
-    assert!(counted("seq_tup_read = 0"), "the whole table was read");
+    let statistics = Statistics::of_table(&schema, "host_unique_keys");
+    statistics.reach("n_tup_del = 20 AND idx_scan >= 40");
+    assert!(
+        statistics.meet("seq_tup_read = 0"),
+        "the whole table was read"
+    );
 }
 
 /// Indexes keep what has left a state until the server vacuums, so a search for what is not there may take long.
@@ -241,15 +238,11 @@ fn a_state_that_a_queue_has_no_jobs_in_is_not_searched() {
     }
     drop(reader);
     drop(store);
-    let scans = |table: &str, condition: &str| {
-        let table = format!("pg_stat_user_tables WHERE relname = '{table}'");
-        let condition = format!("seq_scan + coalesce(idx_scan, 0) {condition}");
-        counted(&schema, &table, &condition)
-    };
-    let at_least = format!(">= {COUNTS}");
-    let is_counted = (0..LOOKS_MAX).any(|_| scans("host_counts", &at_least));
-    assert!(is_counted, "the numbers of queues were not asked");
-    assert!(!scans("host_live", &at_least), "jobs were searched");
+    let scans = "seq_scan + coalesce(idx_scan, 0)";
+    let at_least = format!("{scans} >= {COUNTS}");
+    Statistics::of_table(&schema, "host_counts").reach(&at_least);
+    let live = Statistics::of_table(&schema, "host_live");
+    assert!(!live.meet(&at_least), "jobs were searched");
 }
 
 /// Jobs that wait for a limit are read in their order, however few the planner expects: it would read and sort them all.
@@ -268,22 +261,42 @@ fn few_of_many_jobs_that_wait_for_a_limit_are_read() {
         commit(&mut store, NOW, vec![Command::Tick { limit: 512 }]);
     }
     drop(store);
-    let counted = |condition: &str| {
-        let index = "pg_stat_user_indexes WHERE indexrelname = 'host_live_waiting'";
-        counted(&schema, index, condition)
-    };
+    let statistics = Statistics::of_index(&schema, "host_live_waiting");
     let at_least = format!("idx_scan >= {TICKS}");
-    let is_counted = (0..LOOKS_MAX).any(|_| counted(&at_least));
-    assert!(is_counted, "the server counts nothing");
+    statistics.reach(&at_least);
     let few = format!("idx_tup_read < {JOBS}");
-    assert!(counted(&few), "all jobs that wait were read");
+    assert!(statistics.meet(&few), "all jobs that wait were read");
 }
 
-/// Returns whether the server's statistics of a table or index of the schema meet a condition.
-pub(crate) fn counted(schema: &Schema, which: &str, condition: &str) -> bool {
-    schema.accepts(&format!(
-        "SELECT 1 / count(*) FROM {which} AND schemaname = current_schema() AND {condition}"
-    ))
+/// The server's statistics of a table or an index of a schema. It counts the work of a connection when that ends.
+pub(crate) struct Statistics<'a> {
+    schema: &'a Schema,
+    row: String,
+}
+
+impl<'a> Statistics<'a> {
+    pub(crate) fn of_table(schema: &'a Schema, name: &str) -> Self {
+        let row = format!("pg_stat_user_tables WHERE relname = '{name}'");
+        Self { schema, row }
+    }
+
+    pub(crate) fn of_index(schema: &'a Schema, name: &str) -> Self {
+        let row = format!("pg_stat_user_indexes WHERE indexrelname = '{name}'");
+        Self { schema, row }
+    }
+
+    pub(crate) fn meet(&self, condition: &str) -> bool {
+        let row = &self.row;
+        self.schema.accepts(&format!(
+            "SELECT 1 / count(*) FROM {row} AND schemaname = current_schema() AND {condition}"
+        ))
+    }
+
+    /// Polls them until they meet a condition.
+    pub(crate) fn reach(&self, condition: &str) {
+        let is_counted = (0..LOOKS_MAX).any(|_| self.meet(condition));
+        assert!(is_counted, "{} has never had {condition}", self.row);
+    }
 }
 
 /// Each claim searches the queues that it takes jobs from and a few more, also those of a host that has to find
@@ -309,13 +322,12 @@ fn a_claim_searches_few_queues_however_many_have_jobs() {
         commit(&mut store, NOW, vec![complete(n, n, returned())]);
     }
     drop((store, others));
-    let counted = |condition: &str| {
-        let index = "pg_stat_user_indexes WHERE indexrelname = 'host_live_claim'";
-        counted(&schema, index, condition)
-    };
-    let is_counted = (0..LOOKS_MAX).any(|_| counted("idx_scan >= 20"));
-    assert!(is_counted, "the server counts nothing");
-    assert!(counted("idx_scan < 400"), "a claim searched many queues");
+    let statistics = Statistics::of_index(&schema, "host_live_claim");
+    statistics.reach("idx_scan >= 20");
+    assert!(
+        statistics.meet("idx_scan < 400"),
+        "a claim searched many queues"
+    );
 }
 
 #[test]

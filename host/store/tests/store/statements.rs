@@ -16,7 +16,7 @@ use crate::jobs::{
     NODE, NOW, claim, claimed, commit, complete, enqueue, failed, job, number, returned,
 };
 use crate::limit_keys::{by_customer, of, set_limit};
-use crate::postgres::{LOOKS_MAX, TESTED, completed, counted, open};
+use crate::postgres::{Statistics, TESTED, completed, open};
 use crate::proxy::Proxy;
 use crate::server::Schema;
 
@@ -127,13 +127,9 @@ fn a_job_that_becomes_due_and_starts_in_a_batch_is_written_once() {
     let started = commit(&mut store, later, batch).changes;
     assert_eq!(started.len() as u128, 2 * JOBS);
     drop(store);
-    let counted = |condition: &str| {
-        let table = "pg_stat_user_tables WHERE relname = 'host_live'";
-        counted(&schema, table, condition)
-    };
-    let is_counted = (0..LOOKS_MAX).any(|_| counted("n_tup_upd >= 20"));
-    assert!(is_counted, "the server counts nothing");
-    assert!(counted("n_tup_upd = 20"), "jobs were written twice");
+    let statistics = Statistics::of_table(&schema, "host_live");
+    statistics.reach("n_tup_upd >= 20");
+    assert!(statistics.meet("n_tup_upd = 20"), "jobs were written twice");
 }
 
 /// A page has what an index has of its queue and state, whatever else there is of both.
@@ -173,13 +169,9 @@ fn a_search_for_few_jobs_of_a_queue_passes_no_others() {
         assert_eq!(reader.matching(&filter, None, 50).unwrap().items.len(), 1);
     }
     drop((reader, store));
-    let counted = |condition: &str| {
-        let table = "pg_stat_user_tables WHERE relname = 'host_ended'";
-        counted(&schema, table, condition)
-    };
+    let statistics = Statistics::of_table(&schema, "host_ended");
     let searched = format!("idx_scan >= {SEARCHES}");
-    let is_counted = (0..LOOKS_MAX).any(|_| counted(&searched));
-    assert!(is_counted, "the server counts nothing");
+    statistics.reach(&searched);
     let few = format!("seq_tup_read + idx_tup_fetch < {}", 10 * SEARCHES);
-    assert!(counted(&few), "other jobs were passed");
+    assert!(statistics.meet(&few), "other jobs were passed");
 }

@@ -9,7 +9,7 @@ use host_wires::wire::check::Check;
 
 const NAME: &str = "files";
 
-/// Checks the files of secrets and of certificates. Says nothing if there are none.
+/// Checks the secret and certificate files, if any are configured.
 pub(super) fn checks(reach: &Reach) -> Vec<Check> {
     let secrets = reach
         .secrets

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 use clap::Args;
-use host_api::client::{Client, Item, LineView, Problem};
+use host_api::client::{Client, Item, LineView};
 use host_api::new_job::{LINE_BYTES_MAX, LINES_AT_ONCE};
 use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
@@ -90,7 +90,7 @@ impl Import {
                 break;
             }
             totals.send(&client, output, &lines)?;
-            spinner.say(&format!("{doing}: {} lines", human::count(next - 1)));
+            spinner.say(&format!("{doing}: {}", human::counted(next - 1, "line")));
         }
         drop(spinner);
         totals.print(output)
@@ -98,8 +98,8 @@ impl Import {
 }
 
 impl Lines {
-    /// Reads what has arrived, at least one line unless there is none: those before line `from` are left out. `next` is
-    /// the number of the next line.
+    /// Reads the lines that have arrived, waiting for at least one, and skips those before line `from`. `next` is the
+    /// number of the next line. Returns no lines at the end of the input.
     fn read(reader: &mut BufReader<impl Read>, next: &mut u64, from: u64) -> io::Result<Self> {
         let mut lines = Self::default();
         while lines.numbers.len() < LINES_AT_ONCE && lines.too_long.is_none() {
@@ -140,13 +140,13 @@ impl Totals {
         let mut answers = Vec::new();
         if let Some(first) = lines.numbers.first() {
             let sent = client.enqueue_lines(&lines.bytes);
-            answers = sent.map_err(|error| goes_on_at(cannot(&rest(*first))(error), *first))?;
+            answers = sent.map_err(|error| continuing_at(cannot(&rest(*first))(error), *first))?;
         }
         let mut answers = answers.into_iter();
         for number in &lines.numbers {
             let stops = |cause: &str| {
                 let error = CliError::new(Exit::Unreachable, rest(*number), cause);
-                Err(goes_on_at(error, *number))
+                Err(continuing_at(error, *number))
             };
             let Some(Item { json, view }) = answers.next() else {
                 return stops("the host is stopping");
@@ -164,30 +164,25 @@ impl Totals {
             match view {
                 LineView::Accepted(job) if job.existing => self.existing += 1,
                 LineView::Accepted(_) => self.enqueued += 1,
-                LineView::Refused(problem) => self.refuse(*number, problem),
+                LineView::Refused(problem) => {
+                    let why = problem.detail.or(problem.title);
+                    self.refuse(*number, why.unwrap_or_default());
+                }
             }
         }
         if let Some(number) = lines.too_long {
-            let detail = format!("longer than {}", human::bytes(LINE_BYTES_MAX as u64));
+            let why = format!("longer than {}", human::bytes(LINE_BYTES_MAX as u64));
             if output.format() == Format::Jsonl {
-                put_line(&json!({"code": "body_too_large", "detail": detail}).to_string())?;
+                put_line(&json!({"code": "body_too_large", "detail": why}).to_string())?;
             }
-            let detail = Some(detail);
-            self.refuse(
-                number,
-                Problem {
-                    detail,
-                    ..Problem::default()
-                },
-            );
+            self.refuse(number, why);
         }
         Ok(())
     }
 
-    fn refuse(&mut self, number: u64, problem: Problem) {
+    fn refuse(&mut self, number: u64, why: String) {
         self.refused += 1;
         if self.refusals.len() < REFUSALS_MAX {
-            let why = problem.detail.or(problem.title).unwrap_or_default();
             self.refusals.push((number, why));
         }
     }
@@ -232,8 +227,8 @@ fn rest(number: u64) -> String {
     format!("enqueue line {number} and the rest")
 }
 
-fn goes_on_at(error: CliError, number: u64) -> CliError {
+fn continuing_at(error: CliError, number: u64) -> CliError {
     error.next(format!(
-        "`--from-line {number}` goes on from there; jobs with a unique key are not enqueued twice"
+        "`--from-line {number}` continues from there; jobs with a unique key are not enqueued twice"
     ))
 }

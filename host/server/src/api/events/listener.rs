@@ -211,8 +211,7 @@ impl Listener {
         self.hint();
     }
 
-    /// Takes what has happened during a pause: all of it, or for a hint about many jobs as much as shows that
-    /// something has.
+    /// Takes what has happened during a pause. Hints about many jobs need only the first event that is worth one.
     fn drain(&mut self) {
         loop {
             if self.hinted && self.query.job.is_none() {
