@@ -1,5 +1,5 @@
-//! Arco's contract: tasks through our own worker and control plane, the cost of heartbeats, how soon our
-//! worker stops a task that ignores its cancel, and the check of a token.
+//! Arco's contract: tasks through our own worker and control plane, the cost of heartbeats, and how soon our
+//! worker stops a task that ignores its cancel.
 
 mod heartbeats;
 mod peer;
@@ -7,26 +7,16 @@ mod stops;
 mod tasks;
 
 use std::fmt::Write as _;
-use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use host_wires::arco::SignedToken;
+use anyhow::{Context, Result};
 
-use crate::report::{Report, Target};
+use crate::report::Report;
 use crate::{Args, Part, Stage};
 
 /// The secret of dispatches.
 const SECRET: &str = "secret-of-the-bench";
 
-/// How many times a token is checked in a round.
-const CHECKS: u32 = 20_000;
-
-const CHECK_US_MAX: f64 = 5.0;
-
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
-    if args.wants(Part::Tokens) {
-        tokens(args, report)?;
-    }
     if args.wants(Part::Tasks) {
         tasks::measure(args, report).await?;
     }
@@ -58,20 +48,4 @@ fn control_plane(settings: &str, workers: &[(String, String, usize)]) -> Result<
     std::fs::write(&config, text).context("cannot write the configuration")?;
     let config = config.path().display().to_string();
     Stage::with(&[], vec!["--config".to_owned(), config])
-}
-
-fn tokens(args: &Args, report: &mut Report) -> Result<()> {
-    let key = b"a key of at least thirty-two bytes";
-    let token = SignedToken::new(key).context("no token is signed")?;
-    let mut times = Vec::new();
-    for _ in 0..args.rounds {
-        let start = Instant::now();
-        for _ in 0..CHECKS {
-            ensure!(token.is_valid(), "a token is refused");
-        }
-        times.push(start.elapsed().as_secs_f64() * 1e6 / f64::from(CHECKS));
-    }
-    let target = Some(Target::AtMost(CHECK_US_MAX));
-    report.add("check of a task token", "µs", times, target);
-    Ok(())
 }

@@ -161,8 +161,6 @@ enum Part {
     Polls,
     /// For Arco: how soon a task that ignores its cancel ends after the grace
     Stops,
-    /// For Arco: the check of a task token
-    Tokens,
     /// For Arco and beads: tasks through a worker
     Tasks,
     /// For Arco and Delta: the cost of heartbeats
@@ -203,7 +201,7 @@ impl Part {
             Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
             Self::Drain | Self::Times => matches!(suite, Suite::Hero),
             Self::Leases | Self::Polls => matches!(suite, Suite::Delta),
-            Self::Stops | Self::Tokens => matches!(suite, Suite::Arco),
+            Self::Stops => matches!(suite, Suite::Arco),
             Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
             Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
             Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),

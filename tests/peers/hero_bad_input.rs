@@ -297,15 +297,17 @@ fn stop_requests_for_no_job_are_harmless() {
     let other = all.next();
     all.client
         .store(other, &[("worker_id", "w9"), ("handler", "echo")]);
+    let (ended, absent) = (id(ended), id(900_000));
     for entry in [
-        id(ended),
-        id(other),
-        id(900_000),
-        "*".to_owned(),
-        "\n".to_owned(),
+        ended.as_bytes(),
+        id(other).as_bytes(),
+        absent.as_bytes(),
+        b"*",
+        b"\n",
+        b"\xff\xfe",
     ] {
-        all.push("stop_queue", entry.as_bytes());
-        all.check_unaffected(&entry);
+        all.push("stop_queue", entry);
+        all.check_unaffected(&entry.escape_ascii().to_string());
     }
     assert_eq!(all.client.field(other, "status"), "dispatched");
     let spins = all.submit(&[("handler", "spin"), ("timeout", "600")]);
@@ -313,7 +315,7 @@ fn stop_requests_for_no_job_are_harmless() {
     let mut flood = redis::pipe();
     for n in 0..FLOOD {
         let stopped = if n % 2 == 0 {
-            id(ended)
+            ended.clone()
         } else {
             id(1_000_000 + n)
         };
@@ -334,6 +336,44 @@ fn stop_requests_for_no_job_are_harmless() {
     let _: String = redis::cmd("PING").query(&mut all.redis).unwrap();
     assert!(start.elapsed() < Duration::from_secs(30));
     all.check_unaffected("the stop");
+}
+
+#[test]
+fn a_key_of_another_type_affects_only_its_own_job() {
+    let mut all = Target::new(&["basics"]);
+    let stop_queue = "hero:stop_queue:w1";
+    let _: () = all.redis.set(stop_queue, "no list").unwrap();
+    let [hash, claim, reply, fine] = [(); 4].map(|()| all.submit(&[("handler", "spin")]));
+    for n in [hash, claim, reply, fine] {
+        all.client.until_status(n, "started");
+    }
+    let claimed = format!("hero:claim:{}", id(claim));
+    for key in [&format!("hero:job:{}", id(hash)), &claimed, stop_queue] {
+        let _: i64 = all.redis.del(key).unwrap();
+        let _: i64 = all.redis.lpush(key, "x").unwrap();
+    }
+    let _: () = all
+        .redis
+        .set(format!("hero:reply:{}", id(reply)), "no list")
+        .unwrap();
+    for n in [hash, claim, reply, fine] {
+        all.client.stop(n);
+    }
+    let stopped = r#"{"error":"stopped_by_request"}"#;
+    assert_eq!(
+        all.client.reply(hash),
+        stopped,
+        "a client that waits gets it"
+    );
+    all.client.failed(fine, "stopped_by_request");
+    all.client.until_status(reply, "error");
+    eventually("all but one to be over", WAIT_MAX, || {
+        (all.client.length("processing") == 1).then_some(())
+    });
+    let _: i64 = all.redis.del(&claimed).unwrap();
+    all.client.reply(claim);
+    assert_eq!(all.client.replies(claim), 0, "it is answered once");
+    all.check_unaffected("all of it");
 }
 
 #[test]

@@ -12,7 +12,6 @@ mod dialect;
 mod external;
 mod first_handler;
 mod first_real_job;
-mod hero;
 mod hero_bad_input;
 mod hero_client;
 mod hero_conformance;

@@ -1,5 +1,5 @@
 //! Starts and ends the real `host` for the test suites, and talks to it like any client. Uses only the public
-//! contract, except in [`hero`].
+//! contract.
 
 mod balancer;
 pub mod beads;
@@ -13,7 +13,6 @@ pub mod delta;
 pub mod faulty;
 pub mod from_wat;
 pub mod guests;
-pub mod hero;
 pub mod names;
 pub mod peers;
 pub mod pool;

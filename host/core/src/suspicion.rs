@@ -52,7 +52,7 @@ impl Suspicion {
     }
 
     /// Returns how many suspects may be at one worker with this one, itself included. `None` if it is not a suspect.
-    pub fn group_max(self) -> Option<usize> {
+    fn group_max(self) -> Option<usize> {
         let halvings = self.0.checked_sub(APART)?;
         let group = GROUP_JOBS_MAX.checked_shr(halvings.into()).unwrap_or(0);
         Some(group.max(1))

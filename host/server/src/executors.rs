@@ -1,8 +1,8 @@
 //! The executors of all wires: their names, which jobs go to them, and their health. The dispatch
 //! loop decides what work they get.
 
-mod elsewhere;
 pub(crate) mod numbers;
+mod of_others;
 mod pools;
 
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ use host_core::time::Time;
 use host_http::json::nearest;
 use host_wires::wire::executors::{self, ExecutorHealth, NamedBy, RestartError};
 
-use self::elsewhere::Elsewhere;
 use self::numbers::Numbers;
+use self::of_others::OfOthers;
 use crate::metrics::Metrics;
 
 /// Which jobs go to an executor without naming one.
@@ -34,7 +34,7 @@ pub struct Executors {
     of_wires: Arc<Vec<Arc<dyn executors::Executors>>>,
     routes: Arc<Routes>,
     numbers: Numbers,
-    elsewhere: Elsewhere,
+    of_others: OfOthers,
 }
 
 /// The result of a search for an executor by name.
@@ -64,7 +64,7 @@ impl Executors {
             of_wires: Arc::new(of_wires),
             routes: Arc::new(routes),
             numbers: Numbers::default(),
-            elsewhere: Elsewhere::default(),
+            of_others: OfOthers::default(),
         };
         for name in executors.routed() {
             // This makes `health` list the executor before its first job.
@@ -89,7 +89,7 @@ impl Executors {
                 executors::Found::Nobody => {}
             }
         }
-        if self.elsewhere.has(&name) {
+        if self.of_others.has(&name) {
             return Found::Executor(name);
         }
         Found::Nobody
@@ -98,16 +98,16 @@ impl Executors {
     /// Explains that nothing executes the jobs of an executor with this name.
     pub(crate) fn explain_unknown(&self, name: &str) -> String {
         let shown: String = name.chars().take(64).collect();
-        let elsewhere = self.elsewhere.names();
-        if let Some(node) = self.elsewhere.last_node_of(name) {
+        let others = self.of_others.names();
+        if let Some(node) = self.of_others.last_node_of(name) {
             return explain_unavailable(&shown, Some(&node));
         }
         let own = self.names();
         let known = own.iter().map(Name::as_str);
-        let of_others = elsewhere.iter().flatten().map(String::as_str);
-        let near = nearest(name, known.chain(of_others));
+        let known_of_others = others.iter().flatten().map(String::as_str);
+        let near = nearest(name, known.chain(known_of_others));
         let near = near.map(|near| format!("; did you mean {near}?"));
-        let missing = match elsewhere {
+        let missing = match others {
             Some(_) => explain_unavailable(&shown, None),
             None => format!("no runner is named {shown:?}"),
         };
@@ -142,12 +142,12 @@ impl Executors {
 
     /// Records the executors of the nodes.
     pub(crate) fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
-        self.elsewhere.record_nodes(now, nodes);
+        self.of_others.record_nodes(now, nodes);
     }
 
     /// Forgets executors of nodes that were last seen long ago.
     pub(crate) fn forget_old(&self, now: Time) {
-        self.elsewhere.forget_old(now);
+        self.of_others.forget_old(now);
     }
 
     fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
@@ -171,7 +171,7 @@ impl Executors {
     pub fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
         match self.wire_of(executor) {
             Some(wire) => wire.place(executor, attributes),
-            None => self.elsewhere.place(executor, attributes),
+            None => self.of_others.place(executor, attributes),
         }
     }
 
@@ -179,7 +179,7 @@ impl Executors {
     pub fn policy(&self, executor: &Name) -> Policy {
         match self.wire_of(executor) {
             Some(wire) => wire.rules().policy,
-            None => self.elsewhere.policy(executor).unwrap_or_default(),
+            None => self.of_others.policy(executor).unwrap_or_default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Executors {
     pub fn timeout_ms_max(&self, executor: &Name) -> Option<u64> {
         match self.wire_of(executor) {
             Some(wire) => wire.rules().timeout_ms_max,
-            None => self.elsewhere.timeout_ms_max(executor),
+            None => self.of_others.timeout_ms_max(executor),
         }
     }
 

@@ -14,10 +14,10 @@ mod sample;
 mod transcript;
 pub mod wire;
 
-pub mod arco;
-pub mod beads;
-pub mod delta;
-pub mod hero;
+mod arco;
+mod beads;
+mod delta;
+mod hero;
 pub mod rrq;
 
 /// Every wire, in the order in which they are shown.

@@ -1,27 +1,27 @@
-//! The commands for one job: by a client, by a worker as the document describes it, and by our session.
+//! The commands for one job: by a client, by a worker as the document describes it, and by our worker.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpStream;
+use std::time::Duration;
 
-use anyhow::{Result, ensure};
-use host_core::json::JsonText;
-use host_core::outcome::Outcome;
-use host_core::port::Tag;
-use host_core::time::Time;
-use host_tests::Redis;
-use host_tests::hero::ask;
-use host_wires::hero::{
-    Answered, Command, RedisSession as _, Value, Via, Worker, WorkerAct, WorkerConfig,
-};
-use host_wires::kit::session::Moment;
-use redis::Connection;
+use anyhow::{Context, Result, ensure};
+use host_tests::{Redis, eventually};
+use redis::Commands as _;
 
-use super::resp::{ID, Pipe, Template};
-
-/// The most turns of a job.
-const TURNS_MAX: usize = 100;
+use super::WORKER;
+use super::resp::{ID, Pipe, Template, id};
 
 /// A worker's result for a no-op job.
 const OUTPUT: &str = "null";
+
+/// How long the recorded job may take.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What a connection of ours says when the recorded job has ended.
+const END: &str = "the recorded job has ended";
+
+/// The words of a command.
+pub(super) type Words = Vec<Vec<u8>>;
 
 /// Returns a client's commands for one job, with these fields besides the common ones.
 pub(super) fn client(worker: &str, fields: &[(&str, &str)]) -> Vec<Template> {
@@ -64,87 +64,98 @@ pub(super) fn documented(worker: &str) -> Vec<Template> {
     ]
 }
 
-/// Returns our worker's commands for one job: all that name the job or fetch it. The client's commands for
-/// the job are executed meanwhile.
-pub(super) fn ours(redis: &Redis, worker: &str, fields: &[(&str, &str)]) -> Result<Vec<Template>> {
+/// Records our worker's commands for one job: those that name it, and one that takes a job from the queue.
+pub(super) fn ours(redis: &Redis, fields: &[(&str, &str)]) -> Result<Vec<Words>> {
+    let mut monitor = TcpStream::connect(("127.0.0.1", redis.port()))?;
+    monitor.set_read_timeout(Some(PATIENCE))?;
+    monitor.write_all(b"MONITOR\r\n")?;
+    let mut lines = BufReader::new(monitor).lines();
+    ensure!(
+        lines.next().transpose()?.as_deref() == Some("+OK"),
+        "Redis shows no commands"
+    );
+    let mut connection = redis.connection();
     let mut pipe = Pipe::open(redis.port())?;
-    pipe.send(&client(worker, fields), [0])?;
-    let mut config = WorkerConfig::new(worker, format!("host-{worker}"));
-    config.concurrency = 1;
-    let mut recorder = Recorder {
-        redis: redis.connection(),
-        session: Worker::new(config),
-        ended: Vec::new(),
-        sent: Vec::new(),
+    pipe.send(&client(WORKER, fields), [0])?;
+    let reply = format!("hero:reply:{}", id(0));
+    let processing = format!("hero:processing:{WORKER}");
+    eventually("the recorded job to end", PATIENCE, || {
+        let answered: bool = connection.exists(&reply).ok()?;
+        let left: usize = connection.llen(&processing).ok()?;
+        (answered && left == 0).then_some(())
+    });
+    let _: String = redis::cmd("ECHO").arg(END).query(&mut connection)?;
+    let (mut sent, mut takes) = (Vec::new(), None);
+    for line in lines {
+        let (from, words) = shown(&line?)?;
+        if words.iter().any(|word| word == END.as_bytes()) {
+            let takes: Words = takes.context("the worker has not asked for another job")?;
+            return Ok([vec![takes], sent].concat());
+        }
+        if from == "lua" || from == pipe.address()? {
+            continue;
+        }
+        if words[0] == b"LMOVE" {
+            takes.get_or_insert(words);
+        } else if words.iter().any(|word| names(word)) {
+            sent.push(words);
+        }
+    }
+    anyhow::bail!("Redis stopped showing commands")
+}
+
+/// Makes the commands of a worker with another id.
+pub(super) fn of_worker(worker: &str, commands: &[Words]) -> Vec<Template> {
+    let (from, to) = (format!(":{WORKER}"), format!(":{worker}"));
+    let renamed = |word: &Vec<u8>| match std::str::from_utf8(word) {
+        Ok(text) => text.replace(&from, &to).into_bytes(),
+        Err(_) => word.clone(),
     };
-    let mut todo = Vec::new();
-    recorder.session.on_connected(at(), &mut todo);
-    for _ in 0..TURNS_MAX {
-        recorder.act(&mut todo);
-        for tag in std::mem::take(&mut recorder.ended) {
-            let result = Some(JsonText(OUTPUT.to_owned()));
-            let answer = Answered::Ended(Outcome::Completed { result });
-            recorder.session.on_answer(at(), tag, answer, &mut todo);
-        }
-        if todo.is_empty() {
-            break;
-        }
-    }
-    ensure!(recorder.session.is_idle(), "the recorded job has not ended");
-    Ok(recorder.sent)
+    let words = commands.iter().map(|words| words.iter().map(renamed));
+    words
+        .map(|words| Template::new(&words.collect::<Words>()))
+        .collect()
 }
 
-struct Recorder {
-    redis: Connection,
-    session: Worker,
-    ended: Vec<Tag>,
-    sent: Vec<Template>,
+/// Reads a line of `MONITOR`: the address or `lua`, and the words.
+fn shown(line: &str) -> Result<(String, Words)> {
+    let unreadable = || format!("Redis shows {line:?}");
+    let (_, rest) = line.split_once('[').with_context(unreadable)?;
+    let (client, mut rest) = rest.split_once("] ").with_context(unreadable)?;
+    let (_, client) = client.split_once(' ').with_context(unreadable)?;
+    let mut words = Words::new();
+    while let Some(quoted) = rest.strip_prefix('"') {
+        let (word, length) = unquoted(quoted).with_context(unreadable)?;
+        words.push(word);
+        rest = quoted[length..].trim_start();
+    }
+    ensure!(rest.is_empty() && !words.is_empty(), "{}", unreadable());
+    Ok((client.to_owned(), words))
 }
 
-impl Recorder {
-    fn act(&mut self, todo: &mut Vec<WorkerAct>) {
-        for act in std::mem::take(todo) {
-            match act {
-                WorkerAct::Call(call) if call.via == Via::Shared => {
-                    let values: Vec<Value> = call.commands.iter().map(|it| self.send(it)).collect();
-                    self.session.on_reply(at(), call.tag, &values, todo);
+/// Reads a word up to its closing quote. Returns how long it was with it.
+fn unquoted(text: &str) -> Option<(Vec<u8>, usize)> {
+    let mut bytes = text.bytes().enumerate();
+    let mut word = Vec::new();
+    loop {
+        let byte = match bytes.next()? {
+            (at, b'"') => return Some((word, at + 1)),
+            (_, b'\\') => match bytes.next()?.1 {
+                b'n' => b'\n',
+                b'r' => b'\r',
+                b't' => b'\t',
+                b'a' => 7,
+                b'b' => 8,
+                b'x' => {
+                    let (first, _) = bytes.next()?;
+                    bytes.next()?;
+                    u8::from_str_radix(text.get(first..first + 2)?, 16).ok()?
                 }
-                WorkerAct::Start { tag, .. } => {
-                    self.session.on_began(at(), tag, todo);
-                    self.ended.push(tag);
-                }
-                WorkerAct::Call(_)
-                | WorkerAct::Stop { .. }
-                | WorkerAct::Count(_)
-                | WorkerAct::Depth { .. }
-                | WorkerAct::Refused { .. } => {}
-            }
-        }
-    }
-
-    fn send(&mut self, command: &Command) -> Value {
-        let value = ask(&mut self.redis, command);
-        let words = self.words(command);
-        if words.iter().any(|word| names(word)) || answers(&value) {
-            self.sent.push(Template::new(&words));
-        }
-        value
-    }
-
-    /// Returns a command's words as sent by a driver that has loaded the scripts.
-    fn words(&mut self, command: &Command) -> Vec<Vec<u8>> {
-        match command {
-            Command::Plain(words) => words.clone(),
-            Command::Script { script, keys, args } => {
-                let mut load = redis::cmd("SCRIPT");
-                let load = load.arg("LOAD").arg(script.source());
-                let hash: String = load.query(&mut self.redis).unwrap_or_default();
-                let head = ["EVALSHA".to_owned(), hash, keys.len().to_string()];
-                let head = head.iter().chain(keys);
-                let head = head.map(|word| word.clone().into_bytes());
-                head.chain(args.iter().cloned()).collect()
-            }
-        }
+                byte => byte,
+            },
+            (_, byte) => byte,
+        };
+        word.push(byte);
     }
 }
 
@@ -152,17 +163,18 @@ fn names(word: &[u8]) -> bool {
     word.windows(ID.len()).any(|part| part == ID.as_bytes())
 }
 
-fn answers(value: &Value) -> bool {
-    match value {
-        Value::Data(bytes) => names(bytes),
-        Value::List(values) => values.iter().any(answers),
-        Value::Nil | Value::Int(_) | Value::Error(_) => false,
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::shown;
 
-fn at() -> Moment {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let now_ms = now.map_or(0, |now| now.as_millis());
-    let now = Time(i64::try_from(now_ms).unwrap_or_default());
-    Moment { now, wall: now }
+    #[test]
+    fn shown_commands_are_read() {
+        let (client, words) =
+            shown(r#"+1.2 [0 127.0.0.1:9] "set" "a \"b\"\n" "\x00\\" """#).unwrap();
+        assert_eq!(client, "127.0.0.1:9");
+        let expected: [&[u8]; 4] = [b"set", b"a \"b\"\n", b"\0\\", b""];
+        assert_eq!(words, expected);
+        assert_eq!(shown(r#"+1.2 [0 lua] "get" "a""#).unwrap().0, "lua");
+        assert!(shown(r#"+1.2 [0 lua] "get"#).is_err());
+    }
 }

@@ -107,6 +107,11 @@ impl Pipe {
         })
     }
 
+    /// Returns its own address, by which Redis knows it.
+    pub(super) fn address(&self) -> Result<String> {
+        Ok(self.stream.local_addr()?.to_string())
+    }
+
     /// Sends all of `commands` for each of some jobs in one write, and waits for the answers.
     pub(super) fn send(
         &mut self,

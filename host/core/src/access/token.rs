@@ -23,7 +23,7 @@ const SECRET_CHARS: usize = 43;
 const CHECK_CHARS: usize = 6;
 
 /// How many characters a token has.
-pub const TOKEN_CHARS: usize = PREFIX.len() + ID_CHARS + 1 + SECRET_CHARS + CHECK_CHARS;
+const TOKEN_CHARS: usize = PREFIX.len() + ID_CHARS + 1 + SECRET_CHARS + CHECK_CHARS;
 
 /// The longest name of a token, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;

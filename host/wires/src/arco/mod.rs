@@ -29,8 +29,6 @@ use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
 
-pub use self::token::SignedToken;
-
 const NAME: &str = "arco";
 
 /// Arco's worker contract as a wire.

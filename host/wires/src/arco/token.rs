@@ -2,7 +2,6 @@
 //! header says. Knows no clock: the caller passes the time.
 
 pub(super) mod key;
-mod signed;
 
 #[cfg(test)]
 mod tests;
@@ -20,8 +19,6 @@ use sha2::Sha256;
 
 use self::key::Keys;
 use super::messages::Secret;
-
-pub use self::signed::SignedToken;
 
 /// The longest token that is accepted, in bytes.
 const TOKEN_BYTES_MAX: usize = 4_096;

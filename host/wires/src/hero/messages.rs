@@ -29,7 +29,7 @@ const TAKEN_BYTES: usize = 128 << 10;
 
 /// A script that Redis runs as one step. It is sent by its hash if Redis has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Script {
+pub(super) enum Script {
     /// Takes a job that was popped, unless another host has it or it has ended; returns its fields.
     Claim,
     /// Records that a job runs, unless another host has it or it has ended.
@@ -70,7 +70,7 @@ pub enum Script {
 
 impl Script {
     /// All scripts, for the driver to load.
-    pub const ALL: [Self; 18] = [
+    pub(super) const ALL: [Self; 18] = [
         Self::Claim,
         Self::Start,
         Self::Finish,
@@ -91,43 +91,34 @@ impl Script {
         Self::Wake,
     ];
 
-    /// Returns its name, for people.
-    pub const fn as_str(self) -> &'static str {
-        self.file().0
-    }
-
     /// Returns its text in Lua.
-    pub const fn source(self) -> &'static str {
-        self.file().1
-    }
-
-    const fn file(self) -> (&'static str, &'static str) {
+    pub(super) const fn source(self) -> &'static str {
         match self {
-            Self::Claim => ("claim", include_str!("lua/claim.lua")),
-            Self::Start => ("start", include_str!("lua/start.lua")),
-            Self::Finish => ("finish", include_str!("lua/finish.lua")),
-            Self::Renew => ("renew", include_str!("lua/renew.lua")),
-            Self::Release => ("release", include_str!("lua/release.lua")),
-            Self::Submit => ("submit", include_str!("lua/submit.lua")),
-            Self::Withdraw => ("withdraw", include_str!("lua/withdraw.lua")),
-            Self::Absent => ("absent", include_str!("lua/absent.lua")),
-            Self::Again => ("again", include_str!("lua/again.lua")),
-            Self::Read => ("read", include_str!("lua/read.lua")),
-            Self::Enter => ("enter", include_str!("lua/enter.lua")),
-            Self::Gate => ("gate", include_str!("lua/gate.lua")),
-            Self::Stop => ("stop", include_str!("lua/stop.lua")),
-            Self::Requeue => ("requeue", include_str!("lua/requeue.lua")),
-            Self::Links => ("links", include_str!("lua/links.lua")),
-            Self::Bury => ("bury", include_str!("lua/bury.lua")),
-            Self::Turn => ("turn", include_str!("lua/turn.lua")),
-            Self::Wake => ("wake", include_str!("lua/wake.lua")),
+            Self::Claim => include_str!("lua/claim.lua"),
+            Self::Start => include_str!("lua/start.lua"),
+            Self::Finish => include_str!("lua/finish.lua"),
+            Self::Renew => include_str!("lua/renew.lua"),
+            Self::Release => include_str!("lua/release.lua"),
+            Self::Submit => include_str!("lua/submit.lua"),
+            Self::Withdraw => include_str!("lua/withdraw.lua"),
+            Self::Absent => include_str!("lua/absent.lua"),
+            Self::Again => include_str!("lua/again.lua"),
+            Self::Read => include_str!("lua/read.lua"),
+            Self::Enter => include_str!("lua/enter.lua"),
+            Self::Gate => include_str!("lua/gate.lua"),
+            Self::Stop => include_str!("lua/stop.lua"),
+            Self::Requeue => include_str!("lua/requeue.lua"),
+            Self::Links => include_str!("lua/links.lua"),
+            Self::Bury => include_str!("lua/bury.lua"),
+            Self::Turn => include_str!("lua/turn.lua"),
+            Self::Wake => include_str!("lua/wake.lua"),
         }
     }
 }
 
 /// One command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Command {
+pub(super) enum Command {
     /// The words of the command, as Redis expects them.
     Plain(Vec<Vec<u8>>),
     /// A script with its keys and arguments.
@@ -142,7 +133,7 @@ pub enum Command {
 
 /// The answer of Redis to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value {
+pub(super) enum Value {
     Nil,
     Int(i64),
     /// A string, bulk or simple.
@@ -179,7 +170,7 @@ impl Value {
 
 /// The connection that a call uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+pub(super) enum Via {
     /// The shared connection. Its commands are pipelined and never block.
     Shared,
     /// The separate connection for one blocking command.
@@ -191,16 +182,16 @@ pub enum Via {
 
 /// Identifies one call between a session and its driver. Unique during the life of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallTag(pub u64);
+pub(super) struct CallTag(pub u64);
 
 /// Commands that are sent together, in order, and whose answers come back together.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Call {
+pub(super) struct Call {
     /// Identifies the answers.
-    pub tag: CallTag,
-    pub via: Via,
+    pub(super) tag: CallTag,
+    pub(super) via: Via,
     /// The commands. Never empty.
-    pub commands: Vec<Command>,
+    pub(super) commands: Vec<Command>,
 }
 
 impl Command {
@@ -244,7 +235,7 @@ impl Call {
 
 /// The end of a work queue from which jobs are taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum PopSide {
+pub(super) enum PopSide {
     /// Takes the newest job first, as the document's own workers do.
     Left,
     /// Takes the oldest job first.

@@ -3,7 +3,7 @@
 
 mod active;
 mod checks;
-pub mod client;
+mod client;
 mod convert;
 mod job;
 mod log_files;
@@ -29,13 +29,6 @@ use self::settings::HeroConfig;
 use crate::wire::check::Check;
 use crate::wire::section::{ConfigError, Section};
 use crate::wire::{Configuration, Configured, Mode, OpenError, OpenWire, Wire};
-
-pub use self::job::new::{NewJob, Task};
-pub use self::messages::{Call, Command, Value, Via};
-pub use self::orchestrator::{Execution, Orchestrator, OrchestratorAct};
-pub use self::settings::worker::WorkerConfig;
-pub use self::transport::driver::RedisSession;
-pub use self::worker::{Answered, Worker, WorkerAct};
 
 const NAME: &str = "hero";
 

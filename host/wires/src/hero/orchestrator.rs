@@ -21,7 +21,7 @@ use super::messages::{self, Call, CallTag, Command, Value, Via};
 use super::transport::driver::RedisSession;
 use crate::kit::session::Moment;
 
-pub use self::execution::Execution;
+pub(super) use self::execution::Execution;
 pub(super) use self::executors::is_executor;
 pub(super) use self::serve::start;
 
@@ -33,7 +33,7 @@ const STOP_LATE_MS: u64 = 1_000;
 
 /// The actions the session decided on, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum OrchestratorAct {
+pub(super) enum OrchestratorAct {
     /// Send this to Redis.
     Call(Call),
     /// The session accepts work from now on, until Redis cannot be reached.
@@ -51,7 +51,7 @@ pub enum OrchestratorAct {
 
 /// All jobs sent to foreign workers of one Redis.
 #[derive(Debug)]
-pub struct Orchestrator {
+pub(super) struct Orchestrator {
     /// The name of this host among those that share the Redis: unique for each host, and the same
     /// after a restart.
     instance: String,
@@ -129,7 +129,7 @@ type Todo = Vec<OrchestratorAct>;
 
 impl Orchestrator {
     /// Makes a session without jobs.
-    pub fn new(instance: impl Into<String>) -> Self {
+    pub(super) fn new(instance: impl Into<String>) -> Self {
         Self {
             instance: instance.into(),
             out: BTreeMap::new(),
@@ -144,7 +144,13 @@ impl Orchestrator {
     }
 
     /// Sends a job out. If Redis cannot be reached, answers that there is no room.
-    pub fn on_start(&mut self, at: Moment, tag: Tag, mut execution: Execution, todo: &mut Todo) {
+    pub(super) fn on_start(
+        &mut self,
+        at: Moment,
+        tag: Tag,
+        mut execution: Execution,
+        todo: &mut Todo,
+    ) {
         if self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
             let end = End::NoRoom;
             return todo.push(OrchestratorAct::Ended { tag, end });

@@ -37,7 +37,7 @@ crate::wire::codes! {
 
 /// Why a job or an id is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub(super) struct Refusal {
     pub(super) code: Code,
     pub(super) message: String,
 }
@@ -69,12 +69,12 @@ impl Refusal {
     }
 
     /// Returns the code as shown in metrics.
-    pub const fn code(&self) -> &'static str {
+    pub(super) const fn code(&self) -> &'static str {
         self.code.as_str()
     }
 
     /// Returns the text for a job's `error`.
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         format!("{} {}", self.code(), self.message)
     }
 }

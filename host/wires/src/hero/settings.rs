@@ -80,19 +80,19 @@ const WORKER_IDS_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct HeroConfig {
     /// The address of the Redis, with the certificates for its connections.
-    pub url: RedisUrl,
+    pub(super) url: RedisUrl,
     /// The worker ids, each once; empty if no work is taken.
-    pub worker_ids: Vec<String>,
+    pub(super) worker_ids: Vec<String>,
     /// The most jobs of one worker id that run at once.
-    pub concurrency: usize,
+    pub(super) concurrency: usize,
     /// The most jobs sent to one foreign worker id at once.
-    pub dispatch_in_flight: usize,
+    pub(super) dispatch_in_flight: usize,
     /// Which jobs are taken first.
-    pub pop_side: PopSide,
+    pub(super) pop_side: PopSide,
     /// The folder for the log files of jobs: an absolute path.
-    pub log_dir: Option<PathBuf>,
+    pub(super) log_dir: Option<PathBuf>,
     /// The workers whose lost jobs are queued again.
-    pub requeue_stale: Workers,
+    pub(super) requeue_stale: Workers,
 }
 
 impl HeroConfig {

@@ -67,7 +67,7 @@ const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
 
 /// The last answer for an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub(super) enum Answered {
     /// The execution has ended.
     Ended(Outcome),
     /// There was no room for the execution.
@@ -78,7 +78,7 @@ pub enum Answered {
 
 /// The actions the session decided on, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WorkerAct {
+pub(super) enum WorkerAct {
     /// Send this to Redis.
     Call(Call),
     /// Start an execution.
@@ -110,7 +110,7 @@ pub enum WorkerAct {
 
 /// All jobs of one worker id that this host has.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     config: WorkerConfig,
     terms: Terms,
     jobs: Jobs,
@@ -201,7 +201,7 @@ type Todo = Vec<WorkerAct>;
 
 impl Worker {
     /// Makes a session that takes no jobs until it is connected.
-    pub fn new(config: WorkerConfig) -> Self {
+    pub(super) fn new(config: WorkerConfig) -> Self {
         let terms = Terms {
             worker: config.worker_id.clone(),
             log_root: config.log_root.clone(),
@@ -223,19 +223,14 @@ impl Worker {
     }
 
     /// Handles that the guest of an execution runs now. Its time limit begins.
-    pub fn on_began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    pub(super) fn on_began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
         self.began(at, tag, todo);
     }
 
     /// Handles the last answer for an execution.
-    pub fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
+    pub(super) fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
         self.answered(at, tag, answer, todo);
         self.fill(at, todo);
-    }
-
-    /// Returns how many jobs this host has, running or waiting.
-    pub fn jobs(&self) -> usize {
-        self.jobs.len()
     }
 
     /// Starts the jobs that can start, and takes more jobs if there is room.

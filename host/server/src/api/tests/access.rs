@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use axum::response::Response;
-use host_core::access::token::{TOKEN_CHARS, TokenText, token_id};
+use host_core::access::token::{TokenText, token_id};
 use host_core::access::{Access, Role, Verb};
 use host_dispatch::numbers::Numbers;
 use host_http::peer::Peer;
@@ -152,7 +152,7 @@ async fn no_token_and_a_wrong_one_look_the_same() {
     assert_eq!(none.headers["www-authenticate"], "Bearer realm=\"host\"");
     let mut last = guarded.admin.clone();
     let end = if last.ends_with('0') { "1" } else { "0" };
-    last.replace_range(TOKEN_CHARS - 1.., end);
+    last.replace_range(last.len() - 1.., end);
     let unknown = "hst_000000000000_0000000000000000000000000000000000000000000000000";
     for wrong in ["x", "hst_", unknown, &last, &guarded.admin.to_lowercase()] {
         let answer = guarded.send(wrong, path, None).await;
@@ -576,7 +576,7 @@ async fn the_first_token_is_for_the_hosts_user_alone_and_is_made_once() {
     let guarded = Guarded::start().await;
     let path = guarded.folder.path().join(ADMIN_TOKEN);
     assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(guarded.admin.len(), TOKEN_CHARS);
+    assert!(TokenText::read(&guarded.admin).is_some());
     std::fs::remove_file(&path).unwrap();
     guarded.auth.start(&path).await.unwrap();
     assert!(!path.exists(), "there is one that can make others");

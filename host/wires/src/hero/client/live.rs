@@ -71,30 +71,30 @@ pub(in crate::hero) struct Client {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::hero) struct Filter {
     /// Only jobs for this worker.
-    pub worker_id: Option<String>,
+    pub(super) worker_id: Option<String>,
     /// Only jobs with this status.
-    pub status: Option<String>,
+    pub(super) status: Option<String>,
 }
 
 /// A part of a list, in no order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::hero) struct Page {
-    pub jobs: Vec<JobView>,
+    pub(super) jobs: Vec<JobView>,
     /// The cursor of the next part; `None` at the end.
-    pub next: Option<u64>,
+    pub(super) next: Option<u64>,
 }
 
 /// The result of one check of the waiting jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::hero) struct Turn {
     /// How many jobs were queued.
-    pub queued: usize,
+    pub(super) queued: usize,
     /// How many were ended.
-    pub ended: usize,
+    pub(super) ended: usize,
     /// How many jobs were checked.
-    pub checked: usize,
+    pub(super) checked: usize,
     /// Why Redis refused to queue or end a job. The next check tries it again.
-    pub refused: Option<String>,
+    pub(super) refused: Option<String>,
 }
 
 impl From<Refusal> for ClientError {

@@ -31,9 +31,9 @@ const MISSING_MAX: usize = 10_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::hero) struct Workers {
     /// All of them.
-    pub all: bool,
+    pub(in crate::hero) all: bool,
     /// These.
-    pub ids: BTreeSet<String>,
+    pub(in crate::hero) ids: BTreeSet<String>,
 }
 
 impl Workers {

@@ -88,7 +88,7 @@ pub(in crate::hero) fn requeue_by_itself(job: &JobView, wall: Time) -> Result<Co
 
 /// Queues a job again that has failed or that its worker has lost, and removes its old results.
 /// With `force`, also a job that may be running. A job that waited for others waits for them again.
-pub fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusal> {
+pub(in crate::hero) fn requeue(job: &JobView, force: bool, wall: Time) -> Result<Command, Refusal> {
     requeue_up_to(job, force, wall, "")
 }
 
@@ -145,7 +145,7 @@ fn requeue_up_to(
 }
 
 /// Reads the result of [`requeue`]; `None` if the job is gone.
-pub fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
+pub(in crate::hero) fn requeued(value: &Value) -> Result<Option<()>, Refusal> {
     let refused = |message| Err(Refusal::new(Code::JobBusy, message));
     match value.text() {
         Some("queued" | "waits") => Ok(Some(())),

@@ -26,7 +26,7 @@ pub(in crate::hero) const ATTRIBUTES: &str = "attributes";
 
 /// What a worker executes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
+pub(in crate::hero) enum Task {
     /// A script.
     Script(String),
     /// A handler that the worker has, with its params.
@@ -39,35 +39,35 @@ pub enum Task {
 
 /// A job that this host stores for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewJob {
+pub(in crate::hero) struct NewJob {
     /// A UUID that no other job has.
-    pub id: String,
-    pub worker_id: String,
-    pub task: Task,
+    pub(in crate::hero) id: String,
+    pub(in crate::hero) worker_id: String,
+    pub(in crate::hero) task: Task,
     /// The language of a script; if `None`, the worker detects it.
-    pub script_type: Option<String>,
+    pub(in crate::hero) script_type: Option<String>,
     /// The sender of the job.
-    pub caller_id: String,
-    pub context_id: String,
-    pub timeout_seconds: u64,
+    pub(in crate::hero) caller_id: String,
+    pub(in crate::hero) context_id: String,
+    pub(in crate::hero) timeout_seconds: u64,
     /// Further attempts after a failure.
-    pub retries: u32,
+    pub(in crate::hero) retries: u32,
     /// Whether the job may run at the same time as others of its context.
-    pub concurrent: bool,
+    pub(in crate::hero) concurrent: bool,
     /// The path of an additional log file.
-    pub log_path: Option<String>,
+    pub(in crate::hero) log_path: Option<String>,
     /// Environment variables.
-    pub env: BTreeMap<String, String>,
+    pub(in crate::hero) env: BTreeMap<String, String>,
     /// The jobs that must finish first.
-    pub dependencies: BTreeSet<String>,
+    pub(in crate::hero) dependencies: BTreeSet<String>,
     /// The job's other attributes.
-    pub attributes: BTreeMap<String, String>,
+    pub(in crate::hero) attributes: BTreeMap<String, String>,
 }
 
 impl Task {
     /// Makes the task from a handler's name and params. For [`SCRIPT`], the script is the text
     /// `script` of the params. The error describes what is wrong with the params.
-    pub fn of(handler: String, params: JsonText) -> Result<Self, String> {
+    pub(in crate::hero) fn of(handler: String, params: JsonText) -> Result<Self, String> {
         if handler != SCRIPT {
             let name = handler;
             return Ok(Self::Handler { name, params });

@@ -9,13 +9,13 @@ use crate::hero::messages::{self, Command, Script, Value};
 use crate::hero::refusals::Refusal;
 
 /// Names of fields, with the longest value of each that is read, in bytes.
-pub type Fields = &'static [(&'static str, usize)];
+pub(in crate::hero) type Fields = &'static [(&'static str, usize)];
 
 /// The most jobs in one [`read`].
 pub(in crate::hero) const READ_JOBS_MAX: usize = 100;
 
 /// All documented fields and our own. Those in [`SUMMARY`] come first.
-pub const FULL: Fields = &[
+pub(in crate::hero) const FULL: Fields = &[
     ("worker_id", 256),
     ("status", 64),
     ("handler", 128),
@@ -46,32 +46,32 @@ pub(in crate::hero) const STATUS: Fields = &[("status", 64)];
 
 /// The state of a job as its hash shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobView {
+pub(in crate::hero) struct JobView {
     /// The id from the job's key.
-    pub id: String,
+    pub(in crate::hero) id: String,
     /// The fields that exist. Invalid UTF-8 is replaced.
-    pub fields: BTreeMap<&'static str, String>,
+    pub(in crate::hero) fields: BTreeMap<&'static str, String>,
     /// The fields that are too long to read, with their lengths in bytes.
-    pub left_out: BTreeMap<&'static str, u64>,
+    pub(in crate::hero) left_out: BTreeMap<&'static str, u64>,
 }
 
 impl JobView {
-    pub fn get(&self, field: &str) -> Option<&str> {
+    pub(in crate::hero) fn get(&self, field: &str) -> Option<&str> {
         self.fields.get(field).map(String::as_str)
     }
 
     /// Returns the status, or `unknown` if the hash has none.
-    pub fn status(&self) -> &str {
+    pub(in crate::hero) fn status(&self) -> &str {
         self.get("status").unwrap_or("unknown")
     }
 
     /// Returns whether the job has ended.
-    pub fn has_ended(&self) -> bool {
+    pub(in crate::hero) fn has_ended(&self) -> bool {
         matches!(self.status(), "finished" | "error")
     }
 
     /// Returns the jobs that must finish first, as far as they can be read.
-    pub fn depends_on(&self) -> BTreeSet<String> {
+    pub(in crate::hero) fn depends_on(&self) -> BTreeSet<String> {
         let mut all = self.ids("dependencies");
         all.extend(self.ids("prerequisites"));
         all
@@ -79,12 +79,12 @@ impl JobView {
 
     /// Returns the jobs that had not finished at the last check. `None` if there was no check
     /// because the job was queued at once, or if the field cannot be read.
-    pub fn waits_for(&self) -> Option<BTreeSet<String>> {
+    pub(in crate::hero) fn waits_for(&self) -> Option<BTreeSet<String>> {
         serde_json::from_str(self.get("waits_for")?).ok()
     }
 
     /// Returns the time limit, in milliseconds.
-    pub fn timeout_ms(&self) -> u64 {
+    pub(in crate::hero) fn timeout_ms(&self) -> u64 {
         let seconds = self.get("timeout").and_then(|text| text.parse().ok());
         let seconds = seconds.map(|seconds: f64| std::time::Duration::try_from_secs_f64(seconds));
         let Some(Ok(timeout)) = seconds else {
@@ -94,24 +94,24 @@ impl JobView {
     }
 
     /// Returns the time of the last change, as the hash states it.
-    pub fn updated_at(&self) -> Option<Time> {
+    pub(in crate::hero) fn updated_at(&self) -> Option<Time> {
         self.get("updated_at").and_then(Time::parse_rfc3339)
     }
 
     /// Returns the time of its creation, as the hash states it.
-    pub fn created_at(&self) -> Option<Time> {
+    pub(in crate::hero) fn created_at(&self) -> Option<Time> {
         self.get("created_at").and_then(Time::parse_rfc3339)
     }
 
     /// Returns a list of ids; empty if the field is invalid.
-    pub fn ids(&self, field: &str) -> BTreeSet<String> {
+    pub(in crate::hero) fn ids(&self, field: &str) -> BTreeSet<String> {
         let list = self.get(field).unwrap_or_default();
         serde_json::from_str(list).unwrap_or_default()
     }
 }
 
 /// Makes the command that reads fields of jobs, at most [`READ_JOBS_MAX`] of them.
-pub fn read<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
+pub(in crate::hero) fn read<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
     let keys = ids.into_iter().map(messages::job_key).collect();
     let args = fields.iter();
     let args = args.flat_map(|(field, bytes_max)| [(*field).to_owned(), bytes_max.to_string()]);
@@ -119,7 +119,7 @@ pub fn read<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Comma
 }
 
 /// Parses the result of [`read`], job by job; `None` if a job has no hash.
-pub fn parse<'a>(
+pub(in crate::hero) fn parse<'a>(
     ids: impl IntoIterator<Item = &'a str>,
     fields: Fields,
     value: &Value,

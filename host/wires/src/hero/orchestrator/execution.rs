@@ -11,15 +11,15 @@ use crate::hero::job::new::{CALLER, CALLER_ID, CONTEXT_ID, LOG_PATH, NewJob, Tas
 
 /// One execution by a foreign worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Execution {
+pub(in crate::hero) struct Execution {
     /// Our job.
-    pub host_job: String,
+    pub(in crate::hero) host_job: String,
     /// The job there. Its time limit is in whole seconds, rounded up.
-    pub job: NewJob,
+    pub(in crate::hero) job: NewJob,
     /// The time limit, in milliseconds.
-    pub timeout_ms: u64,
+    pub(in crate::hero) timeout_ms: u64,
     /// The deadline, in host time.
-    pub deadline: Option<Time>,
+    pub(in crate::hero) deadline: Option<Time>,
 }
 
 /// The start of the names of attributes that are environment variables.
@@ -29,7 +29,11 @@ impl Execution {
     /// Makes the execution of an assignment for `worker_id`, with the new UUID `id`. The attributes
     /// `caller_id`, `context_id` and `log_path` have their own fields, and those named `env.NAME` are
     /// variables; the default context is the queue.
-    pub fn of(assignment: Assignment, worker_id: &str, id: String) -> Result<Self, Failure> {
+    pub(in crate::hero) fn of(
+        assignment: Assignment,
+        worker_id: &str,
+        id: String,
+    ) -> Result<Self, Failure> {
         let host_job = assignment.job_id;
         let mut attributes: BTreeMap<String, String> = assignment.attributes.into_iter().collect();
         let caller_id = attributes.remove(CALLER_ID);

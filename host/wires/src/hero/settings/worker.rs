@@ -4,24 +4,24 @@ use crate::hero::messages::PopSide;
 
 /// The settings of the worker session for one worker id.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkerConfig {
-    pub worker_id: String,
+pub(in crate::hero) struct WorkerConfig {
+    pub(in crate::hero) worker_id: String,
     /// The name of this session among all that claim jobs: unique for each host and worker id, and
     /// the same after a restart.
-    pub instance: String,
+    pub(in crate::hero) instance: String,
     /// The most claimed jobs that may run at once.
-    pub concurrency: usize,
+    pub(in crate::hero) concurrency: usize,
     /// Which jobs are taken first.
-    pub pop_side: PopSide,
+    pub(in crate::hero) pop_side: PopSide,
     /// The folder that must contain each `log_path`. If `None`, jobs with a `log_path` are refused.
-    pub log_root: Option<String>,
+    pub(in crate::hero) log_root: Option<String>,
     /// How long the hash of an ended job is kept, in seconds; 0 keeps it forever.
-    pub job_ttl_seconds: u64,
+    pub(in crate::hero) job_ttl_seconds: u64,
 }
 
 impl WorkerConfig {
     /// Makes the settings of a worker id with all defaults.
-    pub fn new(worker_id: impl Into<String>, instance: impl Into<String>) -> Self {
+    pub(in crate::hero) fn new(worker_id: impl Into<String>, instance: impl Into<String>) -> Self {
         Self {
             worker_id: worker_id.into(),
             instance: instance.into(),

@@ -29,7 +29,7 @@ const PIPELINE_BYTES_MAX: usize = 1 << 20;
 const STOP_MS: u64 = 2_000;
 
 /// A session over Redis. Pure.
-pub trait RedisSession: Send {
+pub(in crate::hero) trait RedisSession: Send {
     /// An action of the session.
     type Act: Send;
 

@@ -46,9 +46,9 @@ const SENTINELS_MAX: usize = 16;
 #[derive(Clone, Default)]
 pub(in crate::hero) struct Certificates {
     /// The authorities for the server's certificate; those the system trusts if `None`.
-    pub authorities: Option<Vec<u8>>,
+    pub(in crate::hero) authorities: Option<Vec<u8>>,
     /// Our own certificate chain and its key.
-    pub client: Option<(Vec<u8>, Vec<u8>)>,
+    pub(in crate::hero) client: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 /// Why the address of a Redis or a certificate is refused. Never quotes the value.

@@ -258,11 +258,8 @@ fn words(command: &Command) -> String {
         Command::Plain(words) => words.iter().map(text).collect::<Vec<_>>().join(" "),
         Command::Script { script, keys, args } => {
             let shown = args.iter().take(12).map(text).collect::<Vec<_>>().join(" ");
-            format!(
-                "{} {} : {shown}",
-                script.as_str().to_uppercase(),
-                keys.join(" ")
-            )
+            let name = format!("{script:?}").to_uppercase();
+            format!("{name} {} : {shown}", keys.join(" "))
         }
     }
 }

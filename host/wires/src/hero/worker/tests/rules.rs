@@ -21,7 +21,7 @@ fn jobs_that_rest_take_no_room_and_keep_the_number_of_their_attempt() {
         bench.end(n, failed(FailureKind::UserError, "no luck"));
     }
     assert_eq!(
-        (bench.worker.jobs(), bench.status(1).as_str()),
+        (bench.worker.jobs.len(), bench.status(1).as_str()),
         (0, "dispatched")
     );
     bench.enqueue(2_000, &[]);
@@ -47,7 +47,7 @@ fn a_job_that_rests_can_be_stopped() {
     let mut bench = Bench::new();
     bench.enqueue(1, &[("retries", "10"), ("attempt", "9")]);
     bench.end(1, failed(FailureKind::UserError, "no luck"));
-    assert_eq!(bench.worker.jobs(), 0);
+    assert_eq!(bench.worker.jobs.len(), 0);
     bench.pass(1_000);
     bench.redis.push("hero:stop_queue:w1", &id(1));
     bench.pass(3_000);
