@@ -112,14 +112,15 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
                 continue;
             }
             let mut env = Vec::new();
-            if store == "PostgreSQL" {
+            let database = (store == "PostgreSQL").then_some(&cluster);
+            if database.is_some() {
                 let schema = format!("s{}", case.name.replace(' ', "_"));
                 let made = cluster.execute(&format!("CREATE SCHEMA {schema}"));
                 ensure!(made, "cannot make the schema {schema}");
                 let url = format!("{}?options=-csearch_path%3D{schema}", cluster.url());
                 env.push(("HOST_STORE_URL".to_owned(), url));
             }
-            run(args, &case, &name, env, report).await?;
+            run(args, &case, &name, database, env, report).await?;
             measured += 1;
         }
     }
@@ -131,6 +132,7 @@ async fn run(
     args: &Args,
     case: &Case,
     name: &str,
+    database: Option<&Cluster>,
     env: Vec<(String, String)>,
     report: &mut Report,
 ) -> Result<()> {
@@ -138,6 +140,11 @@ async fn run(
     let stage = Stage::stored(&["basics"], Vec::new(), env)?;
     let size = args.size;
     tokio::task::block_in_place(|| (case.prepare)(&stage.server.client(), size))?;
+    if let Some(database) = database {
+        // Otherwise the server would still write and count what it was filled with.
+        let is_settled = ["VACUUM ANALYZE", "CHECKPOINT"].map(|sql| database.execute(sql));
+        ensure!(is_settled == [true; 2], "the server did not settle");
+    }
     // The metrics of a new process know nothing of the filling.
     let stage = stage.again()?;
     let client = stage.server.client();

@@ -26,7 +26,7 @@ const HOSTS: usize = 3;
 const CLIENTS: u64 = 24;
 
 /// How long faults are injected.
-const SECONDS: u64 = 45;
+const SECONDS: u64 = 30;
 
 /// The limit for every wait meanwhile, and for everything after it.
 const PATIENCE: Duration = Duration::from_mins(3);

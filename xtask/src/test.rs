@@ -239,14 +239,14 @@ fn whole() -> Result<()> {
     }
     let mut doctests = cargo_test();
     doctests.args(["--workspace", "--doc"]);
-    // Both mostly wait for the programs that they start, so they run at once.
+    // All of them mostly wait for the programs that they start, so they run at once, in two rows of about the same length.
     thread::scope(|scope| {
         let aside = scope.spawn(|| {
             let mut aside = Checks::default();
             aside.run_aside("tests with peers", peers);
+            aside.run_aside("tests on PostgreSQL", on_postgres);
             aside
         });
-        checks.run("tests on PostgreSQL", MinuteAtFirst, on_postgres);
         checks.run("tests", Minutes, tests);
         checks.run("tests in documents", Seconds, doctests);
         match aside.join() {
