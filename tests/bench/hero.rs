@@ -11,6 +11,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use host_tests::Redis;
+use redis::Connection;
 
 use crate::report::Report;
 use crate::{Args, Part, Stage};
@@ -56,6 +57,16 @@ fn settings(redis: &Redis) -> String {
         "[protocol.hero]\nurl = \"{}\"\nworker_ids = [\"{WORKER}\"]\n",
         redis.url()
     )
+}
+
+/// Returns how many jobs wait or run.
+fn left(redis: &mut Connection, worker: &str) -> Result<usize> {
+    let mut both = redis::pipe();
+    for list in ["work_queue", "processing"] {
+        both.cmd("LLEN").arg(format!("hero:{list}:{worker}"));
+    }
+    let (waiting, running): (usize, usize) = both.query(redis)?;
+    Ok(waiting + running)
 }
 
 fn shown(path: &Path) -> String {

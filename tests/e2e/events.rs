@@ -56,7 +56,7 @@ const MEMORY_SLACK_BYTES: u64 = 24 << 20;
 /// Each gets several MB that it never reads.
 #[test]
 fn listeners_that_never_read_use_little_memory_and_are_closed() {
-    const LISTENERS: usize = 20;
+    const LISTENERS: usize = 50;
     let host = own();
     let client = host.server.client();
     let later = json!({"handler": "noop", "run_at": "2099-01-01T00:00:00Z", "queue": "later"});

@@ -229,6 +229,7 @@ fn invalid_queue_entries_become_dead_letters() {
     eventually("nothing to be left", WAIT_MAX, || {
         (all.client.length("processing") == 0).then_some(())
     });
+    assert_eq!(all.client.length("dead_letter"), 0, "each was left once");
     counted(
         &all,
         &[
@@ -309,6 +310,12 @@ fn stop_requests_for_no_job_are_harmless() {
         all.push("stop_queue", entry);
         all.check_unaffected(&entry.escape_ascii().to_string());
     }
+    eventually("what is no text to be removed", WAIT_MAX, || {
+        let mut find = redis::cmd("LPOS");
+        let find = find.arg("hero:stop_queue:w1").arg(b"\xff\xfe");
+        let found: Option<usize> = find.query(&mut all.redis).unwrap();
+        found.is_none().then_some(())
+    });
     assert_eq!(all.client.field(other, "status"), "dispatched");
     let spins = all.submit(&[("handler", "spin"), ("timeout", "600")]);
     all.client.until_status(spins, "started");
@@ -356,6 +363,12 @@ fn a_key_of_another_type_affects_only_its_own_job() {
         .redis
         .set(format!("hero:reply:{}", id(reply)), "no list")
         .unwrap();
+    let fourth = format!("hero:claim:{}", id(fine));
+    let _: bool = all.redis.pexpire(&fourth, 9_000).unwrap();
+    eventually("the claims of others to be renewed", WAIT_MAX, || {
+        let ms: i64 = all.redis.pttl(&fourth).unwrap();
+        (ms > 9_000).then_some(())
+    });
     for n in [hash, claim, reply, fine] {
         all.client.stop(n);
     }

@@ -421,6 +421,8 @@ fn long_lists_are_paged() {
     let fixture = Fixture::new(Redis::start());
     let server = start(&fixture, "data");
     let mut client = fixture.client();
+    // A list is no job.
+    let _: i64 = client.ask(&["LPUSH", "hero:job:actor_queue:osis", "x"]);
     for n in 0..2_500 {
         let (worker, status) = if n % 5 == 0 {
             ("fo", "finished")

@@ -232,6 +232,7 @@ fn jobs_run_as_documented() {
     for n in 1..=5 {
         assert_eq!(client.field(n, "status"), "finished", "{n}");
         assert!(client.field(n, "updated_at") > client.field(n, "created_at"));
+        assert!(client.field(n, "updated_at").ends_with('Z'));
     }
     assert_eq!(client.field(2, "output"), "42");
     assert_eq!(client.field(2, "extra"), "kept");
@@ -244,6 +245,8 @@ fn jobs_run_as_documented() {
     for list in ["work_queue", "processing", "dead_letter"] {
         assert_eq!(client.length(list), 0, "{list}");
     }
+    let claims: Vec<String> = client.ask(&["KEYS", "hero:claim:*"]);
+    assert_eq!(claims, Vec::<String>::new());
     // The API lists them with the host's other jobs.
     eventually("the history", WAIT_MAX, || {
         let list = host.client().get("/api/v1/jobs?limit=100").unwrap().body;

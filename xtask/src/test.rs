@@ -239,7 +239,7 @@ fn whole() -> Result<()> {
     }
     let mut doctests = cargo_test();
     doctests.args(["--workspace", "--doc"]);
-    // All of them mostly wait for the programs that they start, so they run at once, in two rows of about the same length.
+    // Two rows of about the same length: where one waits, the other works.
     thread::scope(|scope| {
         let aside = scope.spawn(|| {
             let mut aside = Checks::default();

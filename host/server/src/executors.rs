@@ -2,8 +2,8 @@
 //! loop decides what work they get.
 
 pub(crate) mod numbers;
-mod of_others;
 mod pools;
+mod remote;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use host_http::json::nearest;
 use host_wires::wire::executors::{self, ExecutorHealth, NamedBy, RestartError};
 
 use self::numbers::Numbers;
-use self::of_others::OfOthers;
+use self::remote::RemoteExecutors;
 use crate::metrics::Metrics;
 
 /// Which jobs go to an executor without naming one.
@@ -34,7 +34,7 @@ pub struct Executors {
     of_wires: Arc<Vec<Arc<dyn executors::Executors>>>,
     routes: Arc<Routes>,
     numbers: Numbers,
-    of_others: OfOthers,
+    remote: RemoteExecutors,
 }
 
 /// The result of a search for an executor by name.
@@ -64,7 +64,7 @@ impl Executors {
             of_wires: Arc::new(of_wires),
             routes: Arc::new(routes),
             numbers: Numbers::default(),
-            of_others: OfOthers::default(),
+            remote: RemoteExecutors::default(),
         };
         for name in executors.routed() {
             // This makes `health` list the executor before its first job.
@@ -89,7 +89,7 @@ impl Executors {
                 executors::Found::Nobody => {}
             }
         }
-        if self.of_others.has(&name) {
+        if self.remote.has(&name) {
             return Found::Executor(name);
         }
         Found::Nobody
@@ -98,14 +98,14 @@ impl Executors {
     /// Explains that nothing executes the jobs of an executor with this name.
     pub(crate) fn explain_unknown(&self, name: &str) -> String {
         let shown: String = name.chars().take(64).collect();
-        let others = self.of_others.names();
-        if let Some(node) = self.of_others.last_node_of(name) {
+        let others = self.remote.names();
+        if let Some(node) = self.remote.last_node_of(name) {
             return explain_unavailable(&shown, Some(&node));
         }
         let own = self.names();
         let known = own.iter().map(Name::as_str);
-        let known_of_others = others.iter().flatten().map(String::as_str);
-        let near = nearest(name, known.chain(known_of_others));
+        let remote = others.iter().flatten().map(String::as_str);
+        let near = nearest(name, known.chain(remote));
         let near = near.map(|near| format!("; did you mean {near}?"));
         let missing = match others {
             Some(_) => explain_unavailable(&shown, None),
@@ -142,12 +142,12 @@ impl Executors {
 
     /// Records the executors of the nodes.
     pub(crate) fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
-        self.of_others.record_nodes(now, nodes);
+        self.remote.record_nodes(now, nodes);
     }
 
     /// Forgets executors of nodes that were last seen long ago.
     pub(crate) fn forget_old(&self, now: Time) {
-        self.of_others.forget_old(now);
+        self.remote.forget_old(now);
     }
 
     fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
@@ -171,7 +171,7 @@ impl Executors {
     pub fn place(&self, executor: &Name, attributes: &[(String, String)]) -> Result<Name, String> {
         match self.wire_of(executor) {
             Some(wire) => wire.place(executor, attributes),
-            None => self.of_others.place(executor, attributes),
+            None => self.remote.place(executor, attributes),
         }
     }
 
@@ -179,7 +179,7 @@ impl Executors {
     pub fn policy(&self, executor: &Name) -> Policy {
         match self.wire_of(executor) {
             Some(wire) => wire.rules().policy,
-            None => self.of_others.policy(executor).unwrap_or_default(),
+            None => self.remote.policy(executor).unwrap_or_default(),
         }
     }
 
@@ -192,7 +192,7 @@ impl Executors {
     pub fn timeout_ms_max(&self, executor: &Name) -> Option<u64> {
         match self.wire_of(executor) {
             Some(wire) => wire.rules().timeout_ms_max,
-            None => self.of_others.timeout_ms_max(executor),
+            None => self.remote.timeout_ms_max(executor),
         }
     }
 

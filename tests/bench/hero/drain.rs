@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::record::Words;
 use super::resp::{Pipe, Template};
-use super::{WORKER, raw, record};
+use super::{WORKER, left, raw, record};
 use crate::numbers::count;
 use crate::report::{Report, Target};
 use crate::{Args, Stage, process};
@@ -176,16 +176,6 @@ fn drain(redis: &Redis, worker: &str, fields: &[(&str, &str)], jobs: usize) -> R
     check(&mut connection, jobs)?;
     forget(&mut connection)?;
     Ok(rate)
-}
-
-/// Returns how many jobs wait or run.
-fn left(redis: &mut Connection, worker: &str) -> Result<usize> {
-    let mut both = redis::pipe();
-    for list in ["work_queue", "processing"] {
-        both.cmd("LLEN").arg(format!("hero:{list}:{worker}"));
-    }
-    let (waiting, running): (usize, usize) = both.query(redis)?;
-    Ok(waiting + running)
 }
 
 /// Checks that each job has finished and been answered once.

@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host_tests::{Redis, eventually};
-use redis::Commands as _;
 
-use super::WORKER;
-use super::resp::{ID, Pipe, Template, id};
+use super::resp::{ID, Pipe, Template};
+use super::{WORKER, left};
 
 /// A worker's result for a no-op job.
 const OUTPUT: &str = "null";
@@ -77,14 +76,11 @@ pub(super) fn ours(redis: &Redis, fields: &[(&str, &str)]) -> Result<Vec<Words>>
     let mut connection = redis.connection();
     let mut pipe = Pipe::open(redis.port())?;
     pipe.send(&client(WORKER, fields), [0])?;
-    let reply = format!("hero:reply:{}", id(0));
-    let processing = format!("hero:processing:{WORKER}");
     eventually("the recorded job to end", PATIENCE, || {
-        let answered: bool = connection.exists(&reply).ok()?;
-        let left: usize = connection.llen(&processing).ok()?;
-        (answered && left == 0).then_some(())
+        (left(&mut connection, WORKER).ok()? == 0).then_some(())
     });
     let _: String = redis::cmd("ECHO").arg(END).query(&mut connection)?;
+    let (client, queue) = (pipe.address()?, format!("hero:work_queue:{WORKER}"));
     let (mut sent, mut takes) = (Vec::new(), None);
     for line in lines {
         let (from, words) = shown(&line?)?;
@@ -92,10 +88,10 @@ pub(super) fn ours(redis: &Redis, fields: &[(&str, &str)]) -> Result<Vec<Words>>
             let takes: Words = takes.context("the worker has not asked for another job")?;
             return Ok([vec![takes], sent].concat());
         }
-        if from == "lua" || from == pipe.address()? {
+        if from == "lua" || from == client {
             continue;
         }
-        if words[0] == b"LMOVE" {
+        if words[0] == b"LMOVE" && words[1] == queue.as_bytes() {
             takes.get_or_insert(words);
         } else if words.iter().any(|word| names(word)) {
             sent.push(words);

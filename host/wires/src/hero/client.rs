@@ -17,17 +17,17 @@ use super::messages::{self, Command, Value};
 use super::refusals::Refusal;
 
 pub(super) use self::steer::{
-    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue_by_itself, stop,
-    stopped,
+    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
+    requeue_by_itself, requeued, stop, stopped,
 };
-pub(in crate::hero) use self::steer::{requeue, requeued};
 pub(super) use self::submit::{Submitted, check_circles, links, submit, submitted};
-pub(in crate::hero) use super::job::view::{FULL, Fields, JobView, parse, read};
-pub(super) use super::job::view::{READ_JOBS_MAX, STATUS, SUMMARY};
+pub(super) use super::job::view::{
+    FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, parse, read,
+};
 
 /// Reads the next part of the key space, about `keys` keys. Start with cursor `0`. Redis skips keys
 /// that hold no hash.
-pub(in crate::hero) fn scan(cursor: u64, keys: u32) -> Command {
+pub(super) fn scan(cursor: u64, keys: u32) -> Command {
     let (cursor, count) = (cursor.to_string(), keys.to_string());
     messages::plain(&[
         "SCAN",
@@ -43,7 +43,7 @@ pub(in crate::hero) fn scan(cursor: u64, keys: u32) -> Command {
 
 /// Reads the result of [`scan`]: the next cursor, which is 0 at the end, and ids, which may be
 /// repeated.
-pub(in crate::hero) fn scanned(value: &Value) -> Result<(u64, Vec<String>), Refusal> {
+pub(super) fn scanned(value: &Value) -> Result<(u64, Vec<String>), Refusal> {
     let parts = match value {
         Value::List(parts) => parts.as_slice(),
         _ => &[],

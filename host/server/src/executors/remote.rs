@@ -10,7 +10,7 @@ use parking_lot::RwLock;
 
 /// The executors of other nodes, if known. Cloning shares it.
 #[derive(Clone, Default)]
-pub(super) struct OfOthers(Arc<RwLock<Option<Seen>>>);
+pub(super) struct RemoteExecutors(Arc<RwLock<Option<Seen>>>);
 
 struct Seen {
     at: Time,
@@ -19,7 +19,7 @@ struct Seen {
     gone: Vec<NodeRecord>,
 }
 
-impl OfOthers {
+impl RemoteExecutors {
     /// Records the executors of these live nodes.
     pub(super) fn record_nodes(&self, now: Time, nodes: &[NodeRecord]) {
         let living = nodes.iter().filter(|node| !node.is_lost());
@@ -139,15 +139,15 @@ mod tests {
 
     #[test]
     fn executors_of_nodes_that_live_are_known_for_a_while() {
-        let of_others = OfOthers::default();
+        let remote = RemoteExecutors::default();
         let mut gone = node(vec![offer("ruby", false, &[])]);
         gone.life = Life::Left;
         let living = node(vec![
             offer("python", false, &["needs"]),
             offer("far-", true, &[]),
         ]);
-        of_others.record_nodes(Time(1_000), &[gone, living]);
-        of_others.forget_old(Time(10_999));
+        remote.record_nodes(Time(1_000), &[gone, living]);
+        remote.forget_old(Time(10_999));
         for (executor, is_there) in [
             ("python", true),
             ("far-1", true),
@@ -156,30 +156,24 @@ mod tests {
             ("far", false),
             ("python/x", false),
         ] {
-            assert_eq!(of_others.has(&name(executor)), is_there, "{executor}");
+            assert_eq!(remote.has(&name(executor)), is_there, "{executor}");
         }
-        assert_eq!(of_others.policy(&name("far-1")).unwrap().max_attempts, 7);
-        assert_eq!(of_others.timeout_ms_max(&name("far-1")), Some(9_000));
+        assert_eq!(remote.policy(&name("far-1")).unwrap().max_attempts, 7);
+        assert_eq!(remote.timeout_ms_max(&name("far-1")), Some(9_000));
         let with = |key: &str| vec![(key.to_owned(), "gpu".to_owned())];
         let python = name("python");
-        assert_eq!(of_others.place(&python, &with("other")), Ok(python.clone()));
-        let refused = of_others.place(&python, &with("needs")).unwrap_err();
+        assert_eq!(remote.place(&python, &with("other")), Ok(python.clone()));
+        let refused = remote.place(&python, &with("needs")).unwrap_err();
         assert!(refused.starts_with("needs: "), "{refused}");
-        assert!(of_others.place(&name("far-1"), &with("needs")).is_ok());
+        assert!(remote.place(&name("far-1"), &with("needs")).is_ok());
         let gone = node(vec![]).id.to_string();
         assert_eq!(
-            (
-                of_others.last_node_of("ruby"),
-                of_others.last_node_of("perl")
-            ),
+            (remote.last_node_of("ruby"), remote.last_node_of("perl")),
             (Some(gone), None)
         );
-        assert_eq!(of_others.names(), Some(vec!["python".to_owned()]));
-        of_others.forget_old(Time(11_000));
-        assert!(!of_others.has(&python) && of_others.policy(&python).is_none());
-        assert_eq!(
-            (of_others.last_node_of("ruby"), of_others.names()),
-            (None, None)
-        );
+        assert_eq!(remote.names(), Some(vec!["python".to_owned()]));
+        remote.forget_old(Time(11_000));
+        assert!(!remote.has(&python) && remote.policy(&python).is_none());
+        assert_eq!((remote.last_node_of("ruby"), remote.names()), (None, None));
     }
 }
