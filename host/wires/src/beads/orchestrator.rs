@@ -21,7 +21,7 @@ use host_core::port::lease::LeaseMessage;
 use host_core::time::Time;
 
 use self::ends::Ends;
-use self::worker::{State, Task, Worker};
+use self::worker::{SAME_REQUEST_MS, State, Task, Worker};
 use super::WIRE;
 use super::frame::{Defect, Messages};
 use super::messages::{Out, OutMessage};
@@ -188,7 +188,7 @@ impl Orchestrator {
                 self.leases.remove(&task.lease);
                 self.due.remove(&(task.due, link));
             }
-            State::Held(until) => {
+            State::Held(until) | State::Resyncing(until) => {
                 self.due.remove(&(*until, link));
             }
             State::Idle | State::Stale(_) => {}
@@ -201,7 +201,7 @@ impl Orchestrator {
                 self.leases.insert(task.lease, link);
                 self.due.insert((task.due, link));
             }
-            State::Held(until) => {
+            State::Held(until) | State::Resyncing(until) => {
                 self.due.insert((*until, link));
             }
             State::Idle | State::Stale(_) => {}
@@ -269,7 +269,9 @@ impl Orchestrator {
         if matches!(worker.state, State::Asking(_) | State::Held(_)) {
             return;
         }
-        worker.ready_at = now;
+        if !worker.asks(now) {
+            return;
+        }
         let name = worker_name(worker.number);
         if let State::Busy(task) = self.put(link, State::Idle) {
             actions.effect(Effect::Note(
@@ -303,11 +305,12 @@ impl Orchestrator {
         outcome: Outcome,
         actions: &mut OrchestratorActions,
     ) {
-        let Some(worker) = self.workers.get(&link) else {
+        let Some(worker) = self.workers.get_mut(&link) else {
             return;
         };
         match &worker.state {
             State::Busy(task) if task.issue_id == report.issue_id => {
+                worker.has_ended();
                 if let State::Busy(task) = self.put(link, State::Idle) {
                     self.complete(&task, outcome, actions);
                 }
@@ -317,17 +320,34 @@ impl Orchestrator {
             State::Stale(issue_id) if *issue_id == report.issue_id => {
                 self.put(link, State::Idle);
             }
-            state => {
-                let is_asking = matches!(state, State::Asking(_) | State::Held(_));
+            _ => {
                 let text = "DONE or FAILED for a task that the worker does not hold";
                 let refusal = Refusal::new(Code::Unexpected, text).of(report.issue_id.as_bytes());
                 self.refuse(now, link, refusal, actions);
-                if is_asking {
-                    self.withdraw(link, actions);
-                }
             }
         }
-        self.wait(now, link, actions);
+        self.answer_refused_end(now, link, actions);
+    }
+
+    /// Answers a refused end with WAIT. The framed worker sends READY right behind each end and reads one answer
+    /// to both: its next READY, or what it has not read yet, has that answer.
+    fn answer_refused_end(&mut self, now: Time, link: Link, actions: &mut OrchestratorActions) {
+        let Some(worker) = self.workers.get_mut(&link) else {
+            return;
+        };
+        let is_asking = matches!(worker.state, State::Asking(_) | State::Held(_));
+        if !worker.is_framed() {
+            if is_asking {
+                self.withdraw(link, actions);
+            }
+            return self.wait(now, link, actions);
+        }
+        if is_asking || matches!(worker.state, State::Busy(_)) {
+            worker.answer_ahead(now);
+        } else {
+            worker.has_ended();
+            self.put(link, State::Resyncing(now.plus_ms(SAME_REQUEST_MS)));
+        }
     }
 
     /// Counts a refused message, and closes a connection that sends too many.
@@ -544,7 +564,7 @@ impl Session for Orchestrator {
         match self.put(link, State::Idle) {
             State::Busy(task) => self.give_back(&task, true, actions),
             State::Asking(ask) => actions.effect(Effect::Withdraw(ask)),
-            State::Idle | State::Held(_) | State::Stale(_) => {}
+            State::Idle | State::Held(_) | State::Resyncing(_) | State::Stale(_) => {}
         }
         if let Some(worker) = self.workers.remove(&link) {
             self.numbers.remove(&worker.number);

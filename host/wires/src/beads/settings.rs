@@ -39,8 +39,8 @@ settings! {
         "Where beads workers connect: the path of a Unix socket, in which `{PID}` is the host's, or `off`. An empty table `[protocol.beads]` turns it on";
     MAX_WORKERS = "protocol.beads.max_workers", Number("N", 1, CONNECTIONS_MAX as u64), "256",
         "How many beads workers may be connected; further ones are closed at once";
-    WAIT = "protocol.beads.wait_seconds", Number("SECONDS", 1, 3_600), "30",
-        "How long a beads worker must wait if there is no task, in seconds";
+    WAIT = "protocol.beads.wait_seconds", Number("SECONDS", 1, 3_600), "1",
+        "How long a beads worker must wait if there is no task, in seconds. The public one reads nothing while it waits";
     HOLD = "protocol.beads.hold_seconds", Seconds(20), "20",
         "How long a beads worker's READY stays unanswered while there is no task, in seconds; then it gets \
          WAIT. A worker that waits gets no task before it asks again";

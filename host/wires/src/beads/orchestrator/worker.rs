@@ -14,6 +14,9 @@ use crate::wire::executors::{WorkerHealth, WorkerState};
 const BAD_MAX: u32 = 100;
 const BAD_TIME_MS: u64 = 10_000;
 
+/// How soon after a message a READY belongs to it on a framed connection, in milliseconds.
+pub(super) const SAME_REQUEST_MS: u64 = 1_000;
+
 /// How many of the first bad messages of a connection are all logged.
 const BAD_SHOWN: u64 = 3;
 
@@ -27,6 +30,8 @@ pub(super) enum State {
     /// It is ready, and the host no longer gives tasks. It may wait until then.
     Held(Time),
     Busy(Task),
+    /// Its end was refused. It gets WAIT then, unless its READY comes first.
+    Resyncing(Time),
     /// It may still be executing this issue, which is no longer its task.
     Stale(String),
 }
@@ -64,6 +69,9 @@ pub(super) struct Worker {
     dialect: Option<Dialect>,
     /// When it was ready last.
     pub(super) ready_at: Time,
+    has_asked: bool,
+    /// Until when a READY has the answer of the message before it.
+    answered_until: Time,
     /// The name that it gives itself.
     called: Option<String>,
     has_bad_name: bool,
@@ -108,6 +116,8 @@ impl Worker {
             state: State::Idle,
             dialect: None,
             ready_at: now,
+            has_asked: false,
+            answered_until: now,
             called: None,
             has_bad_name: false,
             bad: Bad {
@@ -128,6 +138,33 @@ impl Worker {
         self.dialect.unwrap_or(Dialect::Lines)
     }
 
+    pub(super) fn is_framed(&self) -> bool {
+        self.dialect() == Dialect::Framed
+    }
+
+    /// Records a READY. Returns whether it is a request, and not one that a framed worker has repeated after it
+    /// connected or sends behind an end whose answer it has.
+    pub(super) fn asks(&mut self, now: Time) -> bool {
+        if self.is_framed() && now < self.answered_until {
+            return false;
+        }
+        if !std::mem::replace(&mut self.has_asked, true) {
+            self.answer_ahead(now);
+        }
+        self.ready_at = now;
+        true
+    }
+
+    /// Answers the READYs that follow within a second by what was sent before.
+    pub(super) fn answer_ahead(&mut self, now: Time) {
+        self.answered_until = now.plus_ms(SAME_REQUEST_MS);
+    }
+
+    /// Records the end of its task: the next READY is a request.
+    pub(super) const fn has_ended(&mut self) {
+        self.answered_until = Time(i64::MIN);
+    }
+
     /// Records the name that it gives itself. Returns false if that is invalid.
     pub(super) fn call(&mut self, name: String) -> bool {
         let is_name = is_worker_id(&name);
@@ -143,7 +180,7 @@ impl Worker {
     /// Returns its name on the wire: its own, or our number if it has none. Programs with the framed dialect
     /// get names of the form `W1`.
     pub(super) fn id(&self) -> String {
-        let keeps = |name: &&String| self.dialect() == Dialect::Lines || is_documented(name);
+        let keeps = |name: &&String| !self.is_framed() || is_documented(name);
         let kept = self.called.as_ref().filter(keeps);
         kept.cloned().unwrap_or_else(|| format!("W{}", self.number))
     }
@@ -171,7 +208,7 @@ impl Worker {
             State::Idle if self.dialect.is_none() => {
                 (WorkerState::Starting, "has sent nothing yet".to_owned())
             }
-            State::Idle => (WorkerState::Up, "has no task".to_owned()),
+            State::Idle | State::Resyncing(_) => (WorkerState::Up, "has no task".to_owned()),
             State::Asking(_) | State::Held(_) => (WorkerState::Up, "waits for a task".to_owned()),
             State::Busy(task) => (WorkerState::Up, format!("works on {}", task.issue_id)),
             State::Stale(issue_id) => (

@@ -39,7 +39,7 @@ fn the_table_or_a_socket_turns_it_on() {
         executor: EXECUTOR.parse().unwrap(),
         socket: SOCKET_DEFAULT.to_owned(),
         workers_max: 256,
-        wait_seconds: 30,
+        wait_seconds: 1,
         hold_ms: 20_000,
     };
     assert_eq!(config, expected);
