@@ -8,6 +8,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::glob;
 use crate::seconds::Seconds;
 
 /// The longest name of a host, in bytes, as DNS limits it.
@@ -284,7 +285,7 @@ pub struct HttpGrant {
     /// The methods, in upper case; all if empty.
     #[serde(default)]
     pub methods: Vec<String>,
-    /// Patterns of paths: `*` stands for a part of one segment, `**` for any number of segments. All if empty.
+    /// Patterns of paths, each a [`glob`]. All if empty.
     #[serde(default)]
     pub paths: Vec<String>,
     /// Headers that are added to each request, in lower case. The guest neither sees nor sets them.
@@ -348,6 +349,11 @@ impl HttpGrant {
         if let Some(other) = self.paths.iter().find(|it| !is_path(it)) {
             let expected = "a pattern that starts with `/`".to_owned();
             return Some(("http.paths", format!("{other:?}"), expected));
+        }
+        let lacking = |path: &String| glob::check(path).err().map(|lack| (path.clone(), lack));
+        if let Some((path, lack)) = self.paths.iter().find_map(lacking) {
+            let expected = format!("a pattern with {lack}");
+            return Some(("http.paths", format!("{path:?}"), expected));
         }
         if let Some(other) = self.headers.keys().find(|it| !may_be_added(it)) {
             let expected = "the lower-case name of a header that may be set".to_owned();

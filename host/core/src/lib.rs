@@ -14,6 +14,7 @@ pub mod cost;
 pub mod desk;
 pub mod egress;
 pub mod failure;
+pub mod glob;
 pub mod grant_words;
 pub mod graph;
 pub mod handler;

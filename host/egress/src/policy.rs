@@ -9,6 +9,7 @@ use host_core::egress::{
     BODY_BYTES_MAX, HEADERS_BYTES_MAX, HEADERS_MAX, HttpError, HttpErrorKind, HttpRequest, Pass,
     URL_BYTES_MAX,
 };
+use host_core::glob;
 use host_core::http_grant::{
     HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous, may_be_added,
 };
@@ -185,7 +186,7 @@ fn grant<'a>(
         let is_method =
             grant.methods.is_empty() || grant.methods.iter().any(|it| it == method.as_str());
         let mut patterns = grant.paths.iter().filter(|_| !is_ambiguous);
-        let pattern = patterns.find(|it| fast_glob::glob_match(it, url.path()));
+        let pattern = patterns.find(|it| glob::matches(it, url.path()));
         let is_path = grant.paths.is_empty() || pattern.is_some();
         (is_path && is_method).then_some((place, grant, pattern))
     };

@@ -186,7 +186,7 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
         (
             "paths",
             all(),
-            "patterns: `*` within a segment, `**` over segments".to_owned(),
+            "patterns: `*` within a segment, `**` over segments, `?`, `[a-z]`, `{a,b}` with at most 64 alternatives".to_owned(),
             "The paths, after normalization; with patterns, paths with an encoded `/`, `\\`, `.` or NUL are refused",
         ),
         (

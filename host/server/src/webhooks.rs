@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_api::webhook::NotifyBody;
+use host_core::glob;
 use host_core::http_grant::{HttpGrant, OriginPattern, is_ambiguous};
 use host_core::name::Name;
 use host_core::notify::{Event, JOB_EVENTS, Notify};
@@ -106,7 +107,7 @@ impl Webhooks {
         let secrets = |allowed: &Allowed| allowed.secrets.iter().any(|name| name == secret);
         let is_path = |allowed: &Allowed| {
             let mut patterns = allowed.paths.iter();
-            allowed.paths.is_empty() || patterns.any(|it| fast_glob::glob_match(it, path))
+            allowed.paths.is_empty() || patterns.any(|it| glob::matches(it, path))
         };
         let found = to_server.find(|allowed| secrets(allowed) && is_path(allowed));
         let allowed = found.ok_or_else(|| {

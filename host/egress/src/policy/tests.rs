@@ -150,6 +150,23 @@ fn an_odd_url_is_invalid() {
     );
 }
 
+/// A component that was deployed before patterns were checked may have any.
+#[test]
+fn no_pattern_of_a_manifest_keeps_the_broker_busy() {
+    for pattern in [
+        format!("/v1/{}z", "{a*,a*,a*,a*,a*,a*,a*,a*}".repeat(10)),
+        format!("/v1/{}z", "{a*,a*}".repeat(6)),
+        format!("/v1/{}z", "a*".repeat(500)),
+    ] {
+        let grant = HttpGrant {
+            paths: vec![pattern],
+            ..grant("https://a.com")
+        };
+        let url = format!("https://a.com/v1/{}", "a".repeat(8_000));
+        assert_eq!(refused(grant, get(&url)).kind, HttpErrorKind::NotGranted);
+    }
+}
+
 #[test]
 fn methods_and_paths_are_matched() {
     let narrow = HttpGrant {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+use host_core::glob;
 use rustls::client::danger::HandshakeSignatureValid;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, UnixTime};
@@ -34,7 +35,7 @@ impl ClientNames {
     /// Returns the first alternative name of a certificate that is allowed.
     pub(super) fn allowed(&self, certificate: &CertificateDer<'_>) -> Option<String> {
         let mut names = certificate::names(certificate).into_iter();
-        names.find(|name| self.0.iter().any(|it| fast_glob::glob_match(it, name)))
+        names.find(|name| self.0.iter().any(|it| glob::matches(it, name)))
     }
 }
 

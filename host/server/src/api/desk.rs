@@ -16,6 +16,7 @@ use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
 };
+use host_core::glob;
 use host_core::id::JobId;
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
@@ -223,7 +224,7 @@ fn is_granted(grants: &[JobsGrant], body: &NewJobBody) -> bool {
     let queue = queue(body);
     let fits = |patterns: &[String], name: &str| {
         let mut patterns = patterns.iter();
-        patterns.any(|pattern| fast_glob::glob_match(pattern, name))
+        patterns.any(|pattern| glob::matches(pattern, name))
     };
     let mut grants = grants.iter();
     grants.any(|it| fits(&it.handlers, &body.handler) && fits(&it.queues, &queue))

@@ -35,6 +35,8 @@ fn what_is_out_of_range_is_named() {
             Some("[defaults]: invalid value \"b\" for read_dirs: expected an absolute path without `..`")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\nmethods = [\"get\"]",
             Some("[handlers.a]: invalid value \"get\" for http.methods: expected the upper-case name of a method")),
+        ("[[handlers.a.http]]\nto = \"https://a.com\"\npaths = [\"/{a,b\"]",
+            Some("[handlers.a]: invalid value \"/{a,b\" for http.paths: expected a pattern with a `}` for each `{`")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\npaths = [\"a/**\"]",
             Some("[handlers.a]: invalid value \"a/**\" for http.paths: expected a pattern that starts with `/`")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\nmax_requests = 0",
