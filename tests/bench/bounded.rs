@@ -21,7 +21,7 @@ use crate::load::QUEUE;
 use crate::numbers::{count, ms, percentile, sorted};
 use crate::process::status_mib;
 use crate::report::{Report, Target};
-use crate::{Args, Stage, build_folder, hostile};
+use crate::{Args, Stage, build_folder, postgres};
 
 /// The targets.
 const TURN_MS_MAX: f64 = 50.0;
@@ -103,28 +103,23 @@ const fn case(name: &'static str, prepare: Prepare, attack: Attack) -> Case {
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &[]);
-    let mut measured = 0;
     for case in CASES {
         for store in ["SQLite", "PostgreSQL"] {
             let name = format!("{store}, {}", case.name);
-            let mut wanted = args.cases.iter();
-            if !args.cases.is_empty() && !wanted.any(|part| name.contains(part)) {
+            if !args.wants(&name) {
                 continue;
             }
             let mut env = Vec::new();
             let database = (store == "PostgreSQL").then_some(&cluster);
             if database.is_some() {
                 let schema = format!("s{}", case.name.replace(' ', "_"));
-                let made = cluster.execute(&format!("CREATE SCHEMA {schema}"));
-                ensure!(made, "cannot make the schema {schema}");
-                let url = format!("{}?options=-csearch_path%3D{schema}", cluster.url());
-                env.push(("HOST_STORE_URL".to_owned(), url));
+                let is_made = cluster.execute(&format!("CREATE SCHEMA {schema}"));
+                ensure!(is_made, "cannot make the schema {schema}");
+                env = postgres::store_at(&cluster, &schema);
             }
             run(args, &case, &name, database, env, report).await?;
-            measured += 1;
         }
     }
-    ensure!(measured > 0, "no case is named like {:?}", args.cases);
     Ok(())
 }
 
@@ -137,7 +132,7 @@ async fn run(
     report: &mut Report,
 ) -> Result<()> {
     eprintln!("{name}: filling the store");
-    let stage = Stage::stored(&["basics"], Vec::new(), env)?;
+    let stage = Stage::stored(&["basics"], env)?;
     let size = args.size;
     tokio::task::block_in_place(|| (case.prepare)(&stage.server.client(), size))?;
     if let Some(database) = database {
@@ -146,7 +141,7 @@ async fn run(
         ensure!(is_settled == [true; 2], "the server did not settle");
     }
     // The metrics of a new process know nothing of the filling.
-    let stage = stage.again()?;
+    let stage = stage.restart()?;
     let client = stage.server.client();
     tokio::task::block_in_place(|| warm_up(&client))?;
     let memory = || status_mib(stage.server.pid(), "VmRSS");
@@ -168,21 +163,36 @@ async fn run(
     attacked?;
     let enqueues = sorted(&enqueues?);
     tokio::time::sleep(SETTLE).await;
-    let turn = hostile::longest(&client, "host_turn_longest_seconds")?;
+    let turn = longest_turn_ms(&client)?;
     let p99 = percentile(&enqueues, 0.99);
     let (took, kept) = (ms(took), memory()? - before);
     eprintln!(
         "{name}: took {took:.0} ms, longest turn {turn:.0} ms, enqueues {p99:.0} ms (p99), {kept:.0} MiB remain"
     );
     let mut add = |what: &str, unit, value, limit: Option<f64>| {
-        let target = limit.map(Target::AtMost);
-        report.add(format!("{name}: {what}"), unit, vec![value], target);
+        let row = format!("{name}: {what}");
+        report.push(&row, unit, value);
+        if let Some(limit) = limit {
+            report.target(&row, Target::AtMost(limit));
+        }
     };
     add("took", "ms", took, case.ms_max);
     add("longest turn", "ms", turn, Some(TURN_MS_MAX));
     add("enqueue, p99", "ms", p99, Some(ENQUEUE_P99_MS_MAX));
     add("memory that remains", "MiB", kept, Some(KEPT_MIB_MAX));
     stage.stop()
+}
+
+/// Returns how long the longest turn of the dispatch loop took, in milliseconds.
+fn longest_turn_ms(client: &Client) -> Result<f64> {
+    let page = client.get("/metrics")?.body;
+    let page = page.as_str().context("/metrics is not text")?;
+    let samples = page
+        .lines()
+        .filter_map(|line| line.strip_prefix("host_turn_longest_seconds"));
+    let seconds = samples.filter_map(|sample| sample.rsplit(' ').next()?.parse::<f64>().ok());
+    let longest = seconds.reduce(f64::max);
+    Ok(longest.context("/metrics has no host_turn_longest_seconds")? * 1e3)
 }
 
 fn warm_up(client: &Client) -> Result<()> {
@@ -229,7 +239,12 @@ pub(crate) fn fill(client: &Client, jobs: usize, job: impl Fn(usize) -> Value) -
 }
 
 /// Adds jobs at a path that takes arrays.
-fn fill_at(client: &Client, path: &str, jobs: usize, job: impl Fn(usize) -> Value) -> Result<()> {
+pub(crate) fn fill_at(
+    client: &Client,
+    path: &str,
+    jobs: usize,
+    job: impl Fn(usize) -> Value,
+) -> Result<()> {
     for first in (0..jobs).step_by(ARRAY) {
         let array = (first..jobs.min(first + ARRAY)).map(&job);
         call(client, "POST", path, &Value::Array(array.collect()))?;
@@ -261,12 +276,12 @@ fn until(client: &Client, queue: &str, state: &str, jobs: usize) {
     });
 }
 
-/// Does the same `times` times at once.
-fn at_once(times: usize, does: impl Fn() -> Result<()> + Sync) -> Result<()> {
+/// Does the same on `times` threads.
+fn concurrently(times: usize, does: impl Fn() -> Result<()> + Sync) -> Result<()> {
     std::thread::scope(|scope| {
         let running: Vec<_> = (0..times).map(|_| scope.spawn(&does)).collect();
-        let mut ended = running.into_iter();
-        ended.try_for_each(|it| it.join().expect("no panic"))
+        let mut threads = running.into_iter();
+        threads.try_for_each(|it| it.join().expect("no panic"))
     })
 }
 

@@ -12,10 +12,10 @@ use host_tests::{Client, Options, Server, from_wat, guests};
 use serde_json::json;
 use tempfile::TempDir;
 
+use crate::load::{run_handler, single};
 use crate::numbers::count;
 use crate::report::{Report, Target};
-use crate::rounds::single;
-use crate::{Args, build_folder, load, process};
+use crate::{Args, build_folder, process};
 
 pub(crate) use self::bare::BareClient;
 
@@ -33,6 +33,13 @@ const REQUESTS_PER_SECOND: f64 = 1_000.0;
 /// The handlers of the components without and with imports.
 const WITHOUT: &str = "by_hand";
 const WITH: &str = "imports";
+
+/// Rows.
+const UNIT: &str = "µs/request";
+const BEYOND: &str = "beyond the bare client";
+const PER_CORE: &str = "requests of handlers";
+const WITH_ROW: &str = "HTTP, 256 jobs in flight, with unused interfaces: CPU";
+const WITHOUT_ROW: &str = "HTTP, 256 jobs in flight, without imports: CPU";
 
 /// A host whose handlers may make requests to the server.
 struct Stage {
@@ -96,7 +103,7 @@ impl Stage {
     /// Runs jobs that make none. Returns the CPU time of each, in microseconds.
     async fn jobs(&self, handler: &'static str, span: Duration) -> Result<f64> {
         let before = self.cpu_us()?;
-        let sample = load::run_of(handler, self.host.address(), single(256), span).await?;
+        let sample = run_handler(handler, self.host.address(), single(256), span).await?;
         Ok((self.cpu_us()? - before) / count(sample.jobs))
     }
 
@@ -119,55 +126,39 @@ fn deploy(client: &Client, name: &str, component: &[u8], manifest: Option<&str>)
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let stage = Stage::start()?;
-    let span = Duration::from_secs_f64(args.seconds);
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a few thousand"
     )]
     let requests = (args.seconds * REQUESTS_PER_SECOND).max(1.0) as usize;
-    let (mut bare, mut ours) = (Vec::new(), Vec::new());
-    let (mut without, mut with) = (Vec::new(), Vec::new());
+    let client = BareClient {
+        url: stage.server.url(),
+        authority: stage.authority.path("ca.pem"),
+        requests,
+    };
     // The first starts the broker and opens the connection.
     tokio::task::block_in_place(|| stage.requests(10))?;
-    for round in 1..=args.rounds {
-        eprintln!("round {round} of {}", args.rounds);
-        let client = BareClient {
-            url: stage.server.url(),
-            authority: stage.authority.path("ca.pem"),
-            requests,
-        };
-        bare.push(tokio::task::block_in_place(|| client.measure_apart())?);
-        ours.push(tokio::task::block_in_place(|| stage.requests(requests))?);
-        without.push(stage.jobs(WITHOUT, span).await?);
-        with.push(stage.jobs(WITH, span).await?);
+    for _ in args.rounds("egress") {
+        let (bare, ours) = tokio::task::block_in_place(|| {
+            anyhow::Ok((client.measure_apart()?, stage.requests(requests)?))
+        })?;
+        report.push("GET over TLS, bare client: CPU", UNIT, bare);
+        report.push(
+            "GET over TLS, handler: CPU of host, cells and broker",
+            UNIT,
+            ours,
+        );
+        report.push(BEYOND, UNIT, ours - bare);
+        report.push(PER_CORE, "1/s a core", 1e6 / ours);
+        for (row, handler) in [(WITH_ROW, WITH), (WITHOUT_ROW, WITHOUT)] {
+            report.push(row, "µs/job", stage.jobs(handler, args.span()).await?);
+        }
     }
-    let beyond = ours.iter().zip(&bare).map(|(ours, bare)| ours - bare);
-    let beyond: Vec<f64> = beyond.collect();
-    let per_core = ours.iter().map(|us| 1e6 / us).collect();
-    let unit = "µs/request";
-    report.add("GET over TLS, bare client: CPU", unit, bare, None);
-    report.add(
-        "GET over TLS, handler: CPU of host, cells and broker",
-        unit,
-        ours,
-        None,
-    );
-    let limit = Target::AtMost(BEYOND_US_MAX);
-    report.add("beyond the bare client", unit, beyond, Some(limit));
-    let least = Target::AtLeast(PER_CORE_MIN);
-    report.add("requests of handlers", "1/s a core", per_core, Some(least));
-    let (name, beside) = (
-        "HTTP, 256 jobs in flight, with unused interfaces: CPU",
-        "HTTP, 256 jobs in flight, without imports: CPU",
-    );
-    report.add(name, "µs/job", with, None);
-    report.add(beside, "µs/job", without, None);
-    report.ratio(
-        "CPU with unused interfaces to without imports",
-        name,
-        beside,
-        Target::AtMost(UNUSED_RATIO_MAX),
-    );
+    report.target(BEYOND, Target::AtMost(BEYOND_US_MAX));
+    report.target(PER_CORE, Target::AtLeast(PER_CORE_MIN));
+    let name = "CPU with unused interfaces to without imports";
+    let target = Target::AtMost(UNUSED_RATIO_MAX);
+    report.ratio(name, WITH_ROW, WITHOUT_ROW, target);
     stage.stop()
 }

@@ -25,12 +25,12 @@ pub(crate) enum Moment {
 }
 
 /// When an event happened: not yet, with its waiter, or already.
-enum Seen {
+enum Observation {
     Waiting(oneshot::Sender<Instant>),
     At(Instant),
 }
 
-type Moments = Mutex<HashMap<(Uuid, Moment), Seen>>;
+type Moments = Mutex<HashMap<(Uuid, Moment), Observation>>;
 
 /// The events of one queue.
 pub(crate) struct Events {
@@ -50,10 +50,10 @@ struct Data<'a> {
 impl Events {
     /// Listens to the jobs of `queue`. Returns once all later events will be received.
     pub(crate) async fn listen(address: &str, queue: &str, tracks_starts: bool) -> Result<Self> {
-        let (mut stream, shown) = way::open(address).await?;
+        let (mut stream, header) = way::open(address).await?;
         // An HTTP/1.0 answer has no chunks.
         let request =
-            format!("GET /api/v1/events?queue={queue} HTTP/1.0\r\nhost: {address}\r\n{shown}\r\n");
+            format!("GET /api/v1/events?queue={queue} HTTP/1.0\r\nhost: {address}\r\n{header}\r\n");
         stream.write_all(request.as_bytes()).await?;
         let mut lines = BufReader::with_capacity(256 << 10, stream);
         let mut line = String::new();
@@ -62,7 +62,7 @@ impl Events {
         while !line.starts_with(": listening") {
             line.clear();
             let bytes = lines.read_line(&mut line).await?;
-            ensure!(bytes > 0, "the event stream ended at once");
+            ensure!(bytes > 0, "the event stream has ended");
         }
         let moments = Arc::new(Moments::default());
         let theirs = Arc::clone(&moments);
@@ -82,11 +82,11 @@ impl Events {
         );
         let receiver = {
             let mut moments = self.moments.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(Seen::At(at)) = moments.remove(&(job, moment)) {
+            if let Some(Observation::At(at)) = moments.remove(&(job, moment)) {
                 return Ok(at);
             }
             let (sender, receiver) = oneshot::channel();
-            moments.insert((job, moment), Seen::Waiting(sender));
+            moments.insert((job, moment), Observation::Waiting(sender));
             receiver
         };
         match tokio::time::timeout(PATIENCE, receiver).await {
@@ -132,11 +132,11 @@ async fn read(
         };
         let now = Instant::now();
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(Seen::Waiting(sender)) = moments.remove(&(job, moment)) {
+        if let Some(Observation::Waiting(sender)) = moments.remove(&(job, moment)) {
             // The waiter may have given up.
             let _sent = sender.send(now);
         } else {
-            moments.insert((job, moment), Seen::At(now));
+            moments.insert((job, moment), Observation::At(now));
         }
     }
 }

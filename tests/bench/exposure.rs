@@ -3,32 +3,35 @@
 //! runs on the same cores and counts against the host.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host_tests::certificates::Authority;
 use host_tests::{Options, Server, guests};
 use tempfile::TempDir;
 
+use crate::load::{self, single};
 use crate::report::{Report, Target};
-use crate::rounds::single;
 use crate::way::Way;
-use crate::{Args, build_folder, load};
+use crate::{Args, build_folder};
 
 const OPEN: &str = "HTTP, 256 jobs in flight, open on loopback";
 const EXPOSED: &str = "HTTP, 256 jobs in flight, TLS and tokens";
 const OLDER: &str = "HTTP, 256 jobs in flight, the older host";
 
-/// A host, its folder, and how many jobs it ran a second.
-struct Column {
+/// A host with its folder.
+struct Candidate {
+    name: &'static str,
     server: Server,
     folder: TempDir,
-    jobs_per_second: Vec<f64>,
 }
 
-impl Column {
+impl Candidate {
     /// Starts a host with the example handlers.
-    fn start(program: Option<&PathBuf>, env: &[(&str, String)]) -> Result<Self> {
+    fn start(
+        name: &'static str,
+        program: Option<&PathBuf>,
+        env: &[(&str, String)],
+    ) -> Result<Self> {
         let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
         let handlers = folder.path().join("handlers");
         std::fs::create_dir(&handlers).context("cannot make a folder of components")?;
@@ -42,20 +45,13 @@ impl Column {
             .map(|(name, value)| ((*name).to_owned(), value.clone()));
         options.env.extend(env);
         Ok(Self {
+            name,
             server: Server::start(&options),
             folder,
-            jobs_per_second: Vec::new(),
         })
     }
 
-    async fn add(&mut self, span: Duration) -> Result<()> {
-        let sample = load::run(self.server.address(), single(256), span).await?;
-        self.jobs_per_second.push(sample.jobs_per_second);
-        Ok(())
-    }
-
-    fn end(self, name: &str, report: &mut Report) -> Result<()> {
-        report.add(name, "jobs/s", self.jobs_per_second, None);
+    fn stop(self) -> Result<()> {
         let code = self.server.stop();
         ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
         self.folder.close().context("cannot remove its data")
@@ -63,9 +59,10 @@ impl Column {
 }
 
 /// Starts a host with TLS and tokens, to which the bench finds its way.
-fn exposed(authority: &Authority) -> Result<Column> {
+fn start_exposed(authority: &Authority) -> Result<Candidate> {
     authority.sign("host", &["localhost"], (2_020, 2_100));
-    let column = Column::start(
+    let host = Candidate::start(
+        EXPOSED,
         None,
         &[
             ("HOST_AUTH_MODE", "tokens".to_owned()),
@@ -73,38 +70,31 @@ fn exposed(authority: &Authority) -> Result<Column> {
             ("HOST_HTTP_TLS_KEY_FILE", authority.text("host.key")),
         ],
     )?;
-    let token = column.folder.path().join("data/admin.token");
+    let token = host.folder.path().join("data/admin.token");
     let token = std::fs::read_to_string(&token).context("cannot read the first token")?;
     let authority: &Path = &authority.path("ca.pem");
-    Way::new(authority, token.trim())?.to(column.server.address());
-    Ok(column)
+    Way::new(authority, token.trim())?.to(host.server.address());
+    Ok(host)
 }
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let authority = Authority::default();
-    let span = Duration::from_secs_f64(args.seconds);
-    let mut open = Column::start(None, &[])?;
-    let mut exposed = exposed(&authority)?;
-    let mut older = match &args.baseline {
-        Some(program) => Some(Column::start(Some(program), &[])?),
-        None => None,
-    };
-    for round in 1..=args.rounds {
-        eprintln!("round {round} of {}", args.rounds);
-        open.add(span).await?;
-        exposed.add(span).await?;
-        if let Some(older) = &mut older {
-            older.add(span).await?;
+    let mut hosts = vec![
+        Candidate::start(OPEN, None, &[])?,
+        start_exposed(&authority)?,
+    ];
+    if let Some(program) = &args.baseline {
+        hosts.push(Candidate::start(OLDER, Some(program), &[])?);
+    }
+    for _ in args.rounds("exposure") {
+        for host in &hosts {
+            let sample = load::run(host.server.address(), single(256), args.span()).await?;
+            report.push(host.name, "jobs/s", sample.jobs_per_second);
         }
     }
-    open.end(OPEN, report)?;
-    exposed.end(EXPOSED, report)?;
-    let (name, target) = ("TLS and tokens to open on loopback", Target::AtLeast(0.9));
-    report.ratio(name, EXPOSED, OPEN, target);
-    if let Some(older) = older {
-        older.end(OLDER, report)?;
-        let (name, target) = ("open on loopback to the older host", Target::AtLeast(0.99));
-        report.ratio(name, OPEN, OLDER, target);
-    }
-    Ok(())
+    let target = Target::AtLeast(0.9);
+    report.ratio("TLS and tokens to open on loopback", EXPOSED, OPEN, target);
+    let target = Target::AtLeast(0.99);
+    report.ratio("open on loopback to the older host", OPEN, OLDER, target);
+    hosts.into_iter().try_for_each(Candidate::stop)
 }

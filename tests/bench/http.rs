@@ -15,7 +15,7 @@ pub(crate) struct Connection {
     stream: Box<dyn Stream>,
     address: String,
     /// The header that shows a token, if the host wants one.
-    shown: String,
+    header: String,
     answer: Vec<u8>,
     request: Vec<u8>,
 }
@@ -27,11 +27,11 @@ struct Accepted {
 
 impl Connection {
     pub(crate) async fn open(address: &str) -> Result<Self> {
-        let (stream, shown) = way::open(address).await?;
+        let (stream, header) = way::open(address).await?;
         Ok(Self {
             stream,
             address: address.to_owned(),
-            shown,
+            header,
             answer: Vec::with_capacity(16 << 10),
             request: Vec::with_capacity(16 << 10),
         })
@@ -53,23 +53,12 @@ impl Connection {
             "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n{}{headers}\
              content-length: {}\r\n\r\n",
             self.address,
-            self.shown,
+            self.header,
             body.len()
         );
         self.exchange(&head, body)
             .await
             .with_context(|| format!("POST {path} failed"))
-    }
-
-    /// Returns the status and the body of a resource.
-    pub(crate) async fn get(&mut self, path: &str) -> Result<(u16, &[u8])> {
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nhost: {}\r\n{}\r\n",
-            self.address, self.shown
-        );
-        self.exchange(&head, b"")
-            .await
-            .with_context(|| format!("GET {path} failed"))
     }
 
     /// Sends a request and reads its answer.

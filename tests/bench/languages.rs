@@ -16,7 +16,7 @@ use crate::events::{Events, Moment};
 use crate::http::Connection;
 use crate::numbers::{median, ms};
 use crate::report::Report;
-use crate::{Args, build_folder, cancel};
+use crate::{Args, build_folder, latency};
 
 const MB: f64 = 1e6;
 
@@ -36,8 +36,8 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         })?;
         run(args, language, &server, report).await?;
         warm(args, language, &server, report).await?;
-        let name = format!("{}: {}", language.name, cancel::LOOP.name);
-        cancel::measure_case(args, server.address(), &cancel::LOOP, &name, report).await?;
+        let name = format!("{}: {}", language.name, latency::LOOP.name);
+        latency::measure_case(args, server.address(), &latency::LOOP, &name, report).await?;
         let code = server.stop();
         ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
         folder.close().context("cannot remove its data")?;
@@ -46,7 +46,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
 }
 
 fn add(language: Language, row: &str, unit: &'static str, value: f64, report: &mut Report) {
-    report.add(format!("{}: {row}", language.name), unit, vec![value], None);
+    report.push(&format!("{}: {row}", language.name), unit, value);
 }
 
 /// Builds the component again, and returns it.

@@ -21,7 +21,7 @@ const NOOP: &str = "noop";
 /// A load, by its shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shape {
-    /// How many jobs are in flight at once.
+    /// How many jobs are in flight.
     pub(crate) in_flight: usize,
     /// How many jobs one request has: 1 is a single job, more are an array.
     pub(crate) batch: usize,
@@ -37,7 +37,7 @@ pub(crate) struct Sample {
 }
 
 /// The end of one job and its duration.
-type Ended = (Instant, Duration);
+type JobEnd = (Instant, Duration);
 
 struct Load {
     handler: &'static str,
@@ -46,6 +46,22 @@ struct Load {
     events: Events,
     address: String,
     until: Instant,
+}
+
+/// Jobs that are enqueued one by one.
+pub(crate) const fn single(in_flight: usize) -> Shape {
+    Shape {
+        in_flight,
+        batch: 1,
+    }
+}
+
+/// Jobs that are enqueued in arrays of 100.
+pub(crate) const fn arrays(in_flight: usize) -> Shape {
+    Shape {
+        in_flight,
+        batch: 100,
+    }
 }
 
 impl Shape {
@@ -78,11 +94,11 @@ impl Shape {
 
 /// Runs a load in our own cells for `span`, after a warm-up of a quarter of it.
 pub(crate) async fn run(address: &str, shape: Shape, span: Duration) -> Result<Sample> {
-    run_of(NOOP, address, shape, span).await
+    run_handler(NOOP, address, shape, span).await
 }
 
 /// Runs a load of jobs for `handler`.
-pub(crate) async fn run_of(
+pub(crate) async fn run_handler(
     handler: &'static str,
     address: &str,
     shape: Shape,
@@ -117,7 +133,7 @@ pub(crate) async fn run_of(
     })
 }
 
-async fn work(load: Arc<Load>) -> Result<Vec<Ended>> {
+async fn work(load: Arc<Load>) -> Result<Vec<JobEnd>> {
     let mut connection = Connection::open(&load.address).await?;
     let body = load.shape.body(load.handler);
     let mut ended = Vec::new();
@@ -137,7 +153,7 @@ async fn work(load: Arc<Load>) -> Result<Vec<Ended>> {
         let load = Arc::clone(&load);
         arrays.spawn(async move {
             let mut permit = permit;
-            let mut ended: Vec<Ended> = Vec::with_capacity(jobs.len());
+            let mut ended: Vec<JobEnd> = Vec::with_capacity(jobs.len());
             for job in jobs {
                 let at = load.events.when(job, Moment::Ended).await?;
                 ended.push((at, at.saturating_duration_since(start)));

@@ -1,40 +1,27 @@
-//! The bench: what one host does on this machine, compared with the bare disk and engine in the same run.
-//! `cargo xtask bench` builds what it needs and starts it.
+//! The bench: what one host does on this machine, compared with the bare disk and engine, with itself, and with other
+//! programs in the same run. `cargo xtask bench` builds what it needs and starts it.
 
-mod arco;
-mod backup;
-mod beads;
 mod bounded;
-mod cancel;
-mod delta;
 mod disk;
 mod egress;
 mod events;
 mod exposure;
-mod hero;
-mod hostile;
 mod http;
-mod isolation;
 mod languages;
+mod latency;
 mod limits;
 mod load;
-mod many;
+mod machine;
 mod numbers;
-mod pages;
 mod peers;
 mod postgres;
 mod process;
-mod profile;
 mod report;
-mod rest;
-mod rounds;
-mod rrq;
-mod store;
-mod waiting;
-mod wasm;
 mod way;
+mod wires;
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, ValueEnum};
@@ -56,34 +43,21 @@ struct Args {
     /// How long each load runs in a round, in seconds
     #[arg(long, default_value_t = 2.0)]
     seconds: f64,
-    /// How many jobs wait while throughput is measured again
-    #[arg(long, default_value_t = 1_000_000)]
-    waiting: usize,
-    /// How many ended jobs the database has while it is measured
-    #[arg(long, default_value_t = 10_000_000)]
-    ended: usize,
-    /// How many hosts share a database; several values are measured in turn
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 4])]
-    nodes: Vec<usize>,
-    /// How many rows the stores of the suite `bounded` have, and how many jobs wait, and have ended, in those of the
-    /// suite `pages`
+    /// How many jobs wait while throughput is measured again, and how many rows the stores of the suite `bounded` have
     #[arg(long, default_value_t = 1_000_000)]
     size: usize,
     /// How many jobs are enqueued a second beside the cases of the suite `bounded`
     #[arg(long, default_value_t = 1_000)]
     rate: usize,
-    /// Measure only the cases of the suite `bounded` whose names contain this, such as `SQLite, a lost`; may be repeated
-    #[arg(long = "case", value_name = "NAME")]
-    cases: Vec<String>,
     /// How many jobs of each kind are cancelled, and how many of each language run
     #[arg(long, default_value_t = 200)]
     cancels: usize,
+    /// Measure only the wires, peers or cases whose names contain this, such as `beads`; may be repeated
+    #[arg(long = "case", value_name = "NAME")]
+    cases: Vec<String>,
     /// An older host to compare with in the suite `exposure`, the path of its binary
     #[arg(long)]
     baseline: Option<PathBuf>,
-    /// Measure only these parts
-    #[arg(long, value_enum, value_delimiter = ',')]
-    only: Vec<Part>,
     /// Print a table or JSON
     #[arg(short, long, value_enum, default_value_t = Format::Table)]
     output: Format,
@@ -96,17 +70,9 @@ struct Args {
 enum Suite {
     /// The bare disk and engine
     Machine,
-    /// RRQ's own runner and orchestrator
-    Rrq,
-    /// Plain Redis clients in the same run
-    Hero,
-    /// Jobs in our own cells, for the orchestrator of beads workers
-    Beads,
-    /// The disk and jobs over HTTP in the same run, for Delta runners
-    Delta,
-    /// Jobs in cells in the same run, for Arco's tasks
-    Arco,
-    /// On a database: the bare statements on the same server
+    /// For each wire, jobs in our own cells; for RRQ, its own runner as well
+    Wires,
+    /// On a database: the bare statements on the same server, and several hosts
     Postgres,
     /// Queues of other projects, in turns under the same load
     Peers,
@@ -114,73 +80,12 @@ enum Suite {
     Exposure,
     /// Large stores and requests beside a steady load, on both stores
     Bounded,
-    /// For limits, batches and schedules: the same jobs without them
+    /// For limits and batches: the same jobs without them
     Limits,
     /// For requests of handlers: a bare client of the same libraries
     Egress,
-    /// The pages of the dashboard over large stores, on both stores
-    Pages,
-    /// Where the cost of a job goes: threads, cells, wake-ups, system calls; and bare hyper
-    Profile,
     /// One handler in each language
     Languages,
-}
-
-/// Parts that can be measured alone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Part {
-    /// The disk, the store, the engine and jobs over HTTP, in turns
-    Throughput,
-    /// The same load with isolated components
-    Isolation,
-    /// The loop's longest turn and the memory, with hostile guests and bombs
-    Hostile,
-    /// The same load with many jobs waiting
-    Waiting,
-    /// The same load during backups
-    Backup,
-    /// Finding and retrying dead letters
-    Many,
-    /// How soon a job starts and stops
-    Latency,
-    /// What an idle host uses
-    Rest,
-    /// With RRQ: bare round trips of frames
-    Frames,
-    /// With RRQ: jobs from enqueue to done
-    Jobs,
-    /// With RRQ: the cost of idle connections
-    Idle,
-    /// With Redis: jobs and scripts drained, and round trips of the same commands
-    Drain,
-    /// With Redis: how soon a job starts, is answered and stops
-    Times,
-    /// For Delta: jobs from lease to completion
-    Leases,
-    /// For Delta: the cost of waiting runners, and how soon they get a job
-    Polls,
-    /// For Arco: how soon a task that ignores its cancel ends after the grace
-    Stops,
-    /// For Arco and beads: tasks through a worker
-    Tasks,
-    /// For Arco and Delta: the cost of heartbeats
-    Heartbeats,
-    /// For beads: how soon a ready worker gets its task
-    Handout,
-    /// For beads: the cost of idle workers
-    IdleWorkers,
-    /// On a database: several hosts on one database
-    Nodes,
-    /// On a database: several hosts far from it
-    Distance,
-    /// On a database: a backlog at one of two hosts
-    Share,
-    /// On a database: another queue on the same server
-    GraphileWorker,
-    /// With Redis: another queue on it
-    Bullmq,
-    /// On a database, only on request: dead rows and sizes after each round of a load
-    Growth,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -189,33 +94,20 @@ enum Format {
     Json,
 }
 
-impl Part {
-    const fn is_of(self, suite: Suite) -> bool {
-        match self {
-            Self::Throughput | Self::Waiting | Self::Rest => {
-                matches!(suite, Suite::Machine | Suite::Postgres)
-            }
-            Self::Isolation | Self::Hostile | Self::Backup | Self::Many | Self::Latency => {
-                matches!(suite, Suite::Machine)
-            }
-            Self::Frames | Self::Jobs | Self::Idle => matches!(suite, Suite::Rrq),
-            Self::Drain | Self::Times => matches!(suite, Suite::Hero),
-            Self::Leases | Self::Polls => matches!(suite, Suite::Delta),
-            Self::Stops => matches!(suite, Suite::Arco),
-            Self::Tasks => matches!(suite, Suite::Arco | Suite::Beads),
-            Self::Heartbeats => matches!(suite, Suite::Arco | Suite::Delta),
-            Self::Handout | Self::IdleWorkers => matches!(suite, Suite::Beads),
-            Self::Nodes | Self::Distance | Self::Share | Self::Growth => {
-                matches!(suite, Suite::Postgres)
-            }
-            Self::GraphileWorker | Self::Bullmq => matches!(suite, Suite::Peers),
-        }
-    }
-}
-
 impl Args {
-    fn wants(&self, part: Part) -> bool {
-        self.only.is_empty() || self.only.contains(&part)
+    /// Returns whether a case is measured.
+    fn wants(&self, name: &str) -> bool {
+        self.cases.is_empty() || self.cases.iter().any(|part| name.contains(part))
+    }
+
+    /// Counts the rounds, and prints which one begins.
+    fn rounds(&self, name: &str) -> impl Iterator<Item = usize> {
+        (1..=self.rounds)
+            .inspect(move |round| eprintln!("{name}: round {round} of {}", self.rounds))
+    }
+
+    fn span(&self) -> Duration {
+        Duration::from_secs_f64(self.seconds)
     }
 }
 
@@ -228,36 +120,36 @@ struct Stage {
 }
 
 impl Stage {
-    /// Starts a host with its data in the build folder: temporary folders may be in memory.
-    fn start() -> Result<Self> {
-        Self::with(&["basics", "hostile"], Vec::new())
+    /// Starts a host with these components and its data in the build folder: temporary folders may be in memory.
+    fn start(components: &[&str]) -> Result<Self> {
+        Self::configured(components, "")
     }
 
-    /// Starts a host with other components and more arguments.
-    fn with(components: &[&str], args: Vec<String>) -> Result<Self> {
-        Self::stored(components, args, Vec::new())
+    /// Starts a host with a configuration file.
+    fn configured(components: &[&str], config: &str) -> Result<Self> {
+        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        let path = folder.path().join("host.toml");
+        std::fs::write(&path, config).context("cannot write the configuration")?;
+        Self::deployed(folder, components, Some(&path), Vec::new())
     }
 
     /// Starts a host with variables that select its store.
-    fn stored(components: &[&str], args: Vec<String>, env: Vec<(String, String)>) -> Result<Self> {
-        Self::below(&build_folder()?, components, args, env)
+    fn stored(components: &[&str], env: Vec<(String, String)>) -> Result<Self> {
+        let folder = TempDir::new_in(build_folder()?).context("cannot make a data directory")?;
+        Self::deployed(folder, components, None, env)
     }
 
-    /// Starts a host with its data in memory, where no disk adds its own pauses.
-    fn in_memory() -> Result<Self> {
-        let components = ["basics", "hostile"];
-        Self::below(Path::new("/dev/shm"), &components, Vec::new(), Vec::new())
-    }
-
-    fn below(
-        folder: &Path,
+    fn deployed(
+        folder: TempDir,
         components: &[&str],
-        args: Vec<String>,
+        config: Option<&Path>,
         env: Vec<(String, String)>,
     ) -> Result<Self> {
-        let folder = TempDir::new_in(folder).context("cannot make a data directory")?;
         let mut options = Options::new(&folder.path().join("data"));
-        (options.args, options.env) = (args, env.clone());
+        if let Some(config) = config {
+            options.args = vec!["--config".to_owned(), config.display().to_string()];
+        }
+        options.env.clone_from(&env);
         let server = Server::start(&options);
         for name in components {
             let path = guests::component(name);
@@ -281,13 +173,17 @@ impl Stage {
     }
 
     /// Stops the host and starts it again.
-    fn again(self) -> Result<Self> {
+    fn restart(self) -> Result<Self> {
         let code = self.server.stop();
         ensure!(code == Some(0), "the host ended with {code:?}, not with 0");
         let mut options = Options::new(&self.folder.path().join("data"));
         options.env.clone_from(&self.env);
         let server = Server::start(&options);
         Ok(Self { server, ..self })
+    }
+
+    fn address(&self) -> &str {
+        self.server.address()
     }
 
     fn stop(self) -> Result<()> {
@@ -312,13 +208,6 @@ fn main() -> Result<()> {
         return Ok(());
     }
     ensure!(args.rounds > 0, "at least one round is needed");
-    for part in &args.only {
-        ensure!(
-            part.is_of(args.suite),
-            "{part:?} is not a part of {:?}",
-            args.suite
-        );
-    }
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -335,51 +224,16 @@ fn main() -> Result<()> {
 async fn measure(args: &Args) -> Result<Report> {
     let mut report = Report::default();
     match args.suite {
-        Suite::Machine => machine(args, &mut report).await?,
-        Suite::Rrq => rrq::measure(args, &mut report).await?,
-        Suite::Beads => beads::measure(args, &mut report).await?,
-        Suite::Delta => delta::measure(args, &mut report).await?,
-        Suite::Hero => tokio::task::block_in_place(|| hero::measure(args, &mut report))?,
-        Suite::Arco => arco::measure(args, &mut report).await?,
+        Suite::Machine => machine::measure(args, &mut report).await?,
+        Suite::Wires => wires::measure(args, &mut report).await?,
         Suite::Postgres => postgres::measure(args, &mut report).await?,
         Suite::Peers => peers::measure(args, &mut report).await?,
         Suite::Exposure => exposure::measure(args, &mut report).await?,
         Suite::Bounded => bounded::measure(args, &mut report).await?,
-        Suite::Limits => limits::measure(args, &mut report).await?,
+        Suite::Limits => tokio::task::block_in_place(|| limits::measure(args, &mut report))?,
         Suite::Egress => egress::measure(args, &mut report).await?,
-        Suite::Pages => pages::measure(args, &mut report).await?,
-        Suite::Profile => profile::measure(args, &mut report).await?,
         Suite::Languages => languages::measure(args, &mut report).await?,
     }
+    ensure!(!report.is_empty(), "no case is named like {:?}", args.cases);
     Ok(report)
-}
-
-async fn machine(args: &Args, report: &mut Report) -> Result<()> {
-    let stage = Stage::start()?;
-    if args.wants(Part::Rest) {
-        rest::measure(&stage.server, report).await?;
-    }
-    if args.wants(Part::Throughput) {
-        rounds::measure(args, &stage, report).await?;
-    }
-    if args.wants(Part::Isolation) {
-        isolation::measure(args, &stage, report).await?;
-    }
-    if args.wants(Part::Latency) {
-        cancel::pickup(args, stage.server.address(), report).await?;
-        cancel::measure(args, stage.server.address(), report).await?;
-    }
-    if args.wants(Part::Waiting) {
-        waiting::measure(args, &stage, report).await?;
-    }
-    if args.wants(Part::Backup) {
-        backup::measure(args, report).await?;
-    }
-    if args.wants(Part::Hostile) {
-        tokio::task::block_in_place(|| hostile::measure(report))?;
-    }
-    if args.wants(Part::Many) {
-        many::measure(args, report).await?;
-    }
-    stage.stop()
 }

@@ -2,17 +2,15 @@
 //! and `BullMQ` on a Redis that keeps each change in a file. All data is in the build folder.
 
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use host_tests::{Cluster, Redis, peers};
 use serde_json::Value;
 
-use crate::load::{self, Shape};
-use crate::postgres::{self, Database};
+use crate::load::{self, Shape, arrays, single};
+use crate::postgres;
 use crate::report::{Report, Target};
-use crate::rounds::{arrays, single};
-use crate::{Args, Part, Stage, build_folder};
+use crate::{Args, Stage, build_folder};
 
 /// The targets: how many times as many jobs the host runs.
 const GRAPHILE_WORKER_RATIO_MIN: f64 = 2.0;
@@ -29,10 +27,10 @@ struct Peer {
 }
 
 pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
-    if args.wants(Part::GraphileWorker) {
+    if args.wants("graphile-worker") {
         graphile_worker(args, report).await?;
     }
-    if args.wants(Part::Bullmq) {
+    if args.wants("bullmq") {
         bullmq(args, report).await?;
     }
     Ok(())
@@ -40,7 +38,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
 
 async fn graphile_worker(args: &Args, report: &mut Report) -> Result<()> {
     let cluster = Cluster::start(&build_folder()?, &postgres::SETTINGS);
-    let stage = Database::make(&cluster, "bench")?.stage()?;
+    let stage = postgres::start_host(&cluster, "bench")?;
     let peer = Peer {
         name: "graphile-worker",
         program: "graphile_worker.mjs",
@@ -75,7 +73,7 @@ async fn bullmq(args: &Args, report: &mut Report) -> Result<()> {
         }),
         peer("BullMQ, appendfsync everysec", &every_second, |_| None),
     ];
-    let stage = Stage::with(&["basics"], Vec::new())?;
+    let stage = Stage::start(&["basics"])?;
     for shape in [single(256), arrays(2_560)] {
         in_turns(args, &stage, shape, &peers, report).await?;
     }
@@ -90,27 +88,25 @@ async fn in_turns(
     peers: &[Peer],
     report: &mut Report,
 ) -> Result<()> {
-    let span = Duration::from_secs_f64(args.seconds);
-    let (mut ours, mut theirs) = (Vec::new(), vec![Vec::new(); peers.len()]);
-    for round in 1..=args.rounds {
-        for (peer, rates) in peers.iter().zip(&mut theirs) {
-            eprintln!("round {round} of {}, {}", args.rounds, peer.name);
-            rates.push(tokio::task::block_in_place(|| {
-                peer.jobs_per_second(shape, args.seconds)
-            })?);
-        }
-        let sample = load::run(stage.server.address(), shape, span).await?;
-        ours.push(sample.jobs_per_second);
-    }
     let host = format!("{}, in turns with {}", shape.name(), peers[0].name);
-    report.add(host.as_str(), "jobs/s", ours, None);
-    for (peer, rates) in peers.iter().zip(theirs) {
-        let Peer { name, .. } = peer;
-        let row = format!("{name}, {} in flight by {}", shape.in_flight, shape.batch);
-        report.add(row.as_str(), "jobs/s", rates, None);
-        let ratio = format!("{}: host to {name}", shape.name());
+    let row = |peer: &Peer| {
+        format!(
+            "{}, {} in flight by {}",
+            peer.name, shape.in_flight, shape.batch
+        )
+    };
+    for _ in args.rounds(&host) {
+        for peer in peers {
+            let rate = tokio::task::block_in_place(|| peer.jobs_per_second(shape, args.seconds))?;
+            report.push(&row(peer), "jobs/s", rate);
+        }
+        let sample = load::run(stage.address(), shape, args.span()).await?;
+        report.push(&host, "jobs/s", sample.jobs_per_second);
+    }
+    for peer in peers {
+        let ratio = format!("{}: host to {}", shape.name(), peer.name);
         let target = (peer.ratio_min)(shape).map(Target::AtLeast);
-        report.ratio(&ratio, &host, &row, target);
+        report.ratio(&ratio, &host, &row(peer), target);
     }
     Ok(())
 }
@@ -121,14 +117,14 @@ impl Peer {
         command.arg(peers::queues().join(self.program));
         command.arg(&self.place);
         command.args([shape.in_flight, shape.batch].map(|n| n.to_string()));
-        let ended = command
+        let output = command
             .arg(seconds.to_string())
             .stderr(Stdio::inherit())
             .output();
-        let ended = ended.context("cannot start node")?;
-        let status = ended.status;
+        let output = output.context("cannot start node")?;
+        let status = output.status;
         ensure!(status.success(), "{} ended with {status}", self.name);
-        let printed: Value = serde_json::from_slice(&ended.stdout).context("not JSON")?;
+        let printed: Value = serde_json::from_slice(&output.stdout).context("not JSON")?;
         printed["jobs_per_second"].as_f64().context("no rate")
     }
 }

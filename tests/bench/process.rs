@@ -21,47 +21,18 @@ pub(crate) fn status_mib(pid: u32, name: &str) -> Result<f64> {
     Ok(kib / MIB)
 }
 
-/// A thread of a process, and what it has used since it started.
-pub(crate) struct Thread {
-    /// Its name, of which the system keeps 15 bytes.
-    pub(crate) name: String,
-    pub(crate) cpu_us: f64,
-    /// How often it has waited and was woken.
-    pub(crate) wakeups: f64,
-}
-
-/// Returns the threads of a process.
-pub(crate) fn threads(pid: u32) -> Result<Vec<Thread>> {
-    let folder = format!("/proc/{pid}/task");
-    let threads = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
-    threads
-        .map(|thread| {
-            let folder = thread?.path();
-            // A thread may end between two reads.
-            let text = |name: &str| std::fs::read_to_string(folder.join(name)).unwrap_or_default();
-            let number = |text: &str| text.trim().parse().unwrap_or(0.0);
-            let ns = number(text("schedstat").split(' ').next().unwrap_or_default());
-            let status = text("status");
-            let mut lines = status.lines();
-            let wakeups = lines.find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
-            Ok(Thread {
-                name: text("comm").trim().to_owned(),
-                cpu_us: ns / 1e3,
-                wakeups: number(wakeups.unwrap_or_default()),
-            })
-        })
-        .collect()
-}
-
 /// Returns the CPU time of all threads of a process, in microseconds.
 pub(crate) fn cpu_us(pid: u32) -> Result<f64> {
-    Ok(threads(pid)?.iter().map(|thread| thread.cpu_us).sum())
-}
-
-/// Returns the recent load of the machine, in processes that wanted a core.
-pub(crate) fn load() -> Result<String> {
-    let text = std::fs::read_to_string("/proc/loadavg").context("cannot read /proc/loadavg")?;
-    Ok(text.split(' ').next().unwrap_or_default().to_owned())
+    let folder = format!("/proc/{pid}/task");
+    let threads = std::fs::read_dir(&folder).with_context(|| format!("cannot read {folder}"))?;
+    let mut cpu_ns = 0.0;
+    for thread in threads {
+        // A thread may end between two reads.
+        let text = std::fs::read_to_string(thread?.path().join("schedstat")).unwrap_or_default();
+        let ns = text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok());
+        cpu_ns += ns.unwrap_or_default();
+    }
+    Ok(cpu_ns / 1e3)
 }
 
 /// Returns the cells of a host: its children.
@@ -99,7 +70,7 @@ pub(crate) fn cells_cpu_us(host: u32) -> Result<f64> {
 pub(crate) fn memory(server: &Server, when: &str, report: &mut Report) -> Result<()> {
     let host = status_mib(server.pid(), "VmHWM")?;
     let name = format!("peak memory {when}, orchestrator");
-    report.add(name, "MiB", vec![host], None);
+    report.push(&name, "MiB", host);
     let cells = cells(server.pid())?;
     ensure!(!cells.is_empty(), "the host has no cells");
     let sizes = cells
@@ -107,13 +78,13 @@ pub(crate) fn memory(server: &Server, when: &str, report: &mut Report) -> Result
         .map(|cell| status_mib(*cell, "VmHWM"))
         .collect::<Result<Vec<f64>>>()?;
     let name = format!("peak memory {when}, {} cells", sizes.len());
-    report.add(name, "MiB", vec![sizes.iter().sum()], None);
+    report.push(&name, "MiB", sizes.iter().sum());
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{cells, cpu_us, status_mib, threads};
+    use super::{cells, cpu_us, status_mib};
 
     #[test]
     fn a_process_knows_itself() {
@@ -121,12 +92,6 @@ mod tests {
         assert!(status_mib(me, "VmRSS").unwrap() > 0.1);
         assert!(status_mib(me, "VmNothing").is_err());
         assert!(cpu_us(me).unwrap() > 0.0);
-        assert!(
-            threads(me)
-                .unwrap()
-                .iter()
-                .any(|thread| thread.wakeups > 0.0)
-        );
         let parent = std::os::unix::process::parent_id();
         assert!(cells(parent).unwrap().contains(&me));
     }

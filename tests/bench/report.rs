@@ -3,7 +3,7 @@
 use comfy_table::{Cell, CellAlignment, ContentArrangement, Table};
 use serde_json::{Value, json};
 
-use crate::numbers::median;
+use crate::numbers::{median, percentile, sorted};
 
 /// A target for a number.
 #[derive(Clone, Copy, Debug)]
@@ -35,33 +35,44 @@ impl Target {
 
     fn text(self) -> String {
         match self {
-            Self::AtLeast(limit) => format!("≥ {}", shown(limit)),
-            Self::AtMost(limit) => format!("≤ {}", shown(limit)),
+            Self::AtLeast(limit) => format!("≥ {}", format_number(limit)),
+            Self::AtMost(limit) => format!("≤ {}", format_number(limit)),
         }
     }
 }
 
 impl Report {
-    /// Adds one or more measurements.
-    pub(crate) fn add(
-        &mut self,
-        name: impl Into<String>,
-        unit: &'static str,
-        rounds: Vec<f64>,
-        target: Option<Target>,
-    ) {
+    /// Adds a measurement to the row of this name, which is made with the first.
+    pub(crate) fn push(&mut self, name: &str, unit: &'static str, value: f64) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
+            row.rounds.push(value);
+            return;
+        }
         self.rows.push(Row {
-            name: name.into(),
+            name: name.to_owned(),
             unit,
-            rounds,
-            target,
+            rounds: vec![value],
+            target: None,
         });
     }
 
-    /// Returns the median of a row.
-    pub(crate) fn median(&self, name: &str) -> Option<f64> {
-        let row = self.rows.iter().find(|row| row.name == name)?;
-        Some(median(&row.rounds))
+    /// Gives a row a target.
+    pub(crate) fn target(&mut self, name: &str, target: Target) {
+        if let Some(row) = self.rows.iter_mut().find(|row| row.name == name) {
+            row.target = Some(target);
+        }
+    }
+
+    /// Adds the median and the 99th percentile of times in milliseconds, each with a target if it has one.
+    pub(crate) fn times(&mut self, name: &str, times: &[f64], most: [Option<f64>; 2]) {
+        let times = sorted(times);
+        for ((part, quantile), most) in [("p50", 0.5), ("p99", 0.99)].into_iter().zip(most) {
+            let name = format!("{name}: {part}");
+            self.push(&name, "ms", percentile(&times, quantile));
+            if let Some(most) = most {
+                self.target(&name, Target::AtMost(most));
+            }
+        }
     }
 
     /// Adds the ratio of two rows, if both exist.
@@ -72,11 +83,22 @@ impl Report {
         to: &str,
         target: impl Into<Option<Target>>,
     ) {
-        if let (Some(of), Some(to)) = (self.median(of), self.median(to))
+        let median_of = |name| {
+            let row = self.rows.iter().find(|row| row.name == name)?;
+            Some(median(&row.rounds))
+        };
+        if let (Some(of), Some(to)) = (median_of(of), median_of(to))
             && to > 0.0
         {
-            self.add(name, "×", vec![of / to], target.into());
+            self.push(name, "×", of / to);
+            if let Some(target) = target.into() {
+                self.target(name, target);
+            }
         }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rows.is_empty()
     }
 
     /// Formats the rows as a table.
@@ -93,11 +115,11 @@ impl Report {
             let right = |text: String| Cell::new(text).set_alignment(CellAlignment::Right);
             let (least, most) = match row.rounds.len() {
                 0 | 1 => (String::new(), String::new()),
-                _ => (shown(least), shown(most)),
+                _ => (format_number(least), format_number(most)),
             };
             table.add_row([
                 Cell::new(&row.name),
-                right(shown(value)),
+                right(format_number(value)),
                 Cell::new(row.unit),
                 right(least),
                 right(most),
@@ -116,7 +138,7 @@ impl Report {
     pub(crate) fn json(&self) -> Value {
         let rows = self.rows.iter().map(|row| {
             let value = median(&row.rounds);
-            let mut shown = json!({
+            let mut object = json!({
                 "name": row.name,
                 "unit": row.unit,
                 "median": value,
@@ -127,10 +149,10 @@ impl Report {
                     Target::AtLeast(limit) => ("at_least", limit),
                     Target::AtMost(limit) => ("at_most", limit),
                 };
-                shown["target"] = json!({ kind: limit });
-                shown["met"] = target.is_met(value).into();
+                object["target"] = json!({ kind: limit });
+                object["met"] = target.is_met(value).into();
             }
-            shown
+            object
         });
         json!({
             "cores": std::thread::available_parallelism().map_or(0, usize::from),
@@ -140,7 +162,7 @@ impl Report {
 }
 
 /// Formats three digits, or all before the point, with commas between thousands.
-fn shown(value: f64) -> String {
+fn format_number(value: f64) -> String {
     match value.abs() {
         size if size >= 1_000.0 => {
             let digits = format!("{value:.0}");
@@ -161,19 +183,21 @@ fn shown(value: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, Target, shown};
+    use super::{Report, Target, format_number};
 
     #[test]
     fn numbers_are_short() {
-        let all = [0.123_45, 1.234, 12.345, 123.45, 1_234.5, 1_234_567.0].map(shown);
+        let all = [0.123_45, 1.234, 12.345, 123.45, 1_234.5, 1_234_567.0].map(format_number);
         assert_eq!(all, ["0.123", "1.23", "12.3", "123", "1,234", "1,234,567"]);
     }
 
     #[test]
     fn ratios_are_of_medians_and_tell_whether_they_are_met() {
         let mut report = Report::default();
-        report.add("a", "1/s", vec![1.0, 9.0, 2.0], None);
-        report.add("b", "1/s", vec![4.0], None);
+        for value in [1.0, 9.0, 2.0] {
+            report.push("a", "1/s", value);
+        }
+        report.push("b", "1/s", 4.0);
         report.ratio("a to b", "a", "b", Target::AtLeast(0.4));
         report.ratio("a to c", "a", "c", Target::AtLeast(0.4));
         let json = report.json();

@@ -11,11 +11,9 @@ use crate::{guests, peers, programs, setup};
 /// What to measure.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples: cargo xtask bench --only latency -o json, cargo xtask bench rrq, \
-                  cargo xtask bench hero, cargo xtask bench delta, cargo xtask bench arco, \
-                  cargo xtask bench beads, cargo xtask bench postgres, cargo xtask bench peers, \
+    after_help = "Examples: cargo xtask bench -o json, cargo xtask bench wires --case beads, \
+                  cargo xtask bench postgres, cargo xtask bench peers, cargo xtask bench exposure, \
                   cargo xtask bench bounded, cargo xtask bench limits, cargo xtask bench egress, \
-                  cargo xtask bench exposure, cargo xtask bench pages, cargo xtask bench profile, \
                   cargo xtask bench languages"
 )]
 pub(crate) struct Args {
@@ -28,25 +26,22 @@ pub(crate) struct Args {
 pub(crate) fn run_all(args: &Args) -> Result<()> {
     setup::toolchain()?;
     step("components", Expected::MinuteAtFirst, guests::build)?;
-    let beside = |name: &str| args.arguments.iter().any(|argument| argument == name);
-    if beside("rrq") {
+    let runs = |name: &str| args.arguments.iter().any(|argument| argument == name);
+    if runs("wires") {
         step("peers", Expected::MinuteAtFirst, || {
-            peers::set_up().and_then(|()| peers::socket_runner())
+            peers::redis().and_then(|()| peers::socket_runner())
         })?;
     }
-    if ["hero", "peers"].into_iter().any(beside) {
+    if runs("peers") {
         step("Redis", Expected::MinuteAtFirst, peers::redis)?;
     }
-    if ["postgres", "peers", "bounded", "pages"]
-        .into_iter()
-        .any(beside)
-    {
+    if ["postgres", "peers", "bounded"].into_iter().any(runs) {
         step("PostgreSQL", Expected::MinuteAtFirst, peers::postgres)?;
     }
-    if beside("peers") {
+    if runs("peers") {
         step("queues", Expected::MinuteAtFirst, peers::queues)?;
     }
-    if beside("languages") {
+    if runs("languages") {
         step("languages", Expected::MinuteAtFirst, peers::languages)?;
     }
     let bench = programs::optimized()?;

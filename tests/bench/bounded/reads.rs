@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use host_tests::server::host;
 
-use super::at_once;
+use super::concurrently;
 use crate::Stage;
 
 /// How many counts and listeners there are.
@@ -20,8 +20,8 @@ const CHANGES_KEPT: usize = 100_000;
 /// Counts that examine all jobs and find none, and as many whose clients do not wait.
 pub(super) fn counts(stage: &Stage, _: usize) -> Result<()> {
     let path = "/api/v1/jobs/count?attribute=team%3Dnone";
-    at_once(COUNTS, || {
-        drop(asked(stage, path, "")?);
+    concurrently(COUNTS, || {
+        drop(send_get(stage, path, "")?);
         let client = stage.server.client();
         let mut cursor = String::new();
         loop {
@@ -36,7 +36,7 @@ pub(super) fn counts(stage: &Stage, _: usize) -> Result<()> {
 }
 
 /// Sends a request and returns its connection, before the answer.
-fn asked(stage: &Stage, path: &str, headers: &str) -> Result<TcpStream> {
+fn send_get(stage: &Stage, path: &str, headers: &str) -> Result<TcpStream> {
     let address = stage.server.address();
     let mut stream = TcpStream::connect(address)?;
     write!(
@@ -46,11 +46,11 @@ fn asked(stage: &Stage, path: &str, headers: &str) -> Result<TcpStream> {
     Ok(stream)
 }
 
-/// Listeners that read all kept changes at once.
+/// Listeners that read all kept changes.
 pub(super) fn listeners(stage: &Stage, size: usize) -> Result<()> {
     let expected = size.min(CHANGES_KEPT);
-    at_once(LISTENERS, || {
-        let events = asked(stage, "/api/v1/events", "last-event-id: 1\r\n")?;
+    concurrently(LISTENERS, || {
+        let events = send_get(stage, "/api/v1/events", "last-event-id: 1\r\n")?;
         let lines = BufReader::new(events).lines();
         let ids = lines.filter(|line| line.as_ref().is_ok_and(|it| it.starts_with("id:")));
         let read = ids.take(expected).count();

@@ -43,7 +43,7 @@ pub(super) fn run_all(client: &Client, size: usize, queues: usize) -> Result<()>
     Ok(())
 }
 
-/// Jobs that fail and ask to be tried again at once.
+/// Jobs that fail and ask to be tried again immediately.
 pub(super) fn attempts(stage: &Stage, _: usize) -> Result<()> {
     let params = json!({"fail_times": 1_000_000});
     fill(

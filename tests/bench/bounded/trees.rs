@@ -4,17 +4,17 @@ use anyhow::{Context, Result};
 use host_tests::{Client, eventually};
 use serde_json::{Value, json};
 
-use super::{ARRAY, PATIENCE, at_once, call, fill, fill_at, later, until};
+use super::{ARRAY, PATIENCE, call, concurrently, fill, fill_at, later, until};
 use crate::Stage;
 
-/// How many requests with as many dependencies as are allowed there are at once, and how many jobs a job waits for.
+/// How many requests with as many dependencies as are allowed are sent together, and how many jobs a job waits for.
 const REQUESTS: usize = 16;
 const WAITS_FOR: usize = 10;
 
 /// The key of the job for which all others of a tree wait.
 const ROOT: &str = "root";
 
-/// Arrays at once whose jobs wait for others of the array.
+/// Concurrent arrays whose jobs wait for others of the array.
 pub(super) fn dependencies(stage: &Stage, _: usize) -> Result<()> {
     let job = |n: usize| {
         let first = n.saturating_sub(WAITS_FOR);
@@ -22,7 +22,7 @@ pub(super) fn dependencies(stage: &Stage, _: usize) -> Result<()> {
         json!({"handler": "noop", "params": {}, "queue": "tree", "depends_on": named})
     };
     let array = Value::Array((0..ARRAY).map(job).collect());
-    at_once(REQUESTS, || {
+    concurrently(REQUESTS, || {
         call(&stage.server.client(), "POST", "/api/v1/jobs", &array)?;
         Ok(())
     })

@@ -1,28 +1,27 @@
-//! Bare round trips of frames on one connection: our worker and RRQ's example runner, driven by the same
-//! client in turns.
+//! Bare round trips of frames on one connection: our worker and the example runner of RRQ, driven by the same client in
+//! turns.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use host_tests::{Worker, rrq};
+use host_tests::{Worker, eventually, peers, ports, rrq};
 use serde::Deserialize;
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::upstream::SocketRunner;
-use super::{OURS, THEIRS};
 use crate::Args;
 use crate::numbers::count;
 use crate::report::{Report, Target};
 
-/// How many requests are in flight, its name in the report, and the target for ours to theirs.
-const DEPTHS: [(usize, &str, Option<f64>); 3] = [
-    (1, "one by one", Some(0.25)),
-    (8, "8 in flight", Some(0.5)),
-    (64, "64 in flight", None),
-];
+/// The names of our no-op handler and theirs.
+const OURS: &str = "noop";
+const THEIRS: &str = "echo";
+
+/// How many requests are in flight, and the target for ours to theirs.
+const DEPTHS: [(usize, Option<f64>); 3] = [(1, Some(0.25)), (8, Some(0.5)), (64, None)];
 
 /// The placeholder for ids in requests, of the same length.
 const ID: &str = "000000000000";
@@ -34,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 64 << 10;
 
 /// A connection that keeps a number of requests in flight.
-pub(super) struct Client {
+struct Client {
     stream: TcpStream,
     request: Vec<u8>,
     id_offsets: Vec<usize>,
@@ -61,39 +60,66 @@ struct RunnerError {
     message: String,
 }
 
-pub(crate) fn measure(args: &Args, report: &mut Report) -> Result<()> {
-    let span = Duration::from_secs_f64(args.seconds);
+/// RRQ's example runner. It is killed when dropped.
+struct SocketRunner {
+    child: Child,
+    address: String,
+}
+
+impl SocketRunner {
+    fn start() -> Result<Self> {
+        let address = format!("127.0.0.1:{}", ports::free(1));
+        let child = Command::new(peers::socket_runner())
+            .args(["--tcp-socket", &address])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .context("cannot start socket_runner")?;
+        let runner = Self { child, address };
+        eventually("socket_runner to listen", PATIENCE, || {
+            TcpStream::connect(&runner.address).ok()
+        });
+        Ok(runner)
+    }
+}
+
+impl Drop for SocketRunner {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub(super) fn measure(args: &Args, report: &mut Report) -> Result<()> {
     let folder = TempDir::new().context("cannot make a temporary folder")?;
     let worker = Worker::start(folder.path());
-    let theirs = SocketRunner::start()?;
+    let runner = SocketRunner::start()?;
     let mut ours = Client::open(worker.address(), OURS)?;
-    let mut theirs = Client::open(theirs.address(), THEIRS)?;
-    let mut rates = [const { (Vec::new(), Vec::new()) }; DEPTHS.len()];
-    for round in 1..=args.rounds {
-        eprintln!("round {round} of {}, frames", args.rounds);
-        for ((in_flight, ..), (of_ours, of_theirs)) in DEPTHS.iter().zip(&mut rates) {
-            of_theirs.push(theirs.rate(*in_flight, span)?);
-            of_ours.push(ours.rate(*in_flight, span)?);
+    let mut theirs = Client::open(&runner.address, THEIRS)?;
+    for _ in args.rounds("rrq") {
+        for (in_flight, _) in DEPTHS {
+            let rows = rows(in_flight);
+            for (client, row) in [&mut ours, &mut theirs].into_iter().zip(&rows) {
+                let rate = tokio::task::block_in_place(|| client.rate(in_flight, args.span()))?;
+                report.push(row, "jobs/s", rate);
+            }
         }
     }
-    for ((_, depth, ratio_min), (of_ours, of_theirs)) in DEPTHS.iter().zip(rates) {
-        let ours = format!("frames, {depth}: host worker");
-        let theirs = format!("frames, {depth}: socket_runner");
-        report.add(ours.as_str(), "jobs/s", of_ours, None);
-        report.add(theirs.as_str(), "jobs/s", of_theirs, None);
-        let target = ratio_min.map(Target::AtLeast);
-        report.ratio(
-            &format!("frames, {depth}: ours to theirs"),
-            &ours,
-            &theirs,
-            target,
-        );
+    for (in_flight, least) in DEPTHS {
+        let rows = rows(in_flight);
+        let name = format!("rrq, {in_flight} in flight: ours to theirs");
+        report.ratio(&name, &rows[0], &rows[1], least.map(Target::AtLeast));
     }
     Ok(())
 }
 
+/// Returns the names of the rows for our worker and their runner.
+fn rows(in_flight: usize) -> [String; 2] {
+    ["host worker", "socket_runner"].map(|name| format!("rrq, {in_flight} in flight: {name}"))
+}
+
 impl Client {
-    pub(super) fn open(address: &str, function: &str) -> Result<Self> {
+    fn open(address: &str, function: &str) -> Result<Self> {
         let stream = TcpStream::connect(address)
             .with_context(|| format!("cannot connect to the runner at {address}"))?;
         stream.set_nodelay(true)?;
@@ -113,7 +139,7 @@ impl Client {
     }
 
     /// Keeps `in_flight` requests in flight for `span`. Returns successes per second.
-    pub(super) fn rate(&mut self, in_flight: usize, span: Duration) -> Result<f64> {
+    fn rate(&mut self, in_flight: usize, span: Duration) -> Result<f64> {
         let start = Instant::now();
         let (mut done, mut busy, mut missing) = (0, 0, 0);
         loop {
