@@ -27,7 +27,7 @@ export const fetchOrders = handler(
       type: 'object',
       properties: {
         orders: { type: 'integer' },
-        cursor: { type: ['string', 'null'], description: 'Where the next job goes on.' },
+        cursor: { type: ['string', 'null'], description: 'Where the next job continues.' },
       },
       required: ['orders', 'cursor'],
     },

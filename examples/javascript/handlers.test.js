@@ -18,7 +18,7 @@ const api = (failsAfter) => (request) => {
 
 const fetchPages = (host, pages) => host.run(fetchOrders, { url: 'https://api.example.com/orders', pages });
 
-test('each job goes on where the last one ended', async () => {
+test('each job continues where the last one ended', async () => {
   const host = new MockHost({ answer: api('never') });
   assert.deepEqual(await fetchPages(host, 2), { orders: 4, cursor: '4' });
   assert.equal((await fetchPages(host, 2)).orders, 1);

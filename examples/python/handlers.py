@@ -24,7 +24,7 @@ class Order:
 @dataclass
 class Fetched:
     orders: int
-    cursor: Annotated[str | None, "Where the next job goes on."]
+    cursor: Annotated[str | None, "Where the next job continues."]
 
 
 @handler("fetch-orders")

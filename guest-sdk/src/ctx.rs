@@ -206,7 +206,7 @@ impl Ctx {
     }
 
     /// Holds the key that the job has of a limit which the manifest names, for 24 hours at most: no job of the key
-    /// starts within this time, on any node. It is stored at once, whatever becomes of this attempt. If the attempt then
+    /// starts within this time, on any node. It is stored immediately, whatever becomes of this attempt. If the attempt then
     /// asks for a retry, it does not count.
     ///
     /// ```

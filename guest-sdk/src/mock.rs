@@ -276,7 +276,7 @@ impl MockHost {
         self.state.borrow().enqueued.clone()
     }
 
-    /// Returns the jobs that were enqueued at once, in order.
+    /// Returns the jobs that were enqueued immediately, in order.
     pub fn enqueued_now(&self) -> Vec<NewJob> {
         self.state.borrow().enqueued_now.clone()
     }

@@ -46,7 +46,7 @@ impl<'a> State<'a> {
         Self { space, ..self }
     }
 
-    /// Returns the same space, whose keys change at once: also if the attempt does not complete.
+    /// Returns the same space, whose keys change immediately: also if the attempt does not complete.
     #[must_use]
     pub const fn now(self) -> Self {
         Self { now: true, ..self }

@@ -38,7 +38,7 @@ pub(crate) fn cargo(args: &[&str]) -> Command {
     command
 }
 
-/// How long tests may run where nobody watches them: a test that hangs is named by its test program after a
+/// How long tests may run where no one watches them: a test that hangs is named by its test program after a
 /// minute, and must not hang whatever waits for the tests.
 const TIME_LIMIT: Duration = Duration::from_mins(30);
 
@@ -69,7 +69,7 @@ pub(crate) fn run_tests_captured(command: &mut Command) -> Result<()> {
 }
 
 /// Starts a command and waits for its end. Without a terminal the command is killed at [`TIME_LIMIT`] with all
-/// that it started; at a terminal somebody can press Ctrl-C, which reaches only processes of the same group.
+/// that it started; at a terminal the user can press Ctrl-C, which reaches only processes of the same group.
 fn finish(
     command: &mut Command,
     wait: impl FnOnce(Child) -> std::io::Result<ExitStatus>,

@@ -165,7 +165,7 @@ const NOT_ON_SQLITE: &[&str] = &[
     "--skip=postgres",
 ];
 
-/// The variable that sets how many tests run at once.
+/// The variable that sets how many tests run at the same time.
 const THREADS: &str = "RUST_TEST_THREADS";
 
 /// The end-to-end suites that also run with jobs in a database.
@@ -321,7 +321,7 @@ fn lints() -> Command {
     lints
 }
 
-/// Makes a `cargo test` that runs twice as many tests at once as there are cores, unless `RUST_TEST_THREADS`
+/// Makes a `cargo test` that runs twice as many concurrent tests as there are cores, unless `RUST_TEST_THREADS`
 /// is set: tests that start programs mostly wait for them.
 fn cargo_test() -> Command {
     let mut test = cargo(&["test", "--no-fail-fast"]);

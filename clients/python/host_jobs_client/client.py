@@ -165,7 +165,7 @@ class Client:
     def events(self, *, job: str | None = None, queue: str | None = None, after: int | None = None) -> Events:
         """Returns what happens from now on, or after the event with this id, as an iterator.
 
-        When the connection breaks, it goes on where it was. The stream of one job ends with the job.
+        When the connection breaks, it continues where it was. The stream of one job ends with the job.
         """
         return Events(self._transport, self.api, job, queue, after)
 

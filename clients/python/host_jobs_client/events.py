@@ -1,4 +1,4 @@
-"""The stream of events, which goes on where it was when a connection breaks."""
+"""The stream of events, which continues where it was when a connection breaks."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Event = Changed | Progressed | Missed
 
 
 class Events(Iterator[Event]):
-    """Events as an iterator. `last_id` is where another stream may go on: `client.events(after=…)`."""
+    """Events as an iterator. `last_id` is where another stream may continue: `client.events(after=…)`."""
 
     def __init__(self, transport: Transport, api: Api, job: str | None, queue: str | None, after: int | None):
         self._transport, self._api, self._job = transport, api, job

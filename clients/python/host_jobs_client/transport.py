@@ -132,7 +132,7 @@ class Transport:
         with self._lock:
             while self._idle:
                 connection = self._idle.pop()
-                # What can be read is the end of a connection that the host has closed meanwhile.
+                # What can be read is the end of a connection that the host has closed since.
                 if not select.select([connection.sock], [], [], 0)[0]:
                     return connection
                 connection.close()

@@ -1,4 +1,4 @@
-//! The stream of events, which goes on where it was when a connection breaks.
+//! The stream of events, which continues where it was when a connection breaks.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl<'a> Events<'a> {
         Ok(events)
     }
 
-    /// Returns the id after which another stream goes on.
+    /// Returns the id after which another stream continues.
     pub fn last_id(&self) -> Option<u64> {
         self.last_id
     }

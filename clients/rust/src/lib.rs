@@ -243,7 +243,7 @@ impl Client {
         self.patiently(false, retry)
     }
 
-    /// Returns what happens from now on, or after the event with an id. When the connection breaks, it goes on where
+    /// Returns what happens from now on, or after the event with an id. When the connection breaks, it continues where
     /// it was. The stream of one job ends with the job.
     pub fn events(&self, query: EventsQuery, after: Option<u64>) -> Result<Events<'_>, Error> {
         Events::open(self, query, after)

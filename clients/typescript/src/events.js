@@ -1,4 +1,4 @@
-// The stream of events, which goes on where it was when a connection breaks.
+// The stream of events, which continues where it was when a connection breaks.
 
 import { Refused, Unreachable } from './errors.js';
 import { filled, Pauses } from './transport.js';
@@ -8,7 +8,7 @@ const SILENCE_MS = 45_000;
 
 export const ENDED = ['completed', 'cancelled', 'discarded'];
 
-/** Events as an async iterator. `lastId` is where another stream may go on: `client.events({ after })`. */
+/** Events as an async iterator. `lastId` is where another stream may continue: `client.events({ after })`. */
 export class Events {
   #transport;
   #api;

@@ -26,9 +26,9 @@ export type Event =
   | { kind: 'progress'; data: ProgressEvent }
   | { kind: 'gap'; id: number; data: Gap };
 
-/** Events that go on where they were when a connection breaks. */
+/** Events that continue where they were when a connection breaks. */
 export interface Events extends AsyncIterableIterator<Event> {
-  /** Where another stream may go on. */
+  /** Where another stream may continue. */
   readonly lastId: number | undefined;
 }
 

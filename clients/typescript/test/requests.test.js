@@ -91,7 +91,7 @@ test('arrays have at most 1000 jobs', async () => {
   }
 });
 
-test('a stream goes on where it was', async () => {
+test('a stream continues where it was', async () => {
   const gap = 'id: 9\nevent: gap\ndata: {"lost": 2}';
   const [own, requests] = client([
     stream([': listening\nid: 5']),

@@ -152,7 +152,7 @@ struct Rounds {
     rounds: u64,
 }
 
-/// Reports its rounds as progress until it is asked to stop, then returns their number.
+/// Reports its rounds as progress until it should stop, then returns their number.
 #[handler]
 fn cooperate(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     let mut rounds = 0_u64;

@@ -34,7 +34,7 @@ struct Order {
 #[derive(Debug, JsonSchema, PartialEq, Serialize)]
 struct Fetched {
     orders: usize,
-    /// Where the next job goes on.
+    /// Where the next job continues.
     cursor: Option<String>,
 }
 

@@ -122,7 +122,7 @@ export class Response {
 
 /** Values that the handler keeps from one attempt to another. What an attempt sets is stored exactly if it completes. */
 export interface State {
-  /** The same state, stored at once. */
+  /** The same state, stored immediately. */
   readonly now: State;
   /** Returns a space that the manifest shares. */
   shared(space: string): State;
@@ -180,7 +180,7 @@ export interface Ctx {
   /** Enqueues jobs, all or none, as `enqueueNow` does. Returns their ids, in order. */
   enqueueAllNow(jobs: NewJob[]): string[];
   /** Holds the key that the job has of a limit, for 24 hours (86,400,000 ms) at most: no job of the key starts within this
-   * time, on any node. It is stored at once, whatever becomes of this attempt. If the attempt then throws `Retry`, it does not
+   * time, on any node. It is stored immediately, whatever becomes of this attempt. If the attempt then throws `Retry`, it does not
    * count. */
   hold(limit: string, ms: number): void;
   /** Returns the value of a secret that the manifest lets the handler see. */
@@ -255,7 +255,7 @@ export class MockHost {
   readonly requests: HttpRequest[];
   /** The jobs that exist exactly if their attempt completes, without those of attempts that did not. */
   readonly enqueued: Record<string, any>[];
-  /** The jobs that were enqueued at once. */
+  /** The jobs that were enqueued immediately. */
   readonly enqueuedNow: Record<string, any>[];
   /** The limits whose keys were held, in order. */
   readonly holds: { limit: string; ms: number }[];

@@ -1,4 +1,4 @@
-// The exports of a component in QuickJS. Its functions must return at once, so promises are ours, and are run until the
+// The exports of a component in QuickJS. Its functions must return without waiting, so promises are ours, and are run until the
 // handler has ended.
 
 import './quickjs/globals.js';

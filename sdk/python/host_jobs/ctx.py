@@ -84,7 +84,7 @@ class Ctx:
         self.log(LogLevel.WARN, message, **fields)
 
     def error(self, message: object, /, **fields: object) -> None:
-        """Writes an error to the job's log. The attempt goes on."""
+        """Writes an error to the job's log. The attempt continues."""
         self.log(LogLevel.ERROR, message, **fields)
 
     @property
@@ -116,7 +116,7 @@ class Ctx:
 
     def hold(self, limit: str, seconds: float) -> None:
         """Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
-        node. It is stored at once, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
+        node. It is stored immediately, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
         self._host.limits.hold(limit, round(seconds * 1000))
 
     def secret(self, name: str) -> str:
@@ -131,7 +131,7 @@ class State:
         self._host, self._space, self._at_once = host, space, at_once
 
     def now(self) -> State:
-        """Returns the same state, stored at once."""
+        """Returns the same state, stored immediately."""
         return State(self._host, self._space, True)
 
     def shared(self, space: str) -> State:

@@ -83,7 +83,7 @@ class MockHost:
         self.enqueued: list[NewJob] = []
         """The jobs that exist exactly if their attempt completes, without those of attempts that did not."""
         self.enqueued_now: list[NewJob] = []
-        """The jobs that were enqueued at once."""
+        """The jobs that were enqueued immediately."""
         self.holds: list[tuple[str, int]] = []
         """The limits whose keys were held, each with the time in milliseconds, in order."""
         self.slept = 0.0

@@ -81,7 +81,7 @@ fn type_name(wit: &Resolve, definition: &TypeDef) -> String {
     pascal(prefix) + &pascal(name)
 }
 
-/// Returns the definition that a name stands for.
+/// Returns the definition that a name refers to.
 fn definition<'a>(wit: &'a Resolve, ty: &Type) -> Option<&'a TypeDef> {
     let Type::Id(id) = ty else { return None };
     let definition = &wit.types[*id];
