@@ -1,4 +1,4 @@
-//! A hundred workers that connect to one orchestrator at once.
+//! A hundred workers that connect to one orchestrator at the same time.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Barrier};

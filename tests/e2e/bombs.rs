@@ -98,7 +98,7 @@ fn a_check_ended_with_its_client(own: &Own, is_reset: bool) -> bool {
     let before = refused(&client);
     let clients = bombs::expensive_checks(own.server.address()).unwrap();
     let all = clients.len() as u64;
-    // Two are checked at once, so most wait when the first is answered.
+    // Two are checked at a time, so most wait when the first is answered.
     eventually("the first answer", Duration::from_mins(5), || {
         (refused(&client) > before).then_some(())
     });

@@ -1,6 +1,6 @@
 //! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
-//! once, never runs in two places at once, and every wait is answered. A schedule fires each second exactly once, no key
+//! once, never runs in two places at the same time, and every wait is answered. A schedule fires each second exactly once, no key
 //! of a limit is ever above it, and a batch counts its jobs and calls back once.
 //!
 //! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
@@ -22,7 +22,7 @@ use tempfile::TempDir;
 /// How many hosts there are.
 const HOSTS: usize = 3;
 
-/// How many clients enqueue and wait at once.
+/// How many clients enqueue and wait concurrently.
 const CLIENTS: u64 = 24;
 
 /// How long faults are injected.
@@ -131,7 +131,7 @@ const TREE: &str = "tree-";
 /// A schedule that fires each second.
 const SCHEDULE: &str = "/api/v1/schedules/each-second";
 
-/// How many lanes the jobs of clients have, and how many of a lane may run at once.
+/// How many lanes the jobs of clients have, and how many of a lane may run concurrently.
 const LANES: u64 = 4;
 const LANE_JOBS_MAX: usize = 3;
 
@@ -308,7 +308,7 @@ fn assert_one_at_a_time(client: &Client, id: &str) -> Vec<(u64, u64)> {
     }
     let spans: Vec<_> = spans.into_values().collect();
     for pair in spans.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "{id} ran twice at once: {spans:?}");
+        assert!(pair[0].1 <= pair[1].0, "{id} ran twice concurrently: {spans:?}");
     }
     spans
 }

@@ -113,7 +113,7 @@ fn a_worker_leases_jobs_over_the_network_until_it_is_stopped() {
     assert_eq!(failed["state"], "discarded", "{failed}");
     let message = failed["failure"]["message"].as_str().unwrap();
     assert!(message.contains("make test"), "{message}");
-    // A cancel reaches the guest at once, because the worker's heartbeats wait for it.
+    // A cancel reaches the guest immediately, because the worker's heartbeats wait for it.
     let endless = json!([{"run": "wasm:sleep", "with": {"ms": 600_000}}]);
     let id = client.enqueue(&job(&endless));
     let second = client.enqueue(&job(&endless));

@@ -172,7 +172,7 @@ fn limits_and_missing_grants_are_refused_with_a_sentence() {
             "{answer}"
         );
     }
-    // The quota is 2 MiB: at once for what changes at once, and at the end of the attempt.
+    // The quota is 2 MiB: immediately for what changes immediately, and at the end of the attempt.
     let now = |key: &str| json!({"set_long": [{"key": key, "now": true}, mib]});
     let answers = asked(&client, &json!([now("a"), now("b")]), 0);
     assert_eq!(answers[1]["kind"], "LimitReached", "{answers}");

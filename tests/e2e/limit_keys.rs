@@ -169,7 +169,7 @@ fn a_full_limit_says_why_jobs_wait_and_refuses_them_if_it_should() {
     assert_eq!(waits["state"], "pending");
     assert_eq!(
         waits["waits_because"],
-        "the limit by-customer is full: it lets jobs of acme run 1 at once"
+        "the limit by-customer is full: it lets jobs of acme run 1 at a time"
     );
     let shown = client.get("/api/v1/limits/by-customer").unwrap().body;
     assert_eq!(

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::fixture::Own;
 
-/// How many well-behaved jobs run at once.
+/// How many well-behaved jobs run concurrently.
 const GOOD_JOBS: usize = 8;
 
 /// Enqueues well-behaved jobs and returns their ids.

@@ -82,7 +82,7 @@ fn a_deploy_waits_until_all_nodes_can_run_it() {
     let answer = client.deploy("basics", &component, None).unwrap();
     assert_eq!((answer.status, &answer.body["nodes_all"]), (201, &json!(2)));
     assert!(answer.body["nodes_ready"].as_u64() >= Some(1), "{answer:?}");
-    // The other one knows the handlers at once, and still compiles.
+    // The other one knows the handlers immediately, and still compiles.
     let id = its_client.enqueue(&json!({"handler": "echo", "params": [1]}));
     let handler = its_client.get("/api/v1/handlers/echo").unwrap();
     assert_eq!(handler.status, 200, "{}", handler.body);
@@ -134,7 +134,7 @@ fn a_node_that_cannot_compile_leaves_jobs_to_others_and_says_why() {
         (job["state"] == "available" && is_shown).then_some(())
     });
     std::fs::remove_file(&junk).unwrap();
-    // A new deploy is tried at once; otherwise the node tries again after a minute.
+    // A new deploy is tried immediately; otherwise the node tries again after a minute.
     let again = deploy(&other, &[]);
     assert_eq!(again.status.code(), Some(0), "{again:?}");
     assert_eq!(its_client.wait(&id)["result"], json!([2]));

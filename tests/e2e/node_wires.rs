@@ -347,7 +347,7 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         });
         assert!(
             begun.elapsed() < Duration::from_secs(10),
-            "and hears it at once"
+            "and hears it immediately"
         );
         report("cancel-ack", &lease, json!({"final_status": "CANCELED"}));
         assert_eq!(client.wait(&id)["state"], "cancelled");

@@ -19,7 +19,7 @@ const IN_FLIGHT_MAX: usize = 64;
 
 const SLEEP: &str = "sleep";
 
-/// How long a loaded machine may take for what happens at once.
+/// How long a loaded machine may take for what happens immediately.
 const WAIT_MAX: Duration = Duration::from_mins(2);
 
 fn open(own: &Own) -> Connection {

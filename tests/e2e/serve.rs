@@ -155,7 +155,7 @@ fn a_stopping_host_lets_running_jobs_end() {
         &client,
         &json!({"handler": "sleep", "params": {"ms": 5_000}}),
     );
-    // Terminals and service managers send the signal to all processes at once.
+    // Terminals and service managers send the signal to all processes at the same time.
     for (child, signal) in children(server.pid())
         .into_iter()
         .flat_map(|child| [Signal::INT, Signal::TERM, Signal::HUP].map(|signal| (child, signal)))

@@ -1,4 +1,4 @@
-//! Lost cells: the jobs that were in them run again at once, and suspects in groups.
+//! Lost cells: the jobs that were in them run again immediately, and suspects in groups.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ fn jobs_that_were_in_two_killed_cells_run_apart_in_groups() {
     kill_cells(&own, 1);
     kill_cells(&own, 2);
     // Jobs of the first of these cells may have begun in the second before that was killed: their groups are
-    // smaller, so not all jobs run at once.
+    // smaller, so not all jobs run concurrently.
     let client = own.server.client();
     eventually("groups of suspects to run", WAIT_MAX, || {
         let jobs = client.items("/api/v1/jobs");

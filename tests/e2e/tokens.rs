@@ -465,7 +465,7 @@ fn a_revocation_holds_on_all_nodes() {
     }
 }
 
-/// One of two nodes lets in half of a token's rate: 50 at once, and 50 a second from then on. A slow machine may not get
+/// One of two nodes lets in half of a token's rate: 50 at a time, and 50 a second from then on. A slow machine may not get
 /// to more in the time that it needs.
 fn rate_is_shared(admin_at_one: &Client) {
     eventually("the nodes to share the rate", PATIENCE, || {

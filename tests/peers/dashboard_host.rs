@@ -134,7 +134,7 @@ fn a_limit_is_seen_with_its_keys_and_removed() {
         browser.sees("acme");
         browser.click("Limits");
         browser.click(name);
-        browser.sees("1 at once");
+        browser.sees("1 at a time");
         browser.sees("acme");
         browser.click("Remove…");
         browser.sees("Jobs no longer wait for it.");
@@ -259,7 +259,7 @@ fn tokens_are_made_and_revoked_and_the_audit_says_so() {
         browser.click("Rotate");
         browser.sees("hst_");
         browser.click(&format!("Revoke {name}"));
-        browser.sees("It stops working at once.");
+        browser.sees("It stops working immediately.");
         browser.click("Revoke");
         browser.sees_no(&format!("{name} "));
         browser.click("Audit");

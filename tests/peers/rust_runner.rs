@@ -27,7 +27,7 @@ fn of_handlers(keys: &str) -> Pool {
     pool
 }
 
-/// Enqueues `count` jobs at once and returns their results, in order.
+/// Enqueues `count` jobs together and returns their results, in order.
 fn results(pool: &Pool, count: u32, job: impl Fn(u32) -> Value) -> Vec<Value> {
     let client = pool.client();
     let jobs: Vec<Value> = (0..count).map(job).collect();

@@ -16,7 +16,7 @@ use host_testing::database::{Database, NOBODY, PORT, programs};
 /// How long a server may take to answer: after a crash it first recovers.
 const START_BOUND: Duration = Duration::from_mins(3);
 
-/// Serves a cluster until standard input ends. Then the server ends at once, as after a crash.
+/// Serves a cluster until standard input ends. Then the server ends immediately, as after a crash.
 const SERVE: &str = r#"
 trap : INT TERM HUP
 folder=$1 programs=$2

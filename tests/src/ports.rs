@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU16, Ordering};
 const FIRST: u16 = 12_000;
 const SPAN: u16 = 18_000;
 
-/// Spreads the processes that run at once, whose ids are neighbors, over the range.
+/// Spreads the processes that run concurrently, whose ids are neighbors, over the range.
 const STEP: u32 = 997;
 
 /// Returns the first of `count` consecutive free ports on the loopback address. Each call returns other

@@ -180,7 +180,7 @@ impl Redis {
         self.connect().expect("redis-server takes connections")
     }
 
-    /// Opens a connection to a server that may be down, or may close it at once.
+    /// Opens a connection to a server that may be down, or may close it immediately.
     ///
     /// # Errors
     ///
@@ -279,7 +279,7 @@ impl Sentinel {
         found.iter().filter(follows).count()
     }
 
-    /// Opens a connection to a server that may be down, or may close it at once.
+    /// Opens a connection to a server that may be down, or may close it immediately.
     ///
     /// # Errors
     ///

@@ -56,7 +56,7 @@ pub struct AttemptView {
     #[serde(default)]
     #[schema(required = true)]
     pub cpu_ms: f64,
-    /// The most linear memory it had at once.
+    /// Its peak linear memory.
     #[serde(default)]
     #[schema(required = true)]
     pub peak_memory_bytes: u64,

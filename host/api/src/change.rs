@@ -43,7 +43,7 @@ pub struct PriorityBody {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RescheduleBody {
-    /// At this instant (RFC 3339), or at once if it has passed.
+    /// At this instant (RFC 3339), or immediately if it has passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_at: Option<String>,
     /// This many seconds from now.

@@ -77,7 +77,7 @@ pub fn parse(text: &str, now: Time) -> Result<Filter, String> {
     let looked_for = filter.attributes.len() + filter.params.len() + filter.words.len();
     if looked_for > LOOKED_FOR_MAX {
         return Err(format!(
-            "at most {LOOKED_FOR_MAX} attributes, params and words can be looked for at once, got {looked_for}"
+            "at most {LOOKED_FOR_MAX} attributes, params and words can be looked for in one filter, got {looked_for}"
         ));
     }
     Ok(filter)

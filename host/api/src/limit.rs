@@ -64,7 +64,7 @@ pub struct LimitBody {
     /// What makes up a job's key. If absent, all jobs have the same key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyBody>,
-    /// How many jobs of a key may run at once: 1–1,000,000.
+    /// How many jobs of a key may run concurrently: 1–1,000,000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub concurrency: Option<u32>,
@@ -215,12 +215,12 @@ impl LimitBody {
         }
     }
 
-    /// Says how many jobs of a key may run or start: `3 at once, 100 in 1m, 10 together, counted by /recipients`.
+    /// Says how many jobs of a key may run or start: `3 at a time, 100 in 1m, 10 together, counted by /recipients`.
     pub fn allowed_in_words(&self) -> String {
         let count = |jobs: u32| pretty::count(jobs.into());
         let at_once = self
             .concurrency
-            .map(|jobs| format!("{} at once", count(jobs)));
+            .map(|jobs| format!("{} at a time", count(jobs)));
         let in_time = self.rate.map(|rate| {
             let ms = u64::from(rate.per_seconds) * 1_000;
             let time = Seconds { ms }.to_text();

@@ -46,7 +46,7 @@ pub struct NodeView {
     /// How many cells it keeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cells: Option<u32>,
-    /// How many jobs each of them runs at once.
+    /// How many jobs each of them runs concurrently.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,
     /// How much memory the processes of its cells have, in bytes.

@@ -38,7 +38,7 @@ pub struct NewTokenBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1_000_000)]
     pub rate: Option<u32>,
-    /// How many of its jobs may wait or run at once.
+    /// How many of its jobs may wait or run concurrently.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1)]
     pub max_waiting: Option<u64>,
@@ -98,7 +98,7 @@ pub struct TokenView {
     /// How many requests it may make per second.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate: Option<u32>,
-    /// How many of its jobs may wait or run at once.
+    /// How many of its jobs may wait or run concurrently.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_waiting: Option<u64>,
 }

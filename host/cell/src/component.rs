@@ -18,7 +18,7 @@ use crate::context::Guest;
 use crate::linker::{link, stub};
 use host_confine::opened;
 
-/// How much of a compiled file is read at once to hash it, in bytes.
+/// How much of a compiled file is read at a time to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// The components loaded into this cell.

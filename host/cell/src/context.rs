@@ -24,7 +24,7 @@ use crate::stop::Stop;
 /// The most random bytes that one call returns.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
 
-/// The most resources (streams, descriptors, pollables) that a guest may hold at once.
+/// The most resources (streams, descriptors, pollables) that a guest may hold at a time.
 const RESOURCES_MAX: usize = 1_000;
 
 /// What a run may open.

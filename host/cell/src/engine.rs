@@ -32,7 +32,7 @@ const MEMORIES_PER_SLOT: u32 = 4;
 const TABLES_PER_SLOT: u32 = 8;
 const CORE_INSTANCES_PER_SLOT: u32 = 64;
 
-/// Makes the engine of a cell that runs `slots` guests at once.
+/// Makes the engine of a cell that runs `slots` guests concurrently.
 pub(crate) fn pooled(slots: u32) -> Result<Engine> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)

@@ -152,7 +152,7 @@ impl MemoryLimit {
         Arc::clone(&self.memory)
     }
 
-    /// Returns the most memory that the guest had at once, in bytes.
+    /// Returns the peak memory of the guest, in bytes.
     pub(crate) fn peak_memory_bytes(&self) -> u64 {
         self.memory.peak.load(Ordering::Relaxed)
     }

@@ -43,7 +43,7 @@ const REPLY_BYTES_MAX: u64 = 64 << 10;
 /// How much of the child's standard error is shown, in bytes.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
 
-/// How much of a compiled file is read at once to hash it, in bytes.
+/// How much of a compiled file is read at a time to hash it, in bytes.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// How old an unused file must be before it is removed. Another process may be about to use a newer

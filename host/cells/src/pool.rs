@@ -46,7 +46,7 @@ pub struct Shape {
     pub name: &'static str,
     /// How many shared cells there are. Groups of suspects get additional cells, at most as many again.
     pub cells: usize,
-    /// How many runs one cell executes at once at most; fewer if they compute for long or need much memory.
+    /// How many runs one cell executes concurrently at most; fewer if they compute for long or need much memory.
     pub slots: u32,
     /// The memory for all guests of one cell together.
     pub memory_bytes: u64,
@@ -139,7 +139,7 @@ impl<P: CellPort> Pool<P> {
         }
     }
 
-    /// Returns how many runs cells can begin at once, one for each processor that they may use, and how many they have
+    /// Returns how many runs cells can begin immediately, one for each processor that they may use, and how many they have
     /// room for in all.
     pub const fn size(&self) -> (usize, usize) {
         let cells = self.shape.cells;

@@ -43,7 +43,7 @@ pub struct Unresponsive;
 /// For each cell that was started, exactly one [`CellEvent::Gone`] follows, even if it failed to
 /// start.
 pub trait CellPort: Send {
-    /// Starts a cell that executes at most `slots` runs at once.
+    /// Starts a cell that executes at most `slots` runs concurrently.
     fn start(&mut self, cell: CellId, name: &str, slots: u32);
 
     /// Sends messages to a cell, in order.

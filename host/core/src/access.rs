@@ -216,7 +216,7 @@ pub struct Principal {
     pub name: String,
     pub verbs: Verbs,
     pub scope: Scope,
-    /// How many of its jobs may wait or run at once.
+    /// How many of its jobs may wait or run concurrently.
     pub max_waiting: Option<u64>,
 }
 

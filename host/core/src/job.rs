@@ -149,7 +149,7 @@ impl<'a> From<&'a Lifecycle> for Object<'a> {
 /// Which workers may claim a job.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Lane {
-    /// Cells that run several jobs at once.
+    /// Cells that run several jobs concurrently.
     Shared,
     /// Cells that run one group of suspects each. Their slots come by the group:
     /// [`GROUP_JOBS_MAX`](crate::suspicion::GROUP_JOBS_MAX) for each cell, of which a claim fills those that the
@@ -303,7 +303,7 @@ pub struct Origin {
     pub principal: String,
     /// What it may enqueue. It stays with the job, even if the principal is gone.
     pub scope: Scope,
-    /// How many of its jobs may wait or run at once.
+    /// How many of its jobs may wait or run concurrently.
     pub max_waiting: Option<u64>,
 }
 

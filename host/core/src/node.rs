@@ -76,7 +76,7 @@ pub struct NodeInfo {
     pub started_at: Time,
     /// Where its API listens, if it does.
     pub address: Option<String>,
-    /// How many cells it keeps, and how many jobs each runs at once.
+    /// How many cells it keeps, and how many jobs each runs concurrently.
     pub cells: u32,
     pub slots: u32,
     /// How much memory the processes of its cells have, in bytes; 0 if unknown.

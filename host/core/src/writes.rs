@@ -40,7 +40,7 @@ pub enum TooMuch {
     #[error("an attempt may enqueue at most {JOBS_MAX} jobs for its end; use enqueue-now for more")]
     Jobs,
     #[error(
-        "an attempt may enqueue at most {JOBS_NOW_MAX} jobs at once, with all of its calls together"
+        "an attempt may enqueue at most {JOBS_NOW_MAX} jobs immediately, with all of its calls together"
     )]
     JobsNow,
     #[error(

@@ -1,4 +1,4 @@
-//! Whether the database does not answer: requests are then refused at once, and those that wait are answered.
+//! Whether the database does not answer: requests are then refused immediately, and those that wait are answered.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -51,7 +51,7 @@ pub struct Wiring<P> {
     pub numbers: Numbers,
     /// Receives the spans of executions, if they are collected.
     pub spans: Option<Arc<dyn Spans>>,
-    /// Whether cells start at once instead of with the first work.
+    /// Whether cells start immediately instead of with the first work.
     pub eager: bool,
     /// Cancelled once the handlers are known. Work waits until then.
     pub loaded: CancellationToken,

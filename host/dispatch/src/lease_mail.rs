@@ -1,5 +1,5 @@
 //! Messages of foreign workers, kept until the dispatch loop takes them. This is the host's side of
-//! [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused at once. Ends
+//! [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused immediately. Ends
 //! of leases held by connection are not refused; the number of those leases bounds them.
 
 use std::sync::Arc;

@@ -11,7 +11,7 @@ use host_core::time::Time;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-/// How many jobs are published at once.
+/// How many jobs are published at a time.
 const PUBLISHED_MAX: usize = 512;
 
 /// What each running job last reported, if it reported anything. Cloning shares it.
@@ -126,7 +126,7 @@ impl Live {
         }
     }
 
-    /// Takes what other nodes must be sent, as much as may be sent at once. Without listeners, that is only
+    /// Takes what other nodes must be sent, as much as may be sent at a time. Without listeners, that is only
     /// what must be taken back.
     pub(crate) fn unpublished(&self, has_others: bool) -> Unpublished {
         let mut guard = self.jobs.lock();

@@ -6,10 +6,10 @@ use host_store::{Interrupt, Reader, Store, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
-/// The most look-ups at once. Later ones wait for a reader.
+/// The most concurrent look-ups. Later ones wait for a reader.
 pub const READERS: usize = 8;
 
-/// The most scans at once. They have readers of their own, so that no look-up waits for one.
+/// The most concurrent scans. They have readers of their own, so that no look-up waits for one.
 pub const SCANS: usize = 2;
 
 /// A fixed number of readers. Cloning shares them.

@@ -1,4 +1,4 @@
-//! Mailboxes between threads. Senders never wait; the receiver takes all messages at once. Each user of a
+//! Mailboxes between threads. Senders never wait; the receiver takes all messages together. Each user of a
 //! mailbox documents its bound.
 
 use host_core::port::lease::Respond;
@@ -63,7 +63,7 @@ impl<T> Mailbox<T> {
     }
 
     /// Takes the oldest messages, at most `count`, up to one with which they weigh `weight_max` or more. If others wait,
-    /// [`Self::arrived`] returns at once.
+    /// [`Self::arrived`] returns immediately.
     pub fn take_some(
         &self,
         count: usize,

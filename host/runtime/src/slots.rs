@@ -1,5 +1,5 @@
 //! Fills the free slots of workers that a wire sends attempts to: asks the host for as many attempts as
-//! there is room for, and ends them. A request names all slots that are free at once, so that there are
+//! there is room for, and ends them. A request names all slots that are free, so that there are
 //! few requests, however many slots there are. Decides nothing about attempts.
 
 use std::collections::{BTreeMap, HashMap};
@@ -49,7 +49,7 @@ struct Table {
 /// The slots of one executor.
 #[derive(Clone, Copy, Default)]
 struct Executor {
-    /// How many attempts it runs at once.
+    /// How many attempts it runs concurrently.
     capacity: usize,
     in_flight: usize,
     /// The slots of the requests that wait for an answer.
@@ -101,7 +101,7 @@ impl Slots {
         has_room
     }
 
-    /// Sets how many attempts an executor runs at once, including those in flight: 0 while no worker
+    /// Sets how many attempts an executor runs concurrently, including those in flight: 0 while no worker
     /// can be reached.
     pub fn set_capacity(&self, executor: &Name, attempts: usize) {
         let mut table = self.lock();

@@ -24,7 +24,7 @@ use host_dispatch::readers::Readers;
 /// The most messages written in one transaction.
 const BATCH_MAX: usize = 256;
 
-/// The most pages read at once.
+/// The most pages read at a time.
 const LOG_READERS: usize = 2;
 
 /// How long a reader waits for lines that were sent but are not written yet.

@@ -105,7 +105,7 @@ const JOBS: &str = "
 
 Each `[[handlers.NAME.jobs]]` grants jobs whose handler and queue both fit. The API's checks and limits apply. By
 default such jobs exist exactly if the attempt completes: the host commits them with its end. An attempt may enqueue
-1,000 of them, 8 MiB together, and 10,000 at once.
+1,000 of them, 8 MiB together, and 10,000 at a time.
 
 | key | default | range | what it is |
 |---|---|---|---|

@@ -259,7 +259,7 @@ pub trait Heartbeat: Send {
         components: &Arc<Components>,
     ) -> Result<ClusterView, StoreError>;
 
-    /// Announces that the node has ended: others may take over its jobs at once.
+    /// Announces that the node has ended: others may take over its jobs immediately.
     fn leave(&mut self) -> Result<(), StoreError>;
 }
 

@@ -17,7 +17,7 @@ const BOUND: Duration = Duration::from_mins(1);
 /// How an execution goes.
 #[derive(Debug)]
 pub enum Run {
-    /// It ends at once.
+    /// It ends immediately.
     Ends(Outcome, Meter),
     /// It runs until it is stopped.
     Hangs,

@@ -1,6 +1,6 @@
 """One function for each rule of the protocol document. `cases.py URL LOGS` runs them against the workers of
-the worker ids `w1` (any number of jobs at once), `queue` (one at once, the oldest first) and `stack`
-(one at once, the newest first), which write logs below the folder LOGS. It prints which cases fail."""
+the worker ids `w1` (any number of jobs at a time), `queue` (one at a time, the oldest first) and `stack`
+(one at a time, the newest first), which write logs below the folder LOGS. It prints which cases fail."""
 
 import datetime
 import json
@@ -170,7 +170,7 @@ def jobs_that_are_not_concurrent_run_one_at_a_time(hero):
 
 
 def order(hero, worker):
-    """Returns the order in which a worker that runs one job at once runs three queued jobs."""
+    """Returns the order in which a worker that runs one job at a time runs three queued jobs."""
     blocker = handler("spin", worker)
     jobs = [handler("sleep", worker, '{"ms": 20}') for _ in range(3)]
     hero.submit(blocker)

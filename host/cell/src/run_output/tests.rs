@@ -28,7 +28,7 @@ fn output_is_split_into_lines_at_newlines_only() {
     assert_eq!(
         lines(&output),
         [stdout("one"), stdout("two"), stdout("")],
-        "complete lines can be taken at once"
+        "complete lines can be taken immediately"
     );
     output.finish();
     let stderr = (LogSource::Stderr, "other \u{fffd}".to_owned());
@@ -104,7 +104,7 @@ fn many_lines_are_taken_in_parts_that_fit_a_frame() {
     let mut taken = Vec::new();
     while let Some(unsent) = output.take() {
         let bytes: usize = unsent.lines.iter().map(|line| line.message.len()).sum();
-        assert!(bytes <= 2 << 20, "{bytes} bytes at once");
+        assert!(bytes <= 2 << 20, "{bytes} bytes at a time");
         taken.extend(unsent.lines);
     }
     let numbers = taken.iter().map(|line| line.message.parse::<usize>());

@@ -99,7 +99,7 @@ fn read(path: &Path) -> io::Result<Option<[u8; BYTES]>> {
     Ok(key.try_into().ok())
 }
 
-/// Makes a key, written atomically. If two processes make one at once, the notes of one of them are compiled
+/// Makes a key, written atomically. If two processes make one concurrently, the notes of one of them are compiled
 /// again.
 fn make(path: &Path) -> io::Result<[u8; BYTES]> {
     let key = ids::key();

@@ -68,7 +68,7 @@ impl Cell {
         self.ready && !self.doomed && self.kind != Kind::Apart
     }
 
-    /// Returns how many runs it takes at once.
+    /// Returns how many runs it takes at a time.
     pub(super) fn slots(&self, memory_bytes: u64) -> u32 {
         self.used.slots(self.slots_max, memory_bytes)
     }

@@ -35,7 +35,7 @@ impl Isolation {
         }
     }
 
-    /// Returns how many cells may take runs at once where `cells` are configured.
+    /// Returns how many cells may take runs concurrently where `cells` are configured.
     pub fn cells_max(self, cells: usize) -> usize {
         match self {
             Self::Shared => cells,

@@ -8,7 +8,7 @@ pub struct Load {
     pub cell: CellId,
     /// How many runs it has now.
     pub runs: u32,
-    /// How many runs it can have at once.
+    /// How many runs it can have at a time.
     pub slots: u32,
 }
 

@@ -1,4 +1,4 @@
-//! Decides when a shared cell is started again after one has died: at once
+//! Decides when a shared cell is started again after one has died: immediately
 //! after the first death, later after each further death.
 
 use host_core::time::Time;
@@ -43,7 +43,7 @@ impl CellRespawn {
         self.cell = Some(cell);
     }
 
-    /// Records that the cell is used elsewhere. Another may start at once, unless the cell has not shown
+    /// Records that the cell is used elsewhere. Another may start immediately, unless the cell has not shown
     /// that cells start.
     pub(super) fn release(&mut self, ready: bool) {
         self.cell = None;

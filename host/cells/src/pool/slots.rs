@@ -1,4 +1,4 @@
-//! How many runs a cell takes at once: as many as it can compute within a time and hold in its memory, judged by what
+//! How many runs a cell takes at a time: as many as it can compute within a time and hold in its memory, judged by what
 //! its last runs have used. Pure.
 
 use host_core::outcome::Meter;

@@ -271,7 +271,7 @@ fn all_in_a_cell_that_crashes_are_lost_together() {
     assert_eq!(short(&events), texts(&[(1, died), (2, died)]));
     bench.pool.tick(Time(1));
     bench.handle_events(1);
-    assert_eq!(bench.pool.free(), 8, "a replacement starts at once");
+    assert_eq!(bench.pool.free(), 8, "a replacement starts immediately");
 }
 
 #[test]

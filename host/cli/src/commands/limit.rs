@@ -55,7 +55,7 @@ struct Set {
     /// What jobs have in common: a JSON pointer into params, or attributes:NAME (repeatable)
     #[arg(long, value_name = "PART")]
     key: Vec<String>,
-    /// Let this many jobs of a key run at once
+    /// Let this many jobs of a key run concurrently
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000))]
     concurrency: Option<u32>,
     /// Let this many jobs of a key start per period: COUNT/DURATION, such as 100/1m

@@ -32,7 +32,7 @@ enum Verb {
     /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(Named),
-    /// Limit how many jobs of a queue run at once, on all nodes together
+    /// Limit how many jobs of a queue run concurrently, on all nodes together
     #[command(after_help = "\
 It sets the limit `queue:NAME`, which `host limit show` shows and `host limit rm` removes.
 
@@ -43,7 +43,7 @@ Example:
 
 #[derive(Debug, Args)]
 struct Set {
-    /// How many of its jobs may run at once
+    /// How many of its jobs may run concurrently
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000))]
     concurrency: u32,
     #[command(flatten)]
@@ -180,7 +180,7 @@ fn set(set: &Set) -> Result<(), CliError> {
     let limit = plain::line(&limit);
     output.one(&answer.json, &limit, || {
         let jobs = human::count(set.concurrency.into());
-        put_line(&format!("{name}: {jobs} at once"))
+        put_line(&format!("{name}: {jobs} at a time"))
     })?;
     output.hint(&format!("`host limit rm {limit}` removes this limit"));
     Ok(())

@@ -69,7 +69,7 @@ struct Create {
     /// How many requests it may make per second
     #[arg(long, value_name = "N/s", value_parser = rate)]
     rate: Option<u32>,
-    /// How many of its jobs may wait or run at once
+    /// How many of its jobs may wait or run concurrently
     #[arg(long, value_name = "N")]
     max_waiting: Option<u64>,
     #[command(flatten)]

@@ -249,7 +249,7 @@ pub struct Rights {
     pub from: Vec<IpNet>,
     /// How many requests it may make per second, over all nodes.
     pub rate: Option<u32>,
-    /// How many of its jobs may wait or run at once.
+    /// How many of its jobs may wait or run concurrently.
     pub max_waiting: Option<u64>,
     /// When it ends.
     pub expires_at: Option<Time>,

@@ -176,7 +176,7 @@ impl Limit {
     }
 
     /// Returns when time alone changes something about a key: when a waiting job may be admitted, or when the bucket of a
-    /// key that is not used is full. Waiting jobs that a command has left behind can be admitted at once.
+    /// key that is not used is full. Waiting jobs that a command has left behind can be admitted immediately.
     pub fn wake_at(&self, used: &KeyUse, now: Time) -> Option<Time> {
         if used.waiting == 0 {
             return Some(used.idle_at()).filter(|at| used.is_unused() && *at > now);

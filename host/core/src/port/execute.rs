@@ -110,12 +110,12 @@ impl Stop {
 }
 
 /// Executes foreign jobs. Calls for one session come one at a time and in order: a stop never comes
-/// before the start of its job. No call may block; each may answer at once through its [`Reply`].
+/// before the start of its job. No call may block; each may answer immediately through its [`Reply`].
 pub trait Execute: Send + Sync {
-    /// Starts an execution, or answers at once that there is no room.
+    /// Starts an execution, or answers immediately that there is no room.
     fn start(&self, job: ForeignJob, reply: Reply);
 
-    /// Stops an execution: the guest sees the request at once and is stopped by force after
+    /// Stops an execution: the guest sees the request immediately and is stopped by force after
     /// `grace_ms` milliseconds. A repeated stop can only shorten the grace. If the execution has
     /// ended, this does nothing.
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop);

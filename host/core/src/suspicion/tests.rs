@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// How many jobs a worker has at once.
+/// How many jobs a worker has at a time.
 const SLOTS: usize = 64;
 
 /// Distributes jobs as a host does: those that are no suspects over `workers` shared workers, and suspects in groups to

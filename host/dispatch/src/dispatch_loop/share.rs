@@ -1,4 +1,4 @@
-//! How much of a backlog this node takes while other nodes live: first what its cells can begin at once, and more
+//! How much of a backlog this node takes while other nodes live: first what its cells can begin immediately, and more
 //! whenever the others had a chance. Pure.
 //!
 //! A claim uses up turns. They come back when another node claims, when an attempt ends here, and when nothing is left;
@@ -6,12 +6,12 @@
 //! whole heartbeat although something is left, they leave it to this node.
 
 /// How many heartbeats in a row without a claim of another node show that the others leave the backlog to this one. The
-/// first may follow it at once.
+/// first may follow it immediately.
 const BEATS: u8 = 2;
 
 #[derive(Debug)]
 pub(super) struct Share {
-    /// How many jobs cells can begin at once: one for each cell.
+    /// How many jobs cells can begin immediately: one for each cell.
     cells: usize,
     /// How many jobs its cells have room for in all.
     slots: usize,

@@ -7,7 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 
-/// How many jobs of one executor fail at once.
+/// How many jobs of one executor fail at a time.
 const AT_ONCE_MAX: usize = 256;
 
 /// Returns whether this host is configured for an executor.

@@ -25,10 +25,10 @@ const READ: Duration = Duration::from_millis(5);
 /// How often a node without hints reads, while a request here waits for something.
 const POLL: Duration = Duration::from_millis(40);
 
-/// How many changes are read at once.
+/// How many changes are read at a time.
 const CHANGES_READ: u32 = 1_000;
 
-/// How many messages to this node are read at once.
+/// How many messages to this node are read at a time.
 const MAIL_READ: u32 = 1_000;
 
 /// How many changes by other nodes may wait for the loop.

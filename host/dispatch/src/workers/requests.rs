@@ -8,7 +8,7 @@ use host_core::name::Name;
 use host_core::port::lease::{Granted, LeaseRequest, Respond, WAIT_FOREVER};
 use host_core::time::Time;
 
-/// The most requests that may wait. Later ones get nothing at once.
+/// The most requests that may wait. Later ones are answered immediately, with nothing.
 const WAITING_MAX: usize = 16_384;
 
 /// The number of a request is its place in the order of arrival.

@@ -1,4 +1,4 @@
-//! The leases that foreign workers hold. Heartbeats are answered from here: a lease is renewed at once, by
+//! The leases that foreign workers hold. Heartbeats are answered from here: a lease is renewed immediately, by
 //! the same rules as in the store, and in the store later, with many others. The loop stores a renewal
 //! before the end that the store knows has passed, so that nothing there ends a lease that was renewed.
 

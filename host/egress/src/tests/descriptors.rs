@@ -70,7 +70,7 @@ fn all_handlers_of_a_component_together_have_only_so_many_requests_at_once() {
         for _ in 0..256 {
             silent.accepted().await;
         }
-        // Another component gets its answer at once, while this one still waits.
+        // Another component gets its answer immediately, while this one still waits.
         let other = world.run_of("other", 1, vec![grant(&answering.origin())]);
         let answered = timeout(ANSWER_WAIT_MAX, other.get(&answering.url("/"))).await;
         assert!(answered.expect("the other component waits").is_ok());

@@ -16,7 +16,7 @@ use super::problem::kinds;
 /// How many entries a page examines, at most, if few of them match.
 const EXAMINED_MAX: u32 = 20_000;
 
-/// How many entries are read at once.
+/// How many entries are read at a time.
 const READ: u32 = 1_000;
 
 /// Lists entries of the audit, oldest first. A page may be empty although more follow.

@@ -109,7 +109,7 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
             used.held_until.to_rfc3339()
         ));
     }
-    let at_once = limit.concurrency.map(|jobs| format!("{jobs} at once"));
+    let concurrency = limit.concurrency.map(|jobs| format!("{jobs} at a time"));
     let in_time = limit
         .rate
         .as_ref()

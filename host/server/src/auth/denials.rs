@@ -1,4 +1,4 @@
-//! Requests that were not let in, for the audit: the first of a kind at once, and how often it happened again in one
+//! Requests that were not let in, for the audit: the first of a kind immediately, and how often it happened again in one
 //! entry a minute. Pure.
 
 use std::collections::BTreeMap;

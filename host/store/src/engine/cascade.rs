@@ -12,7 +12,7 @@ use crate::error::StoreError;
 /// How many dependencies the commands of a batch settle at most, beside those of a tick.
 pub(super) const SETTLED_MAX: usize = 256;
 
-/// How many dependencies are read at once.
+/// How many dependencies are read at a time.
 const SLICE: usize = 256;
 
 /// A job that has ended and for which others wait.

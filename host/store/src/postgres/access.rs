@@ -12,7 +12,7 @@ use super::typed::Values;
 use crate::error::StoreError;
 
 /// Appends entries to the audit, each with the hash of the one before. The row of `host_audit_end` is locked until the
-/// commit, which follows at once. Batches without entries do not touch it.
+/// commit, which follows immediately. Batches without entries do not touch it.
 const APPEND: &str = "WITH \
     last AS MATERIALIZED (SELECT next, hash FROM host_audit_end WHERE id = 1 FOR UPDATE), \
     added AS (INSERT INTO host_audit (number, at, previous, record, hash) \

@@ -12,7 +12,7 @@ use super::rows::Transaction;
 use crate::error::StoreError;
 use crate::ready::{QueuePosition, runner_of};
 
-/// The fewest queues that a claim searches at once, in the order of their first jobs.
+/// The fewest queues that a claim searches at a time, in the order of their first jobs.
 const QUEUES_AT_ONCE: usize = 8;
 
 /// A job with its place in the order of claims.

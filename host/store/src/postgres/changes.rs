@@ -31,7 +31,7 @@ const NUMBER: &str = "WITH fresh AS MATERIALIZED (\
     UPDATE host_log SET next_change = next_change + (SELECT COALESCE(sum(count), 0)::bigint FROM fresh) \
     WHERE id = 1 RETURNING (SELECT count(*) FROM fresh)";
 
-/// How many rows are numbered at once.
+/// How many rows are numbered at a time.
 const ROWS_MAX: i64 = 1_000;
 
 /// One statement sees one snapshot.
@@ -50,7 +50,7 @@ pub(super) struct Read {
     pub(super) nodes: Vec<i32>,
 }
 
-/// Numbers the changes that are committed, as many as are numbered at once. Returns whether there may be more.
+/// Numbers the changes that are committed, as many as are numbered at a time. Returns whether there may be more.
 pub(super) async fn number(client: &Client) -> Result<bool, StoreError> {
     let failed = doing("number changes");
     for sql in [LOCK, NUMBER] {

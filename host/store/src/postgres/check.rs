@@ -95,7 +95,7 @@ const BOTH: &str = "WITH both_jobs AS (SELECT id, state, queue FROM host_live \
 /// How many rows pass between two reports of progress.
 const REPORT_ROWS: u64 = 10_000;
 
-/// How many entries of the audit are read at once.
+/// How many entries of the audit are read at a time.
 const AUDIT_CHUNK: u32 = 1_000;
 
 /// Receives what is being checked, and how many of its rows are done.
@@ -154,7 +154,7 @@ async fn inspect(
     Ok(())
 }
 
-/// Calls `see` with each row of `part`, without all of them in memory at once.
+/// Calls `see` with each row of `part`, without all of them in memory at the same time.
 async fn each(
     client: &Client,
     (part, sql): (&str, &str),

@@ -19,7 +19,7 @@ use super::trouble::{Trouble, damaged};
 use crate::ready::QueuePosition;
 use crate::record::Extra;
 
-/// Jobs of the queues `$1` for cells that run several jobs at once. Params come along if they are small.
+/// Jobs of the queues `$1` for cells that run several jobs concurrently. Params come along if they are small.
 const SHARED: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused

@@ -448,7 +448,7 @@ impl Sink {
         self.open.rows(part)
     }
 
-    /// Makes the copy durable, and has the server analyze it, so that it plans well at once.
+    /// Makes the copy durable, and has the server analyze it, so that it plans well immediately.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.open.run("commit the copy", "COMMIT")?;
         let tables = SQL.map(|part| part.table).join(", ");

@@ -20,14 +20,14 @@ use crate::engine::LimitRows;
 use crate::error::StoreError;
 use crate::held_keys::First;
 
-/// How many numbers are reserved at once, if those of the batch do not suffice.
+/// How many numbers are reserved at a time, if those of the batch do not suffice.
 const SEQS_AT_ONCE: i32 = 64;
 
-/// How many waiting jobs of a key are read at once: first, and at most.
+/// How many waiting jobs of a key are read at a time: first, and at most.
 const WAITING_FIRST: i64 = 4;
 const WAITING_MAX: i64 = 256;
 
-/// The most keys whose waiting jobs are read at once.
+/// The most keys whose waiting jobs are read at a time.
 const KEYS_AT_ONCE: usize = 512;
 
 impl LimitRows for Transaction<'_> {

@@ -18,7 +18,7 @@ use crate::record::decode;
 use crate::scan::{Budget, is_by_id};
 use crate::start;
 
-/// How many jobs are read at once.
+/// How many jobs are read at a time.
 const CHUNK_JOBS_MAX: u32 = 1_000;
 
 /// How many with their params, which may be large.
@@ -161,7 +161,7 @@ fn is_by_columns(filter: &JobFilter) -> bool {
     !decoded.contains(&true) && filter.is_of_lifecycles()
 }
 
-/// Returns how many jobs are read at once, if what is read of each decides whether it matches.
+/// Returns how many jobs are read at a time, if what is read of each decides whether it matches.
 fn chunk_of(filter: &JobFilter) -> u32 {
     if filter.needs_payload() {
         CHUNK_WHOLE_JOBS_MAX

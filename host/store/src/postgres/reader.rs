@@ -148,7 +148,7 @@ const RUNNING: &str = "SELECT params, wire, unique_key, extra, wanted.id, live.b
     JOIN host_live AS live ON live.id = wanted.id AND live.state = 3 \
     JOIN host_payloads ON job = wanted.id ORDER BY n";
 
-/// How many of them are read at once.
+/// How many of them are read at a time.
 const RUNNING_READ: usize = 256;
 
 impl Reader for PostgresReader {

@@ -12,7 +12,7 @@ use super::client::{Client, rows};
 use crate::error::StoreError;
 use crate::record::{decode, encode};
 
-/// How many reports are read at once.
+/// How many reports are read at a time.
 const READ_MAX: i64 = 1_000;
 
 /// Deletes the reports of node `$1` about the jobs `$2`, and writes others. Does not wait for the disk. A

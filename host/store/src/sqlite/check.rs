@@ -69,7 +69,7 @@ const ORPHANS: [(&str, &str); 9] = [
     ),
 ];
 
-/// How many entries of the audit are read at once.
+/// How many entries of the audit are read at a time.
 const CHUNK: u32 = 1_000;
 
 /// Checks the store at `path`. Returns no findings if nothing is wrong.

@@ -17,7 +17,7 @@ use crate::error::StoreError;
 use crate::held_keys::{First, WaitingPlace};
 use crate::record::decode;
 
-/// How many waiting jobs of a key are read at once, after the first.
+/// How many waiting jobs of a key are read at a time, after the first.
 const WAITING_AT_ONCE: usize = 8;
 
 impl LimitRows for Transaction<'_> {

@@ -67,7 +67,7 @@ pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), 
     Ok(())
 }
 
-/// Returns when the next key is due: at once if a limit has changed.
+/// Returns when the next key is due: immediately if a limit has changed.
 pub(super) fn next_wakeup(
     connection: &Connection,
     limits: &Limits,

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use crate::proxy::Proxy;
 
-/// How many schemas are made at once.
+/// How many schemas are made at a time.
 const AHEAD: u32 = 100;
 
 /// An empty schema, which no other test uses.

@@ -128,7 +128,7 @@ fn has_changed(kept: &KeptLimit) -> bool {
 }
 
 impl Model {
-    /// Returns when the next key is due: at once if a limit has changed.
+    /// Returns when the next key is due: immediately if a limit has changed.
     pub(super) fn next_key(&self) -> Option<Time> {
         let changed = self.limits.0.values().any(has_changed);
         let times = self.limit_keys.values().filter_map(|(_, at)| *at);

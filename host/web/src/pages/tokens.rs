@@ -71,7 +71,7 @@ async fn page(ask: &Ask, minted: Option<MintedView>, from: usize) -> Result<Resp
     }))
 }
 
-/// Does what a button of the page says. Only a new text is answered with a page at once: it is nowhere else.
+/// Does what a button of the page says. Only a new text is answered with a page immediately: it is nowhere else.
 pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response, Problem> {
     let id = asked.id.as_str();
     match asked.action.as_str() {
@@ -84,7 +84,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
             &ask,
             asked,
             "Rotate token",
-            "Its old text stops working at once.",
+            "Its old text stops working immediately.",
             "Rotate",
         )),
         "rotate" => {
@@ -96,7 +96,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
             &ask,
             asked,
             "Revoke token",
-            "It stops working at once.",
+            "It stops working immediately.",
             "Revoke",
         )),
         "revoke" => {

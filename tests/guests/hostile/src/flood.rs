@@ -82,7 +82,7 @@ pub(crate) fn progress_flood(ctx: &Ctx, params: Count) -> Result<(), Error> {
     Ok(())
 }
 
-/// Asks for 256 MiB of random bytes at once.
+/// Asks for 256 MiB of random bytes in one call.
 #[handler]
 pub(crate) fn random_flood(_ctx: &Ctx, params: Size) -> Result<usize, Error> {
     Ok(imports::random_bytes(params.mib.unwrap_or(256) as u64 * MIB as u64).len())

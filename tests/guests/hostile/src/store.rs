@@ -30,7 +30,7 @@ pub(crate) struct Asked {
 enum Ask {
     /// Jobs, as the API takes them.
     Enqueue(Vec<Value>),
-    /// The same, at once.
+    /// The same, immediately.
     EnqueueNow(Vec<Value>),
     /// The value of a key, as JSON.
     Get(Place),
@@ -51,7 +51,7 @@ enum Ask {
     Request(String),
 }
 
-/// A key, perhaps in a shared space, and whether it changes at once.
+/// A key, perhaps in a shared space, and whether it changes immediately.
 #[derive(Deserialize)]
 struct Place {
     #[serde(default)]

@@ -69,7 +69,7 @@ fn the_revision_before_runs_until_the_new_one_is_compiled() {
     );
     assert!(handlers.has_taken_in(&first) && unrunnable(&handlers).is_empty());
 
-    // It is known at once, however often it is published.
+    // It is known immediately, however often it is published.
     for _ in 0..2 {
         handlers.replace(vec![second.clone()]);
         assert!(handlers.get(&"b".parse().unwrap()).is_some());

@@ -18,7 +18,7 @@ use host_core::trace::Parent;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, ReturnFlags, recvmsg};
 
-/// How many messages are read at once.
+/// How many messages are read at a time.
 const MESSAGES_MAX: usize = 4_096;
 
 /// How many requests of an attempt may have begun and not ended.

@@ -55,7 +55,7 @@ impl FakeExecutor {
         }
     }
 
-    /// Sets how many attempts the executor runs at once.
+    /// Sets how many attempts the executor runs concurrently.
     pub(crate) fn room(&self, capacity: usize) {
         self.slots.set_capacity(&self.name, capacity);
     }

@@ -1,4 +1,4 @@
-//! Checks of params that take long: on threads of their own, two at once. The thread that feeds cells has to
+//! Checks of params that take long: on threads of their own, two at a time. The thread that feeds cells has to
 //! stop guests in time meanwhile.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use super::{Waiting, bytes_of};
 use crate::foreign::Key;
 
-/// How many checks run at once.
+/// How many checks run concurrently.
 const RUNNING_MAX: usize = 2;
 
 /// Work whose params are checked, or wait for that.

@@ -23,7 +23,7 @@ const STEPS_SHORT: u64 = 5_000;
 /// The same on a thread for blocking work.
 const STEPS_SHORT_BLOCKING: u64 = 250_000;
 
-/// How many long checks run at once.
+/// How many long checks run concurrently.
 const LONG_MAX: usize = 2;
 
 /// The right to make a long check.

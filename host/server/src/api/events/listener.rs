@@ -35,7 +35,7 @@ const LOG_EVERY: Duration = Duration::from_secs(3);
 /// A hint.
 const HINT: &str = "event: changed\ndata:\n\n";
 
-/// How many missed changes are read from the store at once.
+/// How many missed changes are read from the store at a time.
 const CHANGES_READ: u32 = 1_000;
 
 /// The right to be open: among all streams, and among those of the caller if it has a share.

@@ -47,7 +47,7 @@ async fn each_node_lets_in_its_part_of_a_rate() {
     let (alone, _) = let_in_by(1).await;
     assert_eq!(alone, 100, "as many as a second has");
     let (shared, took_ms) = let_in_by(2).await;
-    // Those of one second at once, and 50 a second from then on.
+    // Those of one second immediately, and 50 a second from then on.
     assert!(
         (50..=51 + took_ms / 20).contains(&shared),
         "{shared} in {took_ms} ms"
