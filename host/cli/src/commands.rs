@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use host_console::error::{CliError, Exit};
 use host_console::output::say;
 use host_console::plain;
+use host_runtime::owner::Owner;
 use host_server::serve::{LOGS, NODE, STORE};
 
 /// Returns the file of the jobs in the data directory that `flag` names. It must be there.
@@ -56,6 +57,17 @@ fn store_of(data: &Path, flag: &str, doing: &str) -> Result<PathBuf, CliError> {
     }
     Err(CliError::new(Exit::NotFound, doing, error)
         .next(format!("give {flag} the data directory of a host")))
+}
+
+/// Runs `work` with the rights of the owner of a data directory, if root runs it. Root follows no name in a directory of
+/// another user.
+fn as_owner<T>(
+    data: &Path,
+    doing: &str,
+    work: impl FnOnce() -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let done = Owner::find(data).and_then(|owner| owner.act(work));
+    done.map_err(|error| CliError::new(Exit::Failed, doing, error))?
 }
 
 /// Leaves a note for the audit of a data directory's host. What it says is done already, so it only warns on failure.

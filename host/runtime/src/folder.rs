@@ -5,9 +5,10 @@
 #[cfg(test)]
 mod tests;
 
-use std::fs::File;
-use std::io;
+use std::fs::{File, Permissions};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use cap_fs_ext::{DirExt as _, FollowSymlinks, OpenOptionsFollowExt as _};
@@ -16,11 +17,14 @@ use cap_std::fs::{DirBuilder, DirBuilderExt as _, OpenOptions, OpenOptionsExt as
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
+use crate::ids;
+
 pub use cap_std::fs::Dir;
 
 /// Who may use what is made: its owner.
 pub const FOLDER_MODE: u32 = 0o700;
 const FILE_MODE: u32 = 0o600;
+const PUBLIC_MODE: u32 = 0o644;
 
 /// Opens a folder that the operator or this host chose. Links in its path are followed.
 pub fn open(path: &Path) -> io::Result<Dir> {
@@ -81,6 +85,22 @@ pub fn create(folder: &Dir, name: &Path) -> io::Result<File> {
         name,
         OpenOptions::new().write(true).create_new(true),
     )
+}
+
+/// Makes a file that other users may read but not write. It has its name once it is on disk.
+pub fn publish(folder: &Dir, name: &Path, content: &[u8]) -> io::Result<()> {
+    let partial = format!("{}.partial", ids::unique());
+    let partial = Path::new(&partial);
+    let mut file = create(folder, partial)?;
+    let written = file
+        .set_permissions(Permissions::from_mode(PUBLIC_MODE))
+        .and_then(|()| file.write_all(content))
+        .and_then(|()| file.sync_all())
+        .and_then(|()| folder.rename(partial, folder, name));
+    if written.is_err() {
+        let _best_effort = folder.remove_file(partial);
+    }
+    written
 }
 
 /// Opens a regular file. Does not wait for the other end of a FIFO.

@@ -15,7 +15,7 @@ mod supervisor;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_cells::compile::CompileError;
@@ -37,6 +37,7 @@ pub use self::node_id::FILE as NODE;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
 use host_runtime::lock::{self, DataLock, LockError};
+use host_runtime::owner::Owner;
 use host_runtime::socket::SocketError;
 use host_runtime::stops::{Stops, StopsError};
 
@@ -59,6 +60,9 @@ pub enum ServeError {
     /// The data directory cannot be created.
     #[error("cannot create the data directory {}: {error}", .path.display())]
     Data { path: PathBuf, error: io::Error },
+    /// The data directory belongs to another user than root, who runs the host.
+    #[error(transparent)]
+    OtherOwner(#[from] OtherOwner),
     /// The data directory cannot be locked.
     #[error("cannot use the data directory {}: {error}", .path.display())]
     Lock { path: PathBuf, error: LockError },
@@ -128,6 +132,28 @@ impl ServeError {
     }
 }
 
+/// Root runs the host, and its data directory belongs to another user: names there could lead it elsewhere.
+#[derive(Debug, Error)]
+#[error(
+    "the data directory {} belongs to user {user}, and root follows no name in a directory of another user; run this \
+     command as that user, or give the directory to root with `chown -R root`",
+    .path.display()
+)]
+pub struct OtherOwner {
+    path: PathBuf,
+    user: u32,
+}
+
+/// Refuses to let root use the data directory of another user.
+pub(crate) fn refuse_other_owner(data: &Path) -> Result<(), OtherOwner> {
+    // A directory that cannot be inspected is refused where it is opened.
+    let user = Owner::find(data).ok().and_then(Owner::other);
+    user.map_or(Ok(()), |user| {
+        let path = data.to_owned();
+        Err(OtherOwner { path, user })
+    })
+}
+
 /// Keeps a crash of this process, and of those that it starts, from writing passwords and params to a file.
 pub(crate) fn leave_no_core() {
     // The kernel writes no file below a page. If crashes go to a program, it ignores a limit of 0, but passes
@@ -190,6 +216,7 @@ async fn serve(
         path: data.clone(),
         error,
     })?;
+    refuse_other_owner(data)?;
     let locked = |error| ServeError::Lock {
         path: data.clone(),
         error,

@@ -43,7 +43,7 @@ use crate::config;
 use crate::deploy;
 use crate::folder::{self, FolderError};
 use crate::metrics::Metrics;
-use crate::serve::files;
+use crate::serve::{OtherOwner, files, refuse_other_owner};
 use crate::telemetry::{self, Collect, Settings, SettingsError};
 
 /// Where a worker's handlers come from.
@@ -107,6 +107,9 @@ pub enum WorkerError {
     /// A handler that the wire needs is missing.
     #[error("no component has the handler `{0}`; check --handlers or --data")]
     NoHandler(Name),
+    /// The data directory belongs to another user than root, who runs the worker.
+    #[error(transparent)]
+    OtherOwner(#[from] OtherOwner),
     /// The data directory cannot be read.
     #[error("cannot read the handlers in {}: {error}", .path.display())]
     Data { path: PathBuf, error: StoreError },
@@ -134,6 +137,9 @@ pub fn run(
     ready: impl FnOnce(&[(&'static str, String)]),
 ) -> Result<(), WorkerError> {
     crate::serve::leave_no_core();
+    if let Source::Data(data) = &config.source {
+        refuse_other_owner(data)?;
+    }
     let clock = Clock::start();
     let runtime = runtime()?;
     let served = runtime.block_on(async {

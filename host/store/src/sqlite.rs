@@ -61,6 +61,9 @@ use crate::store::{Reader, Store};
 /// How many prepared statements a connection keeps.
 const STATEMENTS_CACHED: usize = 128;
 
+/// The suffixes of SQLite's files: the file itself, and those beside it while it is open.
+const FILES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
+
 /// How long a connection waits for a lock. Only a checkpoint or another program can hold one.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -266,7 +269,24 @@ fn asks_for_room(command: &Command) -> bool {
     )
 }
 
+/// Refuses a FIFO, a device or a folder at `path` or beside it, where SQLite would open a file.
+fn check_kind(path: &Path) -> Result<(), StoreError> {
+    for suffix in FILES {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        let path = PathBuf::from(name);
+        if fs::metadata(&path).is_ok_and(|found| !found.is_file()) {
+            return Err(StoreError::Broken {
+                operation: "open the file",
+                message: format!("{} is not a regular file", path.display()),
+            });
+        }
+    }
+    Ok(())
+}
+
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    check_kind(path)?;
     let flags = flags | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(doing("open the store"))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_CACHED);

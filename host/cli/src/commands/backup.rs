@@ -14,10 +14,12 @@ use host_console::output::{Output, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
 use host_console::{human, plain};
+use host_runtime::owner::Owner;
 use host_store::StoreError;
 use host_store::backup::Copied;
 use serde_json::json;
 
+use self::folder::Way;
 pub(crate) use self::restore::Restore;
 use self::step::Step;
 use super::{LOGS, STORE, keep_private, leave_note, store_of};
@@ -58,11 +60,22 @@ impl Backup {
         let (from, to) = (shown(&self.data), shown(&self.to));
         let doing = format!("back up {from} to {to}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
-        let original = store_of(&self.data, "--data", &doing)?;
+        let reader = Owner::find(&self.data).map_err(|error| failed(&error))?;
+        let original = reader.act(|| store_of(&self.data, "--data", &doing));
+        let original = original.map_err(|error| failed(&error))??;
         if is_inside(&self.to, &self.data) {
             let cause = "a backup inside the data directory would become part of it";
             return Err(CliError::new(Exit::Usage, doing, cause)
                 .next("pass --to with a path outside the data directory"));
+        }
+        let writer = Owner::find(&self.to).map_err(|error| failed(&error))?;
+        if let Some(user) = writer.other()
+            && reader.other() != Some(user)
+        {
+            let cause =
+                format!("the directory of {to} belongs to user {user}, who could read the backup");
+            return Err(CliError::new(Exit::Usage, doing, cause)
+                .next("pass --to with a path in a directory of root"));
         }
         keep_private();
         // A host that is busy comes first.
@@ -73,12 +86,20 @@ impl Backup {
             spinner.say(&progress(name, copied));
             step.rest();
         };
+        let way = Way {
+            from: &self.data,
+            reader,
+            to: &self.to,
+            writer,
+        };
         let store = if is_file(&self.to) {
-            let copied = folder::copy_store(&original, &self.to, &mut on_progress);
+            let copied = way.copy_store(&original, &self.to, &mut on_progress);
             copied.map(|()| self.to.clone())
         } else {
-            folder::make_empty(&self.to)
-                .and_then(|()| folder::copy(&self.data, &self.to, &mut on_progress))
+            writer
+                .act(|| folder::make_empty(&self.to))
+                .map_err(|error| failed(&error))?
+                .and_then(|()| way.copy(&mut on_progress))
                 .map(|()| self.to.join(STORE))
         };
         let store = store.map_err(|error| {
@@ -91,7 +112,8 @@ impl Backup {
         })?;
         spinner.say(&format!("checking {to}"));
         let logs = self.to.is_dir().then(|| self.to.join(LOGS));
-        let copy = Copy::check(&store, logs.as_deref(), &doing)?;
+        let copy = writer.act(|| Copy::check(&store, logs.as_deref(), &doing));
+        let copy = copy.map_err(|error| failed(&error))??;
         drop(spinner);
         leave_note(&self.data, "backup", &format!("{from} to {to}"));
         copy.print(output, &self.to)?;

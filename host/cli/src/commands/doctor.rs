@@ -15,6 +15,7 @@ use host_console::options::Shown;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
+use host_runtime::owner::Owner;
 use host_server::config::{Config, Flags};
 use host_wires::wire::check::{Check, Status};
 use host_wires::wire::section::ConfigError;
@@ -51,7 +52,12 @@ impl Doctor {
         let data = self.data.as_deref();
         let data = data.or_else(|| known.map(|config| config.data.as_path()));
         let mut checks = machine::checks();
-        checks.extend(disk::checks(data.unwrap_or(Path::new("."))));
+        let data = data.unwrap_or(Path::new("."));
+        let of_disk = Owner::find(data).and_then(|owner| owner.act(|| disk::checks(data)));
+        checks.extend(of_disk.unwrap_or_else(|error| {
+            let next = "run this command as the host's user";
+            vec![Check::fail("data directory", error.to_string(), next)]
+        }));
         checks.extend(network::checks(known));
         checks.extend(configured(config));
         print(output, &checks)?;

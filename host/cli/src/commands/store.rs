@@ -19,7 +19,7 @@ use serde_json::json;
 
 use self::copy::Copy;
 use self::database::{Asked, StoreOptions};
-use super::{LOGS, STORE, store_of};
+use super::{LOGS, STORE, as_owner, store_of};
 
 /// Check or copy a store, or inspect and migrate a database.
 #[derive(Debug, Args)]
@@ -113,14 +113,16 @@ impl Check {
         let data = self.data.unwrap_or_else(|| PathBuf::from("data"));
         let shown = data.join(STORE).display().to_string();
         let doing = format!("check the store {}", plain::line(&shown));
-        let path = store_of(&data, "--data", &doing)?;
-        let spinner = Spinner::new(output, &doing);
-        let mut findings = host_store::check(&path);
-        let next = "copy the data directory as it is now, then restore a backup";
-        let next = (!findings.is_empty()).then_some(next);
-        findings.extend(host_store::check_logs(&data.join(LOGS)));
-        drop(spinner);
-        report(output, &findings, &doing, next)
+        as_owner(&data, &doing, || {
+            let path = store_of(&data, "--data", &doing)?;
+            let spinner = Spinner::new(output, &doing);
+            let mut findings = host_store::check(&path);
+            let next = "copy the data directory as it is now, then restore a backup";
+            let next = (!findings.is_empty()).then_some(next);
+            findings.extend(host_store::check_logs(&data.join(LOGS)));
+            drop(spinner);
+            report(output, &findings, &doing, next)
+        })
     }
 }
 

@@ -20,6 +20,7 @@ mod many;
 mod new;
 mod node;
 mod queue;
+mod root;
 mod runner;
 mod schedule;
 mod state;

@@ -2,15 +2,15 @@
 //! The host takes them within a second, or when it starts next.
 
 use std::fs;
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _, chown};
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use host_core::audit::{DONE, Note, cut};
 use host_core::command::Command;
 use host_dispatch::Dispatch;
-use host_runtime::{file, ids};
-use rustix::process::geteuid;
+use host_runtime::owner::Owner;
+use host_runtime::{folder, ids};
 use serde::{Deserialize, Serialize};
 
 /// The folder in the data directory.
@@ -30,25 +30,17 @@ struct Left {
     object: String,
 }
 
-/// Leaves a note that a command has done something to a data directory.
+/// Leaves a note that a command has done something to a data directory. The host's user owns the folder, because the host
+/// removes the notes; a note is of the user who ran the command.
 pub fn leave(data: &Path, verb: &str, object: &str) -> io::Result<()> {
-    let folder = data.join(FOLDER);
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&folder)?;
+    let owner = Owner::find(data)?;
+    let notes = owner
+        .act(|| folder::open(data).and_then(|data| folder::enter_or_make(&data, FOLDER.as_ref())))
+        .flatten()?;
     let [verb, object] = [verb, object].map(|text| cut(text.to_owned()));
-    let left = Left { verb, object };
-    let owner = fs::metadata(data)?;
-    if geteuid().is_root() {
-        // The host may run as another user, and it removes the notes.
-        chown(&folder, Some(owner.uid()), Some(owner.gid()))?;
-    }
-    let path = folder.join(format!("{}.{WHOLE}", ids::unique()));
-    file::replace(&path, |file| {
-        file.set_permissions(fs::Permissions::from_mode(0o644))?;
-        file.write_all(&serde_json::to_vec(&left)?)
-    })
+    let name = format!("{}.{WHOLE}", ids::unique());
+    let left = serde_json::to_vec(&Left { verb, object })?;
+    folder::publish(&notes, name.as_ref(), &left)
 }
 
 /// Records the notes that were left, oldest first, and removes each once it is recorded.
@@ -98,6 +90,10 @@ fn read(path: &Path) -> io::Result<Note> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::chown;
+
+    use rustix::process::geteuid;
+
     use super::*;
 
     #[test]
@@ -109,8 +105,8 @@ mod tests {
         chown(data.path(), Some(65_534), Some(65_534)).unwrap();
         leave(data.path(), "backup", "data to a").unwrap();
         let folder = data.path().join(FOLDER);
-        let of_folder = fs::metadata(&folder).unwrap();
-        assert_eq!((of_folder.uid(), of_folder.mode() & 0o777), (65_534, 0o700));
+        let found = fs::metadata(&folder).unwrap();
+        assert_eq!((found.uid(), found.mode() & 0o777), (65_534, 0o700));
         let note = fs::metadata(&waiting(&folder)[0]).unwrap();
         assert_eq!((note.uid(), note.mode() & 0o777), (0, 0o644));
     }

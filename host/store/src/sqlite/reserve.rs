@@ -5,9 +5,10 @@
 mod tests;
 
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, fallocate, ftruncate};
+use rustix::fs::{FallocateFlags, OFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
 /// How much space is reserved, in bytes.
@@ -90,6 +91,8 @@ impl Reserve {
         let file = OpenOptions::new()
             .create(true)
             .append(true)
+            // Nothing is waited for if a FIFO has its name.
+            .custom_flags(OFlags::NONBLOCK.bits().cast_signed())
             .open(&self.path)
             .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
         fallocate(&file, FallocateFlags::empty(), 0, 2 * bytes)?;

@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _};
 use std::path::Path;
 
-use super::{log_of, name_of};
+use super::{check_kind, log_of, name_of};
 use crate::error::StoreError;
 
 const HEADER_BYTES: usize = 32;
@@ -48,6 +48,7 @@ struct Break {
 /// A frame before the end of a transaction no longer changes, unless the log restarts. So damage that is
 /// found twice, with the same header before and after, was not a write in progress.
 pub(super) fn check(store: &Path) -> Result<(), StoreError> {
+    check_kind(store)?;
     let log = log_of(store);
     let read = || {
         find_break(&log).map_err(|error| StoreError::Broken {

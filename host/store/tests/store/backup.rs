@@ -4,8 +4,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use host_core::time::Time;
+use host_store::backup::{Copied, Original};
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::{Reader, Store, StoreError, backup, check};
+use host_store::{Reader, Store, StoreError, check};
 use tempfile::TempDir;
 
 use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
@@ -27,7 +28,7 @@ fn a_copy_is_the_store_in_one_file() {
     crate::golden::story(&mut store);
     ask(&mut store, NOW, revision("last", &["other"], 7)).unwrap();
     let mut steps = Vec::new();
-    backup::copy(&path, &copy, |copied| steps.push(copied)).unwrap();
+    copy_file(&path, &copy, |copied| steps.push(copied)).unwrap();
     let last = steps.last().unwrap();
     assert!(
         last.pages > 10 && last.pages == last.pages_total,
@@ -74,7 +75,7 @@ fn a_copy_made_under_load_is_of_one_moment() {
         for n in 0..5 {
             let copy = folder.path().join(format!("copy-{n}.db"));
             let before = kept.load(Ordering::Acquire);
-            backup::copy(&path, &copy, |_| {}).unwrap();
+            copy_file(&path, &copy, |_| {}).unwrap();
             let jobs = jobs_in(&copy);
             assert!(jobs >= before, "{jobs} of the {before} that were committed");
             assert_eq!(u128::from(jobs) % BATCH_JOBS, 0, "no batch is partial");
@@ -93,13 +94,17 @@ fn a_copy_made_under_load_is_of_one_moment() {
 fn nothing_is_overwritten_and_nothing_is_left_of_a_failure() {
     let folder = TempDir::new().unwrap();
     let (path, copy) = (folder.path().join("host.db"), folder.path().join("copy.db"));
-    let missing = backup::copy(&path, &copy, |_| {}).unwrap_err();
+    let missing = copy_file(&path, &copy, |_| {}).unwrap_err();
     assert!(matches!(missing, StoreError::Broken { .. }), "{missing}");
     std::fs::write(&path, vec![b'x'; 10_000]).unwrap();
-    let damaged = backup::copy(&path, &copy, |_| {}).unwrap_err();
+    let damaged = copy_file(&path, &copy, |_| {}).unwrap_err();
     assert!(matches!(damaged, StoreError::Damaged { .. }), "{damaged}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     std::fs::write(&copy, "mine").unwrap();
-    backup::copy(&path, &copy, |_| {}).unwrap_err();
+    copy_file(&path, &copy, |_| {}).unwrap_err();
     assert_eq!(std::fs::read(&copy).unwrap(), b"mine");
+}
+
+fn copy_file(from: &Path, to: &Path, on_step: impl FnMut(Copied)) -> Result<(), StoreError> {
+    Original::open(from)?.copy(to, on_step)
 }

@@ -7,13 +7,17 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use host_runtime::folder::{self, Dir};
+use host_runtime::owner::Owner;
+use host_server::auth::ADMIN_TOKEN;
 use host_store::StoreError;
-use host_store::backup::{self, Copied};
+use host_store::backup::{Copied, Original};
 
 use crate::commands::{LOGS, STORE};
 
-/// What is not copied: locks, compiled components and their key, and the space that a store sets aside.
+/// What is not copied: the first token, locks, compiled components and their key, and the space that a store sets
+/// aside.
 const LEFT_OUT: &[&str] = &[
+    ADMIN_TOKEN,
     "host.lock",
     "cells.lock",
     "cache",
@@ -39,68 +43,110 @@ pub(super) fn make_empty(dir: &Path) -> Result<(), StoreError> {
     made.map_err(|error| broken("create the directory", dir, &error))
 }
 
-/// Copies a store to one file.
-pub(super) fn copy_store(
-    from: &Path,
-    to: &Path,
-    on_progress: &mut dyn FnMut(&str, Copied),
-) -> Result<(), StoreError> {
-    let name = from.file_name().unwrap_or_default().to_string_lossy();
-    backup::copy_store(from, to, |copied| on_progress(&name, copied))
+/// The way of a copy, with the rights that root uses at its ends.
+pub(super) struct Way<'a> {
+    pub(super) from: &'a Path,
+    pub(super) reader: Owner,
+    pub(super) to: &'a Path,
+    pub(super) writer: Owner,
 }
 
-/// Copies a data directory into `to`. The store comes last: a copy without it is not a data directory.
-pub(super) fn copy(
-    from: &Path,
-    to: &Path,
-    on_progress: &mut dyn FnMut(&str, Copied),
-) -> Result<(), StoreError> {
-    folder::open(from)
-        .and_then(|files| rest(&files, &folder::open(to)?, 0))
-        .map_err(|error| broken("copy the files of", from, &error))?;
-    if from.join(LOGS).symlink_metadata().is_ok() {
-        backup::copy(&from.join(LOGS), &to.join(LOGS), |copied| {
-            on_progress(LOGS, copied);
-        })?;
-    }
-    copy_store(&from.join(STORE), &to.join(STORE), on_progress)
-}
-
-/// Copies all files that are not SQLite's, for the owner alone. Follows no link, and writes over nothing.
-fn rest(from: &Dir, to: &Dir, depth: u32) -> io::Result<()> {
-    if depth > DEPTH_MAX {
-        return Err(io::Error::other("directories are nested too deeply"));
-    }
-    for entry in from.entries()? {
-        let entry = entry?;
-        let name = entry.file_name();
-        let text = name.to_string_lossy();
-        let is_of_sqlite = depth == 0 && [STORE, LOGS].contains(&&*text);
-        let is_left_out = depth == 0 && LEFT_OUT.contains(&&*text)
-            || ENDINGS_LEFT_OUT.iter().any(|ending| text.ends_with(ending))
-            || text.contains(DAMAGED);
-        if is_of_sqlite || is_left_out {
-            continue;
+impl Way<'_> {
+    /// Copies a data directory. The store comes last: a copy without it is not a data directory.
+    pub(super) fn copy(&self, on_progress: &mut dyn FnMut(&str, Copied)) -> Result<(), StoreError> {
+        let folders = self
+            .reader
+            .act(|| folder::open(self.from))
+            .and_then(|from| {
+                let to = self.writer.act(|| folder::open(self.to))?;
+                Ok((from?, to?))
+            });
+        folders
+            .and_then(|(from, to)| self.copy_rest(&from, &to, 0))
+            .map_err(|error| broken("copy the files of", self.from, &error))?;
+        let logs = self.from.join(LOGS);
+        let open_logs = || match logs.symlink_metadata() {
+            Ok(_) => Original::open(&logs).map(Some),
+            Err(_) => Ok(None),
+        };
+        if let Some(original) = self.read(open_logs)? {
+            self.copy_file(&original, &self.to.join(LOGS), LOGS, on_progress)?;
         }
-        let kind = entry.file_type()?;
-        let name = Path::new(&name);
-        if kind.is_dir() {
-            let (from, to) = (folder::enter(from, name)?, folder::enter_or_make(to, name)?);
-            rest(&from, &to, depth + 1)?;
-        } else if kind.is_file() {
-            match folder::read(from, name) {
-                Ok(mut original) => {
-                    let mut copy = folder::create(to, name)?;
-                    io::copy(&mut original, &mut copy)?;
-                    copy.sync_all()?;
+        self.copy_store(&self.from.join(STORE), &self.to.join(STORE), on_progress)
+    }
+
+    /// Copies a store to one file.
+    pub(super) fn copy_store(
+        &self,
+        from: &Path,
+        to: &Path,
+        on_progress: &mut dyn FnMut(&str, Copied),
+    ) -> Result<(), StoreError> {
+        let name = from.file_name().unwrap_or_default().to_string_lossy();
+        let original = self.read(|| Original::open_store(from))?;
+        self.copy_file(&original, to, &name, on_progress)
+    }
+
+    fn read<T>(&self, work: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let read = self.reader.act(work);
+        read.map_err(|error| broken("read as the owner of", self.from, &error))?
+    }
+
+    fn copy_file(
+        &self,
+        original: &Original,
+        to: &Path,
+        name: &str,
+        on_progress: &mut dyn FnMut(&str, Copied),
+    ) -> Result<(), StoreError> {
+        let copy = || original.copy(to, |copied| on_progress(name, copied));
+        let copied = self.writer.act(copy);
+        copied.map_err(|error| broken("write as the owner of", self.to, &error))?
+    }
+
+    /// Copies all files that are not SQLite's, for the owner alone. Follows no link, and writes over nothing.
+    fn copy_rest(&self, from: &Dir, to: &Dir, depth: u32) -> io::Result<()> {
+        if depth > DEPTH_MAX {
+            return Err(io::Error::other("directories are nested too deeply"));
+        }
+        for entry in from.entries()? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let text = name.to_string_lossy();
+            if is_left_out(&text, depth) {
+                continue;
+            }
+            let kind = entry.file_type()?;
+            let name = Path::new(&name);
+            if kind.is_dir() {
+                let from = self.reader.act(|| folder::enter(from, name))??;
+                let to = self.writer.act(|| folder::enter_or_make(to, name))??;
+                self.copy_rest(&from, &to, depth + 1)?;
+            } else if kind.is_file() {
+                match self.reader.act(|| folder::read(from, name))? {
+                    Ok(mut original) => {
+                        let mut copy = self.writer.act(|| folder::create(to, name))??;
+                        io::copy(&mut original, &mut copy)?;
+                        copy.sync_all()?;
+                    }
+                    // It belonged to work that has ended.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => {
+                        let cause = format!("{}: {error}", name.display());
+                        return Err(io::Error::new(error.kind(), cause));
+                    }
                 }
-                // It belonged to work that has ended.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(error),
             }
         }
+        Ok(())
     }
-    Ok(())
+}
+
+/// Returns whether a file is not copied byte by byte: those of SQLite are copied by it.
+fn is_left_out(name: &str, depth: u32) -> bool {
+    depth == 0 && ([STORE, LOGS].contains(&name) || LEFT_OUT.contains(&name))
+        || ENDINGS_LEFT_OUT.iter().any(|ending| name.ends_with(ending))
+        || name.contains(DAMAGED)
 }
 
 fn make(dir: &Path) -> io::Result<()> {
@@ -126,7 +172,21 @@ mod tests {
 
     use host_store::sqlite::SqliteStore;
 
-    use super::{copy, make_empty};
+    use host_runtime::owner::Owner;
+    use host_store::StoreError;
+
+    use super::{Way, make_empty};
+
+    fn copy(from: &Path, to: &Path) -> Result<(), StoreError> {
+        let owner = |folder| Owner::find(folder).unwrap();
+        let way = Way {
+            from,
+            reader: owner(from),
+            to,
+            writer: owner(to),
+        };
+        way.copy(&mut |_, _| {})
+    }
 
     #[test]
     fn what_belongs_to_wires_and_operators_is_copied_and_what_can_be_made_again_is_not() {
@@ -135,6 +195,7 @@ mod tests {
         fs::create_dir_all(from.join("cache")).unwrap();
         fs::create_dir_all(from.join("reports")).unwrap();
         for path in [
+            "admin.token",
             "host.lock",
             "cells.lock",
             "host.db-reserve",
@@ -150,7 +211,7 @@ mod tests {
         }
         made(&from);
         make_empty(&to).unwrap();
-        copy(&from, &to, &mut |_, _| {}).unwrap();
+        copy(&from, &to).unwrap();
         let mut names: Vec<_> = fs::read_dir(&to)
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
@@ -180,7 +241,7 @@ mod tests {
         symlink("/etc", from.join("folder")).unwrap();
         made(&from);
         make_empty(&to).unwrap();
-        copy(&from, &to, &mut |_, _| {}).unwrap();
+        copy(&from, &to).unwrap();
         let mode = |path| fs::symlink_metadata(to.join(path)).unwrap().mode() & 0o7777;
         assert_eq!(mode("reports/program"), 0o600);
         assert_eq!(mode("reports"), 0o700);
@@ -195,7 +256,7 @@ mod tests {
             symlink(from.join("host.db"), linked.join(name)).unwrap();
             let copied = dir.path().join(format!("copied-{name}"));
             make_empty(&copied).unwrap();
-            let refused = copy(&linked, &copied, &mut |_, _| {}).unwrap_err();
+            let refused = copy(&linked, &copied).unwrap_err();
             assert!(refused.to_string().contains("is a link"), "{refused}");
             assert!(copied.join(name).symlink_metadata().is_err());
         }
@@ -219,7 +280,7 @@ mod tests {
             let to = dir.path().join(name);
             fs::create_dir_all(to.join(link).parent().unwrap()).unwrap();
             symlink(target, to.join(link)).unwrap();
-            copy(&from, &to, &mut |_, _| {}).unwrap_err();
+            copy(&from, &to).unwrap_err();
             assert_eq!(fs::read(victim.join("one")).unwrap(), b"old");
             assert!(to.join(link).is_symlink());
             assert!(!to.join("host.db").exists());

@@ -7,9 +7,11 @@ use host_console::error::{CliError, Exit};
 use host_console::options::Shown;
 use host_console::progress::Spinner;
 use host_runtime::lock::DataLock;
+use host_runtime::owner::Owner;
 use host_store::backup::Copied;
 
-use super::{Copy, folder, progress, shown};
+use super::folder::Way;
+use super::{Copy, progress, shown};
 use crate::commands::{LOGS, STORE, keep_private, leave_note};
 
 /// Restore a backup into a data directory.
@@ -39,40 +41,55 @@ impl Restore {
         let (from, data) = (shown(&self.from), shown(&self.data));
         let doing = format!("restore {from} to {data}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
+        let reader = Owner::find(&self.from).map_err(|error| failed(&error))?;
+        // What is restored into the directory of another user is that user's.
+        let writer = Owner::find(&self.data).map_err(|error| failed(&error))?;
         let is_dir = self.from.is_dir();
         let store = if is_dir {
             self.from.join(STORE)
         } else {
             self.from.clone()
         };
-        if let Err(error) = std::fs::metadata(&store) {
+        let found = reader.act(|| std::fs::metadata(&store));
+        if let Err(error) = found.flatten() {
             return Err(CliError::new(Exit::NotFound, &doing, error)
                 .next("pass the directory or the file that `host backup` wrote"));
         }
         keep_private();
-        std::fs::create_dir_all(&self.data).map_err(|error| failed(&error))?;
-        let _lock = DataLock::take_free(&self.data)
+        let made = writer.act(|| std::fs::create_dir_all(&self.data));
+        made.flatten().map_err(|error| failed(&error))?;
+        let lock = writer.act(|| DataLock::take_free(&self.data));
+        let _lock = lock
+            .map_err(|error| failed(&error))?
             .map_err(|error| failed(&error).next("stop the host first"))?;
         let target = self.data.join(STORE);
-        if target.exists() {
+        if target.symlink_metadata().is_ok() {
             return Err(failed(&"the data directory already has a store")
                 .next("move it away, or give another directory with --data"));
         }
         let spinner = Spinner::new(output, &doing);
         let mut on_progress = |name: &str, copied: Copied| spinner.say(&progress(name, copied));
+        let way = Way {
+            from: &self.from,
+            reader,
+            to: &self.data,
+            writer,
+        };
         let copied = if is_dir {
-            folder::copy(&self.from, &self.data, &mut on_progress)
+            way.copy(&mut on_progress)
         } else {
             // A link to a backup stands for the backup.
-            let store = store.canonicalize().map_err(|error| failed(&error))?;
-            folder::copy_store(&store, &target, &mut on_progress)
+            let store = reader.act(|| store.canonicalize()).flatten();
+            let store = store.map_err(|error| failed(&error))?;
+            way.copy_store(&store, &target, &mut on_progress)
         };
         copied.map_err(|error| {
             failed(&error).next(format!("remove what was copied to {data}, and try again"))
         })?;
         spinner.say(&format!("checking {data}"));
         let logs = is_dir.then(|| self.data.join(LOGS));
-        let copy = Copy::check(&target, logs.as_deref(), &doing)?;
+        let copy = writer.act(|| Copy::check(&target, logs.as_deref(), &doing));
+        let copy = copy.map_err(|error| failed(&error))??;
         drop(spinner);
         leave_note(&self.data, "restore", &format!("{from} to {data}"));
         copy.print(output, &self.data)?;

@@ -19,7 +19,7 @@ use host_store::postgres::target::Target;
 use serde_json::json;
 
 use super::database::{self, StoreOptions};
-use crate::commands::{STORE, keep_private, leave_note, store_of};
+use crate::commands::{STORE, as_owner, keep_private, leave_note, store_of};
 
 #[derive(Debug, Args)]
 pub(super) struct Copy {
@@ -68,7 +68,7 @@ impl End {
 
     fn check(&self, doing: &str, spinner: &Spinner) -> Result<Vec<Finding>, CliError> {
         match self {
-            Self::Data(dir) => Ok(host_store::check(&dir.join(STORE))),
+            Self::Data(dir) => as_owner(dir, doing, || Ok(host_store::check(&dir.join(STORE)))),
             Self::Database(database) => database::check(database, doing, spinner),
         }
     }
@@ -86,11 +86,14 @@ impl Copy {
         let mut check = || from.check(&doing, &spinner);
         let moved = match (&from, &to) {
             (End::Data(dir), End::Database(database)) => {
-                into_database(dir, database, &doing, &mut check, &mut on_progress)
+                // The owner is the host's user, who reaches the database, too.
+                as_owner(dir, &doing, || {
+                    into_database(dir, database, &doing, &mut check, &mut on_progress)
+                })
             }
-            (End::Database(database), End::Data(dir)) => {
+            (End::Database(database), End::Data(dir)) => as_owner(dir, &doing, || {
                 into_data(database, dir, &doing, &mut check, &mut on_progress)
-            }
+            }),
             _ => Err(CliError::new(
                 Exit::Usage,
                 &doing,
