@@ -114,7 +114,7 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
         .rate
         .as_ref()
         .map(|rate| format!("{} in {} s", rate.count, rate.per_seconds));
-    let allowed: Vec<String> = at_once.into_iter().chain(in_time).collect();
+    let allowed: Vec<String> = concurrency.into_iter().chain(in_time).collect();
     // Keys are parts of params.
     let of_key = Some(&key.key).filter(|key| !key.is_empty() && sees_payloads(caller));
     let of_key = of_key.map_or(String::new(), |key| format!(" of {key}"));
