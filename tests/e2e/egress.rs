@@ -475,7 +475,7 @@ fn requests_over_tls_trust_the_authorities_of_the_configuration() {
     assert_eq!(broker(&with), Some(first), "it is the same process");
 }
 
-/// A kept connection goes on; a file that cannot be used changes nothing.
+/// A kept connection continues; a file that cannot be used changes nothing.
 #[test]
 fn a_changed_secret_is_used_for_further_requests() {
     let (data, reflector) = (TempDir::new().unwrap(), Reflector::start());

@@ -431,7 +431,7 @@ fn a_revocation_holds_on_all_nodes() {
         assert_eq!(new.get("/api/v1/jobs").unwrap().status, 200);
     }
     rate_is_shared(&admin_at_one);
-    // A browser logs in at one node and goes on at both.
+    // A browser logs in at one node and continues at both.
     let session = pages::log_in(&one, &token);
     for server in [&two, &one] {
         let (status, page) = pages::get_with(server, "/queues", &session);
@@ -482,7 +482,7 @@ fn rate_is_shared(admin_at_one: &Client) {
     });
 }
 
-/// Opens an answer that goes on. A stream has begun when this returns.
+/// Opens an answer that continues. A stream has begun when this returns.
 fn open(server: &Server, path: &str, proof: &str) -> TcpStream {
     let mut stream = raw::connect(server.address());
     let address = server.address();
@@ -496,7 +496,7 @@ fn open(server: &Server, path: &str, proof: &str) -> TcpStream {
     stream
 }
 
-/// Makes a token, opens all that goes on with it and with a session of it, at each node, and revokes the token. Returns
+/// Makes a token, opens every answer that lasts, with it and with a session of it, at each node, and revokes the token. Returns
 /// how long afterwards the last of them ended.
 fn last_end(admin: &Client, servers: [&Server; 2], waits: &[String]) -> Duration {
     let body = json!({"name": "w", "role": "operator"});

@@ -76,7 +76,7 @@ impl Browser {
         browser
     }
 
-    /// Goes on with another hand.
+    /// Continues as another user.
     pub fn take(&mut self, hand: Hand) {
         self.hand = hand;
         let off = json!({"value": hand == Hand::WithoutScripts});

@@ -64,7 +64,7 @@ pub struct RecordView {
     pub request: Option<String>,
     /// More about what was asked for.
     pub detail: Option<String>,
-    /// How often, if the entry stands for several.
+    /// How often, if the entry covers several.
     pub times: u32,
 }
 

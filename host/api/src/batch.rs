@@ -81,7 +81,7 @@ pub struct BatchView {
     /// The principal that made it, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created_by: Option<String>,
-    /// When it is closed, if nobody closes it earlier.
+    /// When it is closed, if it is not closed earlier.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub closes_at: Option<String>,
     /// When all of its jobs had ended. Jobs may be retried later.

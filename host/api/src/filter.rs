@@ -18,7 +18,7 @@ pub struct FilterQuery {
     pub q: Option<String>,
     /// Only jobs in this queue.
     pub queue: Option<String>,
-    /// Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters.
+    /// Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters.
     pub handler: Option<String>,
     /// Only jobs that were enqueued at this instant or later (RFC 3339).
     pub since: Option<String>,

@@ -26,7 +26,7 @@ pub const KEYS: &str = "state, queue, handler, failure, fingerprint, wire, uniqu
 pub struct Filter {
     pub state: Option<State>,
     pub queue: Option<String>,
-    /// `*` stands for any characters.
+    /// `*` matches any characters.
     pub handler: Option<String>,
     /// A kind of failure, or a handler's own name of an error.
     pub failure: Option<String>,

@@ -17,7 +17,7 @@ use crate::words::{LimitSource, LimitWhenFull};
 #[schema(as = LimitMatch)]
 #[serde(deny_unknown_fields)]
 pub struct MatchBody {
-    /// A name of queues, in which `*` stands for any characters.
+    /// A name of queues, in which `*` matches any characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// The same for handlers, with their runner if they have one: `send_*`, `python#*`.

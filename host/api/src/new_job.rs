@@ -119,7 +119,7 @@ pub struct UniqueBody {
     /// The key, 1 to 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     pub key: String,
-    /// Which earlier job with the key stands for this one; `active` if absent.
+    /// Which earlier job with the key counts as this one; `active` if absent.
     #[serde(default, deserialize_with = "read_scope")]
     pub scope: ScopeBody,
     /// What becomes of that job if none of its attempts has begun; `keep` if absent. `replace`: it gets the params of this
@@ -157,7 +157,7 @@ pub enum OnConflictBody {
     PushBack,
 }
 
-/// Which earlier job with the same key stands for the new one.
+/// Which earlier job with the same key counts as the new one.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = UniqueScope)]
 #[serde(rename_all = "snake_case")]
@@ -195,7 +195,7 @@ pub const LINES_AT_ONCE: usize = 256;
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Accepted)]
 pub struct AcceptedView {
-    /// The job that stands for the request: the new one, or the one that has its unique key.
+    /// The job that answers the request: the new one, or the one that has its unique key.
     pub id: String,
     /// That job's state.
     #[serde(default)]

@@ -22,7 +22,7 @@ impl<T> PageView<T> {
     }
 }
 
-/// Returns where the list goes on after `items`, at their last one's name; `None` if there are fewer than `limit`.
+/// Returns where the list continues after `items`, at their last one's name; `None` if there are fewer than `limit`.
 pub fn next_cursor<T, N: ToString>(
     items: &[T],
     limit: u32,

@@ -21,7 +21,7 @@ pub struct NewTokenBody {
     /// The verbs that it allows.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allow: Vec<String>,
-    /// Globs of the queues that it is for, in which `*` stands for any characters; none for all queues.
+    /// Globs of the queues that it is for, in which `*` matches any characters; none for all queues.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<String>,
     /// Globs of the handlers that it is for; none for all handlers.

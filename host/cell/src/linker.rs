@@ -167,7 +167,7 @@ pub(crate) fn stub(linker: &mut Linker<Guest>, component: &Component) -> Result<
     Ok(stubbed)
 }
 
-/// Stands for a resource of a stubbed interface. None is ever made.
+/// Takes the place of a resource of a stubbed interface. None is ever made.
 struct Stub;
 
 fn clocks_of(guest: &mut Guest) -> wasmtime_wasi::clocks::WasiClocksCtxView<'_> {

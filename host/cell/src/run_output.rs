@@ -232,7 +232,7 @@ impl Inner {
         taken
     }
 
-    /// Adds the last line, which the host writes and nobody is charged for.
+    /// Adds the last line, which the host writes at no charge to the guest.
     fn end(&mut self, line: LogLine) {
         let cost = line.cost();
         self.memory.charge(cost);

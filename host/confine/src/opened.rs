@@ -7,7 +7,7 @@ use std::os::fd::{FromRawFd as _, IntoRawFd as _, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-/// The path that stands for the file that was passed.
+/// The path that names the file that was passed.
 const HANDED_OVER: &std::ffi::CStr = c"/handed-over";
 
 /// No file.

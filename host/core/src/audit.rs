@@ -28,7 +28,7 @@ pub struct Note {
     pub request: Option<String>,
     /// What was asked for beyond verb and object, without secrets and payloads.
     pub detail: Option<String>,
-    /// How often it happened, if one entry stands for several.
+    /// How often it happened, if one entry covers several.
     pub times: u32,
 }
 

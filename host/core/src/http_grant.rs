@@ -29,7 +29,7 @@ const SECRET_NAME_BYTES_MAX: usize = 64;
 #[serde(try_from = "String", into = "String")]
 pub struct OriginPattern {
     is_tls: bool,
-    /// Whether `host` stands for the names below it.
+    /// Whether `host` matches the names below it.
     is_wild: bool,
     /// In lower case; an IPv6 address in brackets.
     host: String,
@@ -107,7 +107,7 @@ impl FromStr for OriginPattern {
         if !is_host_name(host) && (is_wild || !is_ipv6(host)) {
             return Err(OriginError::Host);
         }
-        // `*.7` would stand for addresses.
+        // `*.7` would match addresses.
         let last = host.rsplit('.').next().unwrap_or_default();
         let is_numeric = last.bytes().all(|it| it.is_ascii_digit());
         if is_numeric && (is_wild || host.parse::<std::net::Ipv4Addr>().is_err()) {

@@ -32,7 +32,7 @@ const REFUSED_PAUSE_MS: u64 = 10_000;
 /// The place behind all jobs.
 const END: u64 = u64::MAX;
 
-/// When ticks go on with a batch that is being cancelled: always.
+/// When ticks continue a batch that is being cancelled: always.
 const AT_ONCE: Time = Time(1);
 
 /// What a callback waits for.
@@ -292,7 +292,7 @@ impl JobBatch {
         cancel.is_none() && ended_at.is_none() && (*is_open || from_inside)
     }
 
-    /// Returns when a tick has to look at it: to go on with a cancel, to enqueue a callback again, to close it, or to
+    /// Returns when a tick has to look at it: to continue a cancel, to enqueue a callback again, to close it, or to
     /// forget it.
     pub fn wake_at(&self) -> Option<Time> {
         let BatchProgress {

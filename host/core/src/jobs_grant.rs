@@ -41,7 +41,7 @@ impl JobsGrant {
                 (1..=PATTERN_BYTES_MAX).contains(&it.len()) && it.bytes().all(allowed)
             };
             if let Some(other) = patterns.iter().find(|it| !is_pattern(it)) {
-                let expected = "a name, in which `*` stands for any characters but `/`".to_owned();
+                let expected = "a name, in which `*` matches any characters but `/`".to_owned();
                 return Some((key, format!("{other:?}"), expected));
             }
         }

@@ -93,7 +93,7 @@ pub enum Revocation {
 /// What a message presents to prove that it is about the current attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Fence {
-    /// The lease's id, or an id that stands for it. Cells present it.
+    /// The lease's id, or an id in its place. Cells present it.
     Lease(LeaseId),
     /// The number of the attempt, if the wire has no lease ids.
     Attempt(u32),

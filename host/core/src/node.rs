@@ -63,7 +63,7 @@ pub struct ClusterView {
     pub at: Time,
     pub nodes: Vec<Seen>,
     pub counters: ChangeCounters,
-    /// Whether this node is asked to start no more jobs.
+    /// Whether this node should start no more jobs.
     pub drain: bool,
 }
 
@@ -192,7 +192,7 @@ pub struct NodeRecord {
     pub silent_ms: u64,
     /// How far its host time is ahead of the time of the store, in milliseconds.
     pub ahead_ms: i64,
-    /// Whether it is asked to start no more jobs.
+    /// Whether it should start no more jobs.
     pub drain: bool,
     /// `None` if the current process has reported nothing. For a node that was taken over, only the name and
     /// the offers.

@@ -41,7 +41,7 @@ impl When {
 /// What a job asks of its prerequisites beside that they complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conditions {
-    /// How each of them has to end; one that is not named must complete. A job that stands for several has all of their
+    /// How each of them has to end; one that is not named must complete. A job that covers several has all of their
     /// conditions.
     pub when: Vec<(JobId, When)>,
     /// Names and the prerequisites whose results the params get under them.
@@ -56,7 +56,7 @@ impl Conditions {
         (self != Self::default()).then(|| Box::new(self))
     }
 
-    /// Names the jobs that stand for those named.
+    /// Names the jobs that count as those named.
     #[must_use]
     pub fn renamed(&self, stands_for: impl Fn(JobId) -> JobId) -> Self {
         let when = self.when.iter();

@@ -211,7 +211,7 @@ fn job_data<'a>(job: &'a Lifecycle, payload: &'a Payload, ending: &'a Ending) ->
     }
 }
 
-/// Makes the job that delivers a message. It belongs to nobody, so no limit of a principal holds it up.
+/// Makes the job that delivers a message. It belongs to no principal, so no limit of a principal holds it up.
 fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
     let params = Delivery {
         url: notify.url.clone(),

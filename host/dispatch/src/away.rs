@@ -71,7 +71,7 @@ impl Away {
     }
 
     /// Notices that the database does not answer while the loop waits for it, and gives up what was not sent. A slow
-    /// turn alone proves nothing: the database is asked.
+    /// turn alone proves nothing: the database decides.
     pub(crate) async fn watch(&self, clock: Clock, others: Arc<dyn Others>) {
         loop {
             sleep(CHECK_EVERY).await;

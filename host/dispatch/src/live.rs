@@ -88,7 +88,7 @@ impl Live {
         }
     }
 
-    /// Stores a progress of a job that runs and does not end meanwhile.
+    /// Stores a progress of a job that runs and does not end in the meantime.
     pub fn record_progress(&self, now: Time, job: JobId, attempt: u32, progress: Progress) {
         let mut jobs = self.jobs.lock();
         let latest = jobs.latest.entry(job).or_default();

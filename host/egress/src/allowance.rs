@@ -1,5 +1,5 @@
 //! What an attempt may still do by its grants: so many requests, with so many bytes in all of their bodies. The runs of
-//! an attempt share it: a script that is started again goes on where it was.
+//! an attempt share it: a script that is started again continues where it was.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;

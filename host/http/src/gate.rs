@@ -119,7 +119,7 @@ pub fn request_id(given: Option<&HeaderValue>) -> String {
     given.map_or_else(ids::uuid, hide_tokens)
 }
 
-/// Returns the caller of a request to a route with this access; `None` if the route asks for nobody. A caller that may
+/// Returns the caller of a request to a route with this access; `None` if the route needs no caller. A caller that may
 /// not use the route is returned with the reason. A request that another route of this process makes has its caller
 /// already.
 pub(crate) fn pass(

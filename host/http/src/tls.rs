@@ -1,4 +1,4 @@
-//! TLS for listeners: reads a certificate and its key, and replaces them while connections go on.
+//! TLS for listeners: reads a certificate and its key, and replaces them while connections continue.
 
 mod certificate;
 mod clients;
@@ -42,7 +42,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 /// The only protocol. HTTP/2 would need a second parser, with limits of its own, behind every guard.
 const ALPN: &[u8] = b"http/1.1";
 
-/// The least days that a certificate should be valid, so that somebody has time to renew it.
+/// The least days that a certificate should be valid, so that there is time to renew it.
 pub const DAYS_MIN: f64 = 14.0;
 
 const MS_PER_DAY: f64 = 86_400_000.0;
@@ -128,7 +128,7 @@ impl fmt::Debug for Tls {
 
 impl Tls {
     /// Reads the files. A certificate that is not valid now is used all the same: clients refuse it and say
-    /// why, while jobs go on ([`Tls::check`]).
+    /// why, while jobs continue ([`Tls::check`]).
     pub fn load(files: TlsFiles) -> Result<Self, TlsError> {
         let current = Arc::new(files.load(files.read()?)?);
         let state = Mutex::new(State {
@@ -140,7 +140,7 @@ impl Tls {
 
     /// Reads the files again, and uses them for further connections if they have changed. Returns whether they
     /// have. What cannot be used, or is not valid at `now`, replaces nothing; it is an error once, or again if
-    /// somebody `asks`.
+    /// a caller `asks`.
     pub fn reload(&self, now: Time, asks: bool) -> Result<bool, TlsError> {
         let Shared { files, state } = &*self.0;
         let contents = files.read();

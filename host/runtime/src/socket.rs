@@ -44,7 +44,7 @@ pub struct LocalListener {
 }
 
 impl LocalListener {
-    /// Listens on the socket `path`. Replaces only a socket of this user on which nobody listens.
+    /// Listens on the socket `path`. Replaces only a socket of this user on which no process listens.
     pub fn bind(path: &Path) -> Result<Self, SocketError> {
         remove_stale(path)?;
         let listener = UnixListener::from_std(open(path)?)?;
@@ -114,7 +114,7 @@ fn remove_stale(path: &Path) -> Result<(), SocketError> {
         Ok(_) => return Err(SocketError::InUse),
         Err(error) => return Err(error.into()),
     }
-    // Another process may have replaced it meanwhile.
+    // Another process may have replaced it in the meantime.
     let is_same = |now: Metadata| file_of(&now) == file_of(&metadata);
     if fs::symlink_metadata(path).is_ok_and(is_same) {
         fs::remove_file(path)?;

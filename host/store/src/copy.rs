@@ -75,7 +75,7 @@ impl Count<'_> {
     }
 }
 
-/// Copies the store at `from` and the logs beside it, which no host may use meanwhile, into a database that
+/// Copies the store at `from` and the logs beside it, which no host may use until then, into a database that
 /// has no store. The host keeps its id; `fresh` becomes its id if it has none yet. Upgrades both first.
 ///
 /// If this fails, the database is unchanged except for empty tables.

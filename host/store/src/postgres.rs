@@ -84,7 +84,7 @@ const CONFLICT_PAUSE: Duration = Duration::from_millis(2);
 /// How long claims that find enough jobs may miss jobs that other hosts have enqueued, in milliseconds.
 const COUNTS_AGE_MS: u64 = 100;
 
-/// When to look again for cascades that other hosts go on with now, in milliseconds.
+/// When to look again for cascades that other hosts continue now, in milliseconds.
 const CASCADE_PAUSE_MS: u64 = 50;
 
 /// How a store is opened.
@@ -104,7 +104,7 @@ pub struct PostgresStore {
     /// Whether the counts have to be read again.
     stale: bool,
     counted_at: Time,
-    /// Whether there were cascades to go on with when the last batch was committed.
+    /// Whether there were cascades to continue when the last batch was committed.
     has_cascades: bool,
     /// How many batches have met conflicts since the last that was committed.
     conflicts: u32,

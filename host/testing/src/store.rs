@@ -533,7 +533,7 @@ impl AccessRows for Model {
         Ok(owned.count() as u64)
     }
 
-    /// They are counted when somebody asks.
+    /// They are counted on request.
     fn count_owned(&mut self, _principal: &str, _step: i64) -> Result<(), StoreError> {
         Ok(())
     }

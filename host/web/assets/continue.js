@@ -1,4 +1,4 @@
-// Goes on with a change of many jobs, step by step, until it has ended or somebody stops it. Without this script each step
+// Continues a change of many jobs, step by step, until it has ended or the user stops it. Without this script each step
 // is a click.
 "use strict";
 (async () => {

@@ -1,4 +1,4 @@
-// Follows what happens: shows the page as it is now, once something has changed and while somebody looks. Without this
+// Follows what happens: shows the page as it is now, once something has changed and while the page is visible. Without this
 // script the browser loads the page again every few seconds.
 "use strict";
 (() => {
@@ -6,7 +6,7 @@
   let source = null;
   let late = false;
 
-  // Nobody loses what they type or have marked.
+  // Users keep what they type or have marked.
   const busy = () =>
     document.hidden ||
     document.activeElement?.matches("#main :is(input, textarea, select)") ||

@@ -1,5 +1,5 @@
 //! The dashboard: pages for a browser, made on the server. A page asks the routes of the API in this process, on
-//! behalf of the caller: what it shows is what the API answers, and nobody may do more here than
+//! behalf of the caller: what it shows is what the API answers, and no one may do more here than
 //! there. Pages work without scripts, and all that a page depends on is in its address.
 
 mod ask;

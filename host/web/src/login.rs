@@ -43,7 +43,7 @@ fn answer(status: StatusCode, wrong: String, to: String) -> Response {
     answer
 }
 
-/// Begins a session, and goes on to the page that was asked for.
+/// Begins a session, and continues to the page that was asked for.
 pub(crate) async fn login(
     ask: Ask,
     headers: HeaderMap,

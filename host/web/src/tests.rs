@@ -410,7 +410,7 @@ async fn schedules_and_selected_jobs_are_changed() {
     }
 }
 
-/// One page does a part of a change. The next one goes on where it stopped, unless somebody says not to.
+/// One page does a part of a change. The next one continues where it stopped, unless the user says not to.
 #[tokio::test]
 async fn a_change_of_many_goes_on_until_it_is_stopped() {
     let pages = pages("plain");

@@ -92,7 +92,7 @@ impl Scale {
     }
 
     /// Draws how long the job waited, if that is seen. `failed` is the number of the attempt before, if it failed: then the
-    /// job waited for its backoff, or for somebody to retry it.
+    /// job waited for its backoff, or for a user to retry it.
     fn pause(&self, from: Time, to: Time, failed: Option<u32>) -> Option<Bar> {
         let (x, width) = (
             self.place(from),

@@ -76,7 +76,7 @@ impl Client {
 }
 
 impl Listening {
-    /// Returns the id after which another stream goes on.
+    /// Returns the id after which another stream continues.
     pub fn last_id(&self) -> Option<u64> {
         self.last_id
     }

@@ -32,7 +32,7 @@ impl Connector<()> for Local {
         _: Option<()>,
     ) -> Result<Option<Connection>, Error> {
         let socket = UnixStream::connect(&self.0).map_err(|error| match error.kind() {
-            // No host is there, as if nobody listened on a port.
+            // No host is there, as if nothing listened on a port.
             ErrorKind::NotFound => io::Error::new(ErrorKind::ConnectionRefused, error),
             _ => error,
         })?;

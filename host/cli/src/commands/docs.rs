@@ -25,7 +25,7 @@ job has. Durations are written `30s` or `1h30m`, times as RFC 3339 (`2026-05-17T
 | 4 | the job was cancelled |
 | 5 | not found |
 | 6 | the host does not answer |
-| 7 | the wait timed out; the job goes on |
+| 7 | the wait timed out; the job continues |
 | 8 | the host lost its place among the nodes of its database; start it again |
 ";
 

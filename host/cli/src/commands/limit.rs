@@ -46,10 +46,10 @@ Examples:
 struct Set {
     /// The limit's name
     name: String,
-    /// Only jobs of these queues; * stands for any characters
+    /// Only jobs of these queues; * matches any characters
     #[arg(long, value_name = "GLOB")]
     queue: Option<String>,
-    /// Only jobs for these handlers; * stands for any characters
+    /// Only jobs for these handlers; * matches any characters
     #[arg(long, value_name = "GLOB")]
     handler: Option<String>,
     /// What jobs have in common: a JSON pointer into params, or attributes:NAME (repeatable)

@@ -11,7 +11,7 @@ pub const GLOB_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 /// The most globs of queues, and of handlers, in a scope.
 pub const GLOBS_MAX: usize = 64;
 
-/// A name in which each `*` stands for any characters, also none.
+/// A name in which each `*` matches any characters, also none.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Glob(String);
@@ -130,7 +130,7 @@ pub enum Object<'a> {
     Job(&'a str, Option<&'a str>, &'a str),
 }
 
-/// The queues and handlers that a principal may name and see. An empty list stands for all.
+/// The queues and handlers that a principal may name and see. An empty list means all.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scope {

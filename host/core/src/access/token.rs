@@ -245,7 +245,7 @@ impl TryFrom<String> for TokenHash {
 pub struct Rights {
     pub verbs: Verbs,
     pub scope: Scope,
-    /// The networks that it may be used from. An empty list stands for all.
+    /// The networks that it may be used from. An empty list means all.
     pub from: Vec<IpNet>,
     /// How many requests it may make per second, over all nodes.
     pub rate: Option<u32>,
@@ -300,7 +300,7 @@ pub struct Token {
     pub sessions: Vec<(TokenHash, Time)>,
 }
 
-/// A proof that somebody holds a token.
+/// A proof that a caller holds a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     /// Whether it is a session instead of a text of the token.
@@ -321,7 +321,7 @@ pub struct NewSession {
 }
 
 impl Token {
-    /// Returns all proofs that somebody holds it. None lasts longer than the token.
+    /// Returns all proofs that a caller holds it. None lasts longer than the token.
     pub fn proofs(&self) -> impl Iterator<Item = Proof> {
         let end = self.rights.expires_at;
         let proof = move |is_session, hash, until: Option<Time>| Proof {

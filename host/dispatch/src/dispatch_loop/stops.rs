@@ -48,7 +48,7 @@ impl Stops {
         self.phase == Phase::Running && !self.is_draining
     }
 
-    /// Returns when the loop must go on to the next phase.
+    /// Returns when the loop must enter the next phase.
     pub(super) fn due(&self) -> Option<Time> {
         (self.phase > Phase::Running).then_some(self.stop_by)
     }

@@ -1,4 +1,4 @@
-//! What this host reports about itself to other nodes, and what it is asked to do.
+//! What this host reports about itself to other nodes, and what others ask of it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -90,7 +90,7 @@ impl Presence {
             .send_if_modified(|asked| std::mem::replace(asked, drain) != drain);
     }
 
-    /// Returns whether it is asked to start no more jobs.
+    /// Returns whether it should start no more jobs.
     pub fn is_drain_requested(&self) -> bool {
         *self.drain.borrow()
     }

@@ -310,7 +310,7 @@ impl LeaseTable {
     }
 
     /// Records a running job as it is stored now, if a worker holds it. A lease that was renewed
-    /// meanwhile stays so.
+    /// in the meantime stays so.
     pub(crate) fn record_stored(&self, now: Time, job: &Lifecycle) {
         let mut table = self.table.lock();
         let before = table.forget_stored(job.id);

@@ -53,7 +53,7 @@ impl Leaf {
             .iter()
             .any(|known| match known.strip_prefix("*.") {
                 None => *known == name,
-                // Stands for one label.
+                // Matches one label.
                 Some(below) => name.split_once('.').is_some_and(|(_, rest)| rest == below),
             })
     }

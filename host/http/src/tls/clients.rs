@@ -20,7 +20,7 @@ use super::certificate;
 /// The longest pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 253;
 
-/// The names that clients may have: patterns in which `*` stands for any text without `/`, and `**` for any.
+/// The names that clients may have: patterns in which `*` matches any text without `/`, and `**` for any.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientNames(Arc<[String]>);
 

@@ -14,7 +14,7 @@ const OPEN_BYTES: u64 = 1 << 20;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Waits until the store at `store` has room to be opened: on its disk, or in the space that it has reserved, which it
-/// then uses. Returns false if the process is asked to stop first.
+/// then uses. Returns false if the process has to stop first.
 pub(super) async fn wait(store: &Path, stops: &mut Stops) -> bool {
     let mut is_logged = false;
     while !has_room(free(store), sqlite::reserved(store)) {

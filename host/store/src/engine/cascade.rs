@@ -53,7 +53,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.keep_rest()?)
     }
 
-    /// Goes on with the cascades that the store has. Returns how many dependencies it has settled, at most `limit`.
+    /// Continues the cascades that the store has. Returns how many dependencies it has settled, at most `limit`.
     pub(super) fn go_on(&mut self, limit: usize) -> Result<usize, Stop> {
         self.inputs_left = INPUT_BYTES_MAX;
         let kept = self.rows.cascades(limit)?;

@@ -128,7 +128,7 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_unique_keys WHERE job = ANY($1)",
 ];
 
-/// When the next job, key of a limit or batch is due: at the time 0 while there are cascades to go on with, and at 1 while limits
+/// When the next job, key of a limit or batch is due: at the time 0 while there are cascades to continue, and at 1 while limits
 /// have changed.
 pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
     (SELECT min(wakeup_at) FROM host_ended), (SELECT min(wake_at) FROM host_limit_keys), \

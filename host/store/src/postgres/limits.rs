@@ -23,7 +23,7 @@ pub(super) struct HeldLimits {
     pub(super) keys: HeldKeys,
     /// Running jobs of keys, each with since when, whose rows are to be added or removed.
     pub(super) listed: BTreeMap<(LimitKey, Time, JobId), bool>,
-    /// Keys whose waiting jobs the batch may move: those that a tick goes on with, and those of new jobs that replace others.
+    /// Keys whose waiting jobs the batch may move: those that a tick continues, and those of new jobs that replace others.
     pub(super) to_serve: BTreeSet<LimitKey>,
     pub(super) is_locked: bool,
 }

@@ -368,7 +368,7 @@ impl Rest {
         }
         let payload = self.payloads.get(&job.id);
         budget.rest(payload.map_or(0, |(payload, _)| payload.params.as_str().len()));
-        // A job that was purged meanwhile has none.
+        // A job that was purged in the meantime has none.
         if filter.needs_payload() && payload.is_none() {
             return false;
         }

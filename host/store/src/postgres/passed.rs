@@ -1,5 +1,5 @@
 //! How far claims have passed jobs of handlers that this host cannot run: a claim looks at a number of jobs, and the
-//! next one goes on behind those. Pure.
+//! next one continues behind those. Pure.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -42,7 +42,7 @@ pub(super) struct Transaction<'a> {
     pub(super) counts: &'a mut Counts,
     pub(super) overlay: Overlay,
     pub(super) seqs: VecDeque<i64>,
-    /// Whether there may be cascades that this host can go on with.
+    /// Whether there may be cascades that this host can continue.
     pub(super) has_cascades: bool,
     /// Whether a claim has stopped before it had looked at all jobs that it might take.
     pub(super) claim_goes_on: bool,

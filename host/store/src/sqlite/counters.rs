@@ -58,7 +58,7 @@ pub(super) struct Counters {
     has_purged: bool,
     /// Whether any job may be waiting for another.
     has_dependencies: bool,
-    /// Whether there may be cascades to go on with.
+    /// Whether there may be cascades to continue.
     has_cascades: bool,
     /// The limits, also removed ones that jobs still wait for.
     pub(super) limits: Arc<Limits>,

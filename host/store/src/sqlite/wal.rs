@@ -84,7 +84,7 @@ impl std::fmt::Display for Break {
     }
 }
 
-/// Reads a log once. A log that restarted meanwhile has nothing to lose: all of it was in the store.
+/// Reads a log once. A log that restarted in the meantime has nothing to lose: all of it was in the store.
 fn find_break(path: &Path) -> io::Result<Option<Break>> {
     let mut log = match File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

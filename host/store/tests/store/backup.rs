@@ -1,4 +1,4 @@
-//! A copy of a store is what was committed at one moment, whatever is written meanwhile.
+//! A copy of a store is what was committed at one moment, whatever is written during it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -46,7 +46,7 @@ impl BatchRows for Model {
         after: u64,
         limit: usize,
     ) -> Result<Vec<(u64, JobId)>, StoreError> {
-        // Places begin with 0, but 0 stands for the one before the first.
+        // Places begin with 0, but 0 means the one before the first.
         let jobs = self
             .of_batch(id)
             .filter(|entry| !entry.lifecycle.state.is_terminal())

@@ -275,5 +275,5 @@ pub(crate) async fn deploy(
     }
 }
 
-/// The code of the refusal of a deploy whose grants nobody has accepted.
+/// The code of the refusal of a deploy whose grants are not accepted.
 const GRANTS_NOT_ACCEPTED: &str = "grants_not_accepted";

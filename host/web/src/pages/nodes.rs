@@ -41,7 +41,7 @@ pub(crate) async fn act(
         "drain" if !asked.sure => {
             return Ok(show(&Confirm {
                 frame: ask.frame("Drain this node?", "/nodes"),
-                question: format!("Let node {id} start no more jobs? Running ones go on."),
+                question: format!("Let node {id} start no more jobs? Running ones continue."),
                 samples: Vec::new(),
                 to: format!("/nodes/{}", path::segment(&id)),
                 fields: vec![("action", asked.action)],

@@ -27,7 +27,7 @@ async fn who_may_not_enqueue_sees_no_form_for_a_schedule() {
     }
 }
 
-/// Returns a page as somebody with this role sees it.
+/// Returns a page as a user with this role sees it.
 async fn seen_by(pages: &Router, role: Role, path: &str) -> String {
     let principal = Principal {
         verbs: role.verbs(),

@@ -1,5 +1,5 @@
 //! How much work checks of params may take. Several checks can share one budget, and a check ends
-//! early if nobody waits for it any more.
+//! early if no caller waits for it any more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// How many steps the checks of one request, script or attempt may take together.
 pub const STEPS_MAX: u64 = 5_000_000;
 
-/// How many steps pass between two checks that somebody still waits.
+/// How many steps pass between two checks that a caller still waits.
 const STEPS_UNSEEN: u64 = 4_096;
 
 /// The steps that are left.
@@ -66,7 +66,7 @@ impl Budget {
         self.spent
     }
 
-    /// Takes `steps`. `None` if there are fewer, or if nobody waits any more.
+    /// Takes `steps`. `None` if there are fewer, or if no caller waits any more.
     pub(super) fn take(&mut self, steps: u64) -> Option<()> {
         let left = self.left.checked_sub(steps);
         let unseen = self.seen.saturating_sub(self.left) >= STEPS_UNSEEN;

@@ -240,7 +240,7 @@ fn resolve<'a>(root: &'a Value, to: &str) -> Option<&'a Value> {
     root.pointer(pointer)
 }
 
-/// Replaces each `%XX` by the byte it stands for.
+/// Replaces each `%XX` by the byte that it encodes.
 fn unescaped(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut pieces = text.split('%');

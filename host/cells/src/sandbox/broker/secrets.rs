@@ -56,7 +56,7 @@ impl Secrets {
     }
 
     /// Reads all files again that were needed. Returns the secrets that have changed. Says again what is wrong with
-    /// the others if somebody `asks`. Blocks.
+    /// the others if a caller `asks`. Blocks.
     pub(crate) fn reload(&self, asks: bool) -> Vec<Secret> {
         let mut known = self.0.known.lock();
         let names: Vec<String> = known.keys().cloned().collect();
@@ -107,7 +107,7 @@ fn read(file: File) -> io::Result<String> {
     }
     value.truncate(value.trim_end_matches(['\r', '\n']).len());
     if value.is_empty() {
-        // Perhaps somebody is about to write it.
+        // Perhaps a user is about to write it.
         return Err(io::Error::other("it is empty"));
     }
     Ok(value)

@@ -19,7 +19,7 @@ pub(super) struct Filter {
     /// Only jobs in this queue
     #[arg(long)]
     queue: Option<String>,
-    /// Only jobs for this handler; * stands for any characters
+    /// Only jobs for this handler; * matches any characters
     #[arg(long)]
     handler: Option<String>,
     /// Only jobs enqueued since this time, or within this duration

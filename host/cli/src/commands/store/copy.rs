@@ -159,7 +159,7 @@ fn lock(dir: &Path, doing: &str) -> Result<DataLock, CliError> {
         .map_err(|error| CliError::new(Exit::Failed, doing, error).next("stop the host first"))
 }
 
-/// Shows what a check has found, and refuses to go on with it.
+/// Shows what a check has found, and refuses to copy after findings.
 fn refuse(found: &[Finding], doing: &str, which: &str) -> Result<(), CliError> {
     if found.is_empty() {
         return Ok(());

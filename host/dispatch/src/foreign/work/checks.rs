@@ -1,5 +1,5 @@
 //! Checks of params that take long: on threads of their own, two at a time. The thread that feeds cells has to
-//! stop guests in time meanwhile.
+//! stop guests in time.
 
 use std::collections::VecDeque;
 
@@ -88,7 +88,7 @@ impl Checks {
 }
 
 impl<P: host_cells::port::CellPort> super::Work<P> {
-    /// Goes on with work whose params are checked.
+    /// Continues work whose params are checked.
     pub(super) fn checked(&mut self, key: Key, checked: Result<(), Failure>) {
         let handlers = self.wiring.cells.handlers();
         // It may have been stopped.

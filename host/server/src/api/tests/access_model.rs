@@ -158,7 +158,7 @@ pub(super) fn body_of(path: &str, queue: &str, handler: &str) -> Option<Value> {
     }
 }
 
-/// Routes whose answer goes on as long as somebody listens.
+/// Routes whose answer continues as long as a client listens.
 pub(super) const STREAMS: [&str; 2] = ["/api/v1/events", "/live"];
 
 /// What the paths of schedules begin with.

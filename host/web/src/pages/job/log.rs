@@ -14,7 +14,7 @@ use crate::format::shorten;
 use crate::page::ROWS_MAX;
 use crate::same::with_query;
 
-/// How many lines one question reads, and how many questions follow each other before somebody says whether to go on.
+/// How many lines one question reads, and how many questions follow each other before the user says whether to continue.
 const LINES_READ: usize = 1_000;
 const QUESTIONS_MAX: usize = 10;
 
