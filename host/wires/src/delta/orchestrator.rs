@@ -110,8 +110,6 @@ pub(super) enum Event {
     Answered(Box<Sent>, Result<Standing, LeaseError>),
     Read(Box<Lookup>, Result<Option<Box<Kept>>, LeaseError>),
     Lease(LeaseEvent),
-    /// A lease is in a file now.
-    HandedOut(LeaseId),
     /// A job has named a new lane.
     LaneAdded(Name),
     /// Requests wait no longer.
@@ -200,9 +198,9 @@ impl Orchestrator {
         ))
     }
 
-    /// Returns the worker to whom a lease was handed out in a file, also after its end.
-    fn handed_out(&self, lease: LeaseId) -> Option<&str> {
-        self.leases.handed_out(lease)
+    /// Returns the worker of a lease that is known here, also after its end.
+    fn worker(&self, lease: LeaseId) -> Option<&str> {
+        self.leases.worker(lease)
     }
 
     /// Returns the workers of a pool that wait or hold leases, and how many leases each holds.
@@ -367,7 +365,6 @@ impl Session for Orchestrator {
             Event::Lease(LeaseEvent::Revoked { job, lease, why }) => {
                 self.revoked(now, (job, lease), why, todo);
             }
-            Event::HandedOut(lease) => self.leases.hand_out(lease),
             Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
             Event::Stop => self.stop(todo),
         }

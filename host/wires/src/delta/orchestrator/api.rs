@@ -120,7 +120,7 @@ impl Api {
                 // Here the lease alone says who sends the message.
                 lease_id = read::lease_id(&body.bytes);
             }
-            let pool = access.pool_of(&self.pools, lease_id.as_ref())?;
+            let pool = access.pool_of(&self.pools, lease_id.as_ref()).await?;
             let body = body?;
             let (about, message) = read(&body.bytes)?;
             lease_id = Some(about.lease_id.clone());
@@ -294,7 +294,7 @@ async fn keep_log(
 ) -> Response {
     let kept = async {
         let (access, body) = api.receive(request, CHUNK_BYTES_MAX).await?;
-        let pool = access.pool_of(&api.pools, Some(&lease_id))?;
+        let pool = access.pool_of(&api.pools, Some(&lease_id)).await?;
         let body = body?;
         let Query(chunk) = query.map_err(|_| {
             let message = "the query must have runner_id and offset, a number of bytes";

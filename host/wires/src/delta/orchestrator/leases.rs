@@ -57,8 +57,6 @@ pub(super) struct Lease {
     pub(super) worker: String,
     pub(super) attempt: u32,
     pub(super) began_at: Time,
-    /// Whether it was written to a file for a runner that this host starts.
-    is_in_file: bool,
     /// Whether this node has granted it. If not, that one counts it.
     pub(super) is_own: bool,
     /// When to forget it if no message comes, if it was looked up: another node may have its end.
@@ -80,7 +78,6 @@ pub(super) struct Lease {
 #[derive(Debug)]
 struct Ended {
     worker: String,
-    is_in_file: bool,
     over: Over,
 }
 
@@ -159,21 +156,10 @@ impl Leases {
         self.live.get(&id).map(|lease| lease.worker.as_str())
     }
 
-    /// Records that a lease is in a file.
-    pub(super) fn hand_out(&mut self, id: LeaseId) {
-        if let Some(lease) = self.live.get_mut(&id) {
-            lease.is_in_file = true;
-        }
-    }
-
-    /// Returns the worker to whom a lease was handed out in a file, also after its end.
-    pub(super) fn handed_out(&self, id: LeaseId) -> Option<&str> {
-        let (worker, is_in_file) = match (self.live.get(&id), self.ended.get(&id)) {
-            (Some(lease), _) => (&lease.worker, lease.is_in_file),
-            (None, Some(ended)) => (&ended.worker, ended.is_in_file),
-            (None, None) => return None,
-        };
-        is_in_file.then_some(worker)
+    /// Returns the worker of a lease, also after its end.
+    pub(super) fn worker(&self, id: LeaseId) -> Option<&str> {
+        let ended = || Some(self.ended.get(&id)?.worker.as_str());
+        self.holder(id).or_else(ended)
     }
 
     /// Returns a lease of this worker that has not ended.
@@ -236,7 +222,6 @@ impl Leases {
             id,
             Ended {
                 worker: lease.worker,
-                is_in_file: lease.is_in_file,
                 over,
             },
         );
@@ -249,7 +234,6 @@ impl Leases {
         }
         let ended = Ended {
             worker: named.worker.clone(),
-            is_in_file: false,
             over,
         };
         self.remember(named.lease, ended);
@@ -328,7 +312,6 @@ impl Lease {
             worker,
             attempt,
             began_at,
-            is_in_file: false,
             is_own: true,
             forget_at: None,
             ends_by,

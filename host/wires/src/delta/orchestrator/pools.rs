@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use host_core::id::NodeId;
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseEvents, LeaseRequest, Leases};
 use host_core::port::{Clock, Counters, JobLogs};
+use host_runtime::mailbox::respond;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -135,21 +136,15 @@ impl Pools {
 
     /// Makes a request and waits for its answer. Cancel safe: a lease that nobody takes is given back.
     pub(in crate::delta) async fn request(&self, request: Request) -> Result<Answer, Refused> {
+        let answer = self.connected()?.request(request).await;
+        answer.unwrap_or_else(|| Err(stopping()))
+    }
+
+    /// Returns the orchestrator once its host can grant leases.
+    fn connected(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
         let hub = self.hub.get();
         let hub = hub.filter(|hub| hub.handler().leases.get().is_some());
-        let Some(hub) = hub else {
-            return Err(Refused::new(
-                Code::Busy,
-                "the host is starting; repeat this",
-            ));
-        };
-        let answer = hub.request(request).await;
-        answer.unwrap_or_else(|| {
-            Err(Refused::new(
-                Code::Busy,
-                "the host is stopping; repeat this",
-            ))
-        })
+        hub.ok_or_else(|| Refused::new(Code::Busy, "the host is starting; repeat this"))
     }
 
     /// Makes a request that waits no longer once the host stops.
@@ -216,14 +211,25 @@ impl Pools {
             .unwrap_or_default()
     }
 
-    /// Returns the pool of a lease that was handed out in a file: its runner needs no token.
-    pub(super) fn handed_out(&self, lease: &LeaseText) -> Option<&PoolConfig> {
-        let (_, lease) = lease.parse()?;
-        let pool = self.hub.get()?.inspect(|session| {
-            let (pool, _) = session.handed_out(lease)?.split_once('/')?;
-            Some(pool.to_owned())
-        });
-        self.config.pool(&pool?)
+    /// Returns the pool of a lease that this node or another one has handed out in a file: its runner needs no token.
+    /// Cancel safe.
+    ///
+    /// # Errors
+    /// The host cannot look the lease up now.
+    pub(super) async fn pool_of_file(
+        &self,
+        text: &LeaseText,
+    ) -> Result<Option<&PoolConfig>, Refused> {
+        let Some((job, lease)) = text.parse() else {
+            return Ok(None);
+        };
+        let hub = self.connected()?;
+        let known = hub.inspect(|session| session.worker(lease).map(str::to_owned));
+        let worker = match known {
+            Some(worker) => Some(worker),
+            None => hub.handler().find_worker(job, lease).await?,
+        };
+        Ok(worker.and_then(|worker| self.config.pool_of_started(&worker)))
     }
 
     /// Returns the workers of a pool, and how many leases each holds.
@@ -235,7 +241,25 @@ impl Pools {
     }
 }
 
+fn stopping() -> Refused {
+    Refused::new(Code::Busy, "the host is stopping; repeat this")
+}
+
 impl Host {
+    /// Returns the worker that holds a lease of a job, which another node may have granted. Cancel safe.
+    async fn find_worker(&self, job: JobId, lease: LeaseId) -> Result<Option<String>, Refused> {
+        let Some(leases) = self.leases.get() else {
+            return Ok(None);
+        };
+        let (respond, answer) = respond();
+        leases.read(job, respond);
+        let kept = answer.await.map_err(|_| stopping())?;
+        let kept = kept.map_err(|error| Refused::new(Code::Busy, error.to_string()))?;
+        let current = kept.and_then(|kept| kept.job.lifecycle.lease);
+        let current = current.filter(|current| current.id == lease);
+        Ok(current.map(|current| current.worker))
+    }
+
     fn events(&self, hub: &Arc<OrchestratorHub>) -> Arc<dyn LeaseEvents> {
         Arc::clone(self.events.get_or_init(|| lease_events(hub)))
     }

@@ -153,6 +153,12 @@ impl DeltaConfig {
         self.pools.iter().find(|pool| pool.name.as_str() == name)
     }
 
+    /// Returns the pool of a worker if a host has started it, this one or another node.
+    pub(in crate::delta) fn pool_of_started(&self, worker: &str) -> Option<&PoolConfig> {
+        let (pool, runner_id) = worker.split_once('/')?;
+        self.pool(pool).filter(|pool| pool.starts(runner_id))
+    }
+
     /// Returns whether this host starts runners.
     pub(in crate::delta) fn launches(&self) -> bool {
         self.pools.iter().any(|pool| pool.launch.is_some())

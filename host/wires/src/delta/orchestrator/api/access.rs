@@ -1,5 +1,5 @@
-//! Whose request it is: the bearer token names the pool. A message about a lease that was handed out in
-//! a file needs none: the lease id is the credential. All reasons to refuse look the same.
+//! Whose request it is: the bearer token names the pool. A message about a lease that a host has handed out in
+//! a file needs none: the lease id is the credential, at each node. All reasons to refuse look the same.
 
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
@@ -43,7 +43,7 @@ impl Access {
     }
 
     /// Returns the pool of a message about a lease.
-    pub(super) fn pool_of<'a>(
+    pub(super) async fn pool_of<'a>(
         self,
         pools: &'a Pools,
         lease: Option<&LeaseText>,
@@ -53,7 +53,7 @@ impl Access {
             (Self::Lease, None) => Err(denied()),
             (Self::Lease, Some(lease)) => {
                 // A lease that needs a token looks like one that there never was.
-                let pool = pools.handed_out(lease);
+                let pool = pools.pool_of_file(lease).await?;
                 pool.ok_or_else(|| Refused::stale(Stale::Unknown))
             }
         }

@@ -23,7 +23,7 @@ use crate::delta::convert;
 use crate::delta::messages::lease_id::LeaseText;
 use crate::delta::messages::read::Ask;
 use crate::delta::orchestrator::slots::Slot;
-use crate::delta::orchestrator::{Answer, Event, Named, Over, Request, worker};
+use crate::delta::orchestrator::{Answer, Named, Over, Request, worker};
 use crate::kit::process::{
     Output, Pipes, ProcessError, ProcessEvents, Program, Stop, StopRequests, supervise,
 };
@@ -154,7 +154,6 @@ impl LaunchedRunner {
                     return Err(format!("cannot write the lease of a job: {error}"));
                 }
             };
-        pools.report(Event::HandedOut(lease));
         let (clock, logs) = (Arc::clone(&self.pool.clock), pools.logs());
         let log = JobLog::new(attempt, folder, clock, logs);
         let (stop, stops) = Stop::channel();

@@ -103,6 +103,10 @@ impl Host {
 
     /// Two nodes with one store.
     pub(super) fn pair() -> [Self; 2] {
+        Self::pair_on(config)
+    }
+
+    pub(super) fn pair_on(config: impl Fn() -> DeltaConfig) -> [Self; 2] {
         let model = LeaseHost::new();
         [FIRST, NodeId(Uuid::from_u128(2))].map(|id| {
             let node = model.node(id);
