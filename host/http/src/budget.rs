@@ -39,6 +39,11 @@ pub struct RequestBody {
     charge: Option<Charge>,
 }
 
+/// Why the body of a request is refused before it is read. A route that checks a proof itself learns of it when it
+/// reads the body.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedBody(pub(crate) Refusal);
+
 /// What is charged to the budget, and to the share of the caller, if it has one.
 #[derive(Debug)]
 struct Charge {
@@ -60,7 +65,7 @@ impl ByteBudget {
     /// Cancel safe: data that was read is dropped.
     ///
     /// # Errors
-    /// `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, `Busy` if the budget is exhausted, or `ShareUsed` if that of the
+    /// Why the guard has refused the body, `BodyTooLarge`, `BodyTimeout`, `BodyBroken`, `Busy` if the budget is exhausted, or `ShareUsed` if that of the
     /// caller is.
     pub async fn read(
         &self,
@@ -68,6 +73,9 @@ impl ByteBudget {
         body: Body,
         limit_bytes: usize,
     ) -> Result<RequestBody, Refusal> {
+        if let Some(RefusedBody(refusal)) = parts.extensions.get() {
+            return Err(refusal.clone());
+        }
         let announced = parts.headers.get(CONTENT_LENGTH);
         let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit_bytes) {

@@ -23,7 +23,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::budget::ByteBudget;
+use crate::budget::{ByteBudget, RefusedBody};
 use crate::gate::{self, Asked, Caller, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
@@ -299,7 +299,13 @@ impl Guard {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        self.check_body(request)?;
+        if let Err(refusal) = self.check_body(request) {
+            if self.access != Access::Proof {
+                return Err(refusal);
+            }
+            // A caller without the proof learns nothing about its body.
+            request.extensions_mut().insert(RefusedBody(refusal));
+        }
         if let Some(caller) = caller.clone() {
             let extensions = request.extensions_mut();
             extensions.insert(caller);

@@ -1,4 +1,4 @@
-//! Reads the body of a callback. Errors in its fields are shown only to a worker with a valid token. Pure.
+//! Reads the body of a callback. Its errors are shown only to a worker with a valid token. Pure.
 
 use host_core::outcome::Progress;
 use host_http::json::{JsonError, read_object};
@@ -15,14 +15,15 @@ pub(super) const BODY_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 /// How much of a claim is kept, in characters.
 const CLAIM_CHARS_MAX: usize = 256;
 
-/// A callback whose body was read.
+/// A callback.
 #[derive(Debug)]
 pub(super) struct Callback {
     /// The task of the path.
     pub(super) task: Option<TaskId>,
     /// What its token is about, if that is valid.
     pub(super) scope: Option<Scope>,
-    pub(super) message: Message,
+    /// Its body, or why that is refused. Only a worker with a valid token learns which.
+    pub(super) message: Result<Message, Refused>,
 }
 
 /// The body of a callback.

@@ -105,13 +105,12 @@ impl Shared {
     async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
         let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
-        let body = body.await.map_err(|refusal| of_server(&refusal))?;
-        let message = read(&body.bytes)?;
+        let body = body.await.map_err(|refusal| of_server(&refusal));
         let hub = self.hub()?;
-        let (attempt, is_end) = (
-            message.attempt,
-            matches!(message.report, Ok(Report::Completed(_))),
-        );
+        let message = body.and_then(|body| read(&body.bytes));
+        let attempt = message.as_ref().map_or(0, |message| message.attempt);
+        let is_end = |message: &Message| matches!(message.report, Ok(Report::Completed(_)));
+        let is_end = message.as_ref().is_ok_and(is_end);
         let callback = Callback {
             task: TaskId::read(id),
             scope: bearer(&parts.headers).and_then(|token| hub.handler().scope(token)),
@@ -145,9 +144,7 @@ impl Shared {
         request: Request,
     ) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
-        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
-        let body = body.await.map_err(|refusal| of_server(&refusal))?;
-        let log = read::log(&body.bytes)?;
+        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX).await;
         let hub = self.hub()?;
         let presented = bearer(&parts.headers);
         let is_of = |worker: &RemoteWorker| {
@@ -158,6 +155,8 @@ impl Shared {
         if !workers.values().any(is_of) {
             return Err(Refused::secret());
         }
+        let body = body.map_err(|refusal| of_server(&refusal))?;
+        let log = read::log(&body.bytes)?;
         let job = if let Some(job) = task_id::job(run) {
             Some(job)
         } else {

@@ -117,14 +117,7 @@ async fn health(State(shared): State<Shared>) -> Response {
 
 async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    let body = shared.bodies.read(&parts, body, BODY_BYTES_MAX);
-    let body = match body.await {
-        Ok(body) => body,
-        Err(refusal) => {
-            shared.count(Code::Envelope);
-            return render(&refusal);
-        }
-    };
+    let body = shared.bodies.read(&parts, body, BODY_BYTES_MAX).await;
     if !is_authorized(&parts.headers, &shared.config.secret) {
         shared.count(Code::DispatchAuth);
         return text(
@@ -132,6 +125,13 @@ async fn dispatch(State(shared): State<Shared>, request: Request) -> Response {
             "missing or invalid dispatch authorization",
         );
     }
+    let body = match body {
+        Ok(body) => body,
+        Err(refusal) => {
+            shared.count(Code::Envelope);
+            return render(&refusal);
+        }
+    };
     let order = match Order::read(&body.bytes, &shared.config.origins) {
         Ok(order) => order,
         Err(refused) => {

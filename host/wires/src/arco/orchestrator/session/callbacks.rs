@@ -34,8 +34,9 @@ pub(super) enum Lookup {
 
 impl Orchestrator {
     pub(super) fn on_callback(&mut self, link: Link, callback: Callback, actions: &mut Actions) {
-        let attempt = callback.message.attempt;
-        let Some(scope) = callback.scope.as_ref().filter(|it| it.attempt == attempt) else {
+        let attempt = callback.message.as_ref().ok().map(|it| it.attempt);
+        let is_of = |scope: &&Scope| attempt.is_none_or(|attempt| attempt == scope.attempt);
+        let Some(scope) = callback.scope.as_ref().filter(is_of) else {
             return self.refuse(link, callback.task.as_ref(), actions);
         };
         let job = scope.job;
@@ -82,13 +83,15 @@ impl Orchestrator {
         let Some(scope) = scope.filter(|_| is_about) else {
             return self.refuse(link, task.as_ref(), actions);
         };
-        match message.report {
-            Ok(report) => {
+        let message =
+            message.and_then(|message| Ok((message.report?, message.attempt_id, message.claims)));
+        match message {
+            Ok((report, attempt_id, claims)) => {
                 let call = Call {
                     link,
                     scope,
-                    attempt_id: message.attempt_id,
-                    claims: message.claims,
+                    attempt_id,
+                    claims,
                     report,
                 };
                 self.pass_on(Box::new(call), actions);

@@ -88,6 +88,43 @@ async fn a_callback_needs_the_token_of_its_task_and_attempt() {
 }
 
 #[tokio::test]
+async fn a_body_is_judged_after_its_token() {
+    let world = World::start().await;
+    let plane = &world.plane;
+    let (id, task) = world.begun().await;
+    let (_, other) = world.begun().await;
+    let [own, other] = [&task, &other].map(|task| format!("Bearer {}", task.token));
+    let large = "x".repeat(17 << 20);
+    let json = ("content-type", "application/json");
+    let requests: [(&[(&str, &str)], &str, u16); 5] = [
+        (&[json], "{", 400),
+        (&[json], r#"{"attempt":0}"#, 400),
+        (&[json], &large, 413),
+        (&[("content-type", "text/plain")], "{}", 415),
+        (&[("content-encoding", "gzip")], "{}", 415),
+    ];
+    for verb in ["started", "heartbeat", "completed"] {
+        let path = format!("/v1/tasks/{id}/{verb}");
+        for (headers, body, status) in requests {
+            let with = |token| [headers, &[("authorization", token)]].concat();
+            for token in ["Bearer x", other.as_str()] {
+                let answer = plane.send(&path, &with(token), body).await;
+                answer.refused(401, "unauthorized");
+            }
+            let answer = plane.send(&path, &with(own.as_str()), body).await;
+            assert_eq!(answer.status, status, "{verb}: {answer:?}");
+        }
+    }
+    let unknown = "/v1/tasks/0192f0c4-5b7a-7c3d-8e9f-000000000001/started";
+    plane
+        .send(unknown, &[], "{")
+        .await
+        .refused(404, "task_not_found");
+    assert_eq!(plane.model.state(id), State::Running);
+    world.stop().await;
+}
+
+#[tokio::test]
 async fn the_first_error_is_named() {
     let world = World::start().await;
     let plane = &world.plane;
@@ -100,7 +137,7 @@ async fn the_first_error_is_named() {
     plane
         .call(&nobody, "heartbeat", &zero)
         .await
-        .refused(400, "invalid_request");
+        .refused(404, "task_not_found");
     for attempt in [
         json!(0),
         json!(-1),

@@ -86,6 +86,12 @@ async fn a_log_must_be_of_a_known_attempt_and_come_from_its_worker() {
         let answer = world.plane.log(&run, key, &log(1)).await;
         answer.refused(401, "unauthorized");
     }
+    let path = format!("/api/v1/workspaces/default/runs/{run}/logs");
+    for kind in ["application/json", "image/png"] {
+        let headers = [("content-type", kind), ("authorization", "Bearer other")];
+        let answer = world.plane.send(&path, &headers, "{").await;
+        answer.refused(401, "unauthorized");
+    }
     let key = Some("s3cret");
     let unknown = "0192f0c4-5b7a-7c3d-8e9f-000000000001";
     for run in [unknown, "run-1"] {

@@ -126,7 +126,7 @@ impl Side {
         let callback = Callback {
             task: TaskId::read(id),
             scope: self.tokens.check(self.at().now, token),
-            message: read(body.as_bytes()).unwrap(),
+            message: Ok(read(body.as_bytes()).unwrap()),
         };
         let mut actions = Actions::default();
         let at = self.at();

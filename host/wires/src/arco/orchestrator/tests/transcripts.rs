@@ -220,7 +220,7 @@ fn callback(verb: &str, job: &str, body: &str) -> Callback {
     Callback {
         task: Some(TaskId::Job(job)),
         scope: Some(envelope::scope(job, message.attempt, &[])),
-        message,
+        message: Ok(message),
     }
 }
 

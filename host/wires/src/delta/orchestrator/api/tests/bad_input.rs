@@ -353,12 +353,21 @@ async fn no_token_or_a_wrong_one_looks_the_same() {
             } else {
                 "application/json"
             };
-            let with_type = [headers, &[("content-type", kind)]].concat();
             let path = format!("/api/v1/internal/{path}?token=ci-token");
-            let answer = host.send(method, &path, &with_type, "not even JSON").await;
-            answer.refused(401, "E_AUTH");
-            assert_eq!(answer.headers["www-authenticate"], "Bearer");
-            answers.push(answer.text);
+            // Whatever is wrong with the body.
+            let large = "x".repeat(9 << 20);
+            let bodies = [
+                (kind, "not even JSON"),
+                ("image/png", "not even JSON"),
+                (kind, large.as_str()),
+            ];
+            for (kind, body) in bodies {
+                let with_type = [headers, &[("content-type", kind)]].concat();
+                let answer = host.send(method, &path, &with_type, body).await;
+                answer.refused(401, "E_AUTH");
+                assert_eq!(answer.headers["www-authenticate"], "Bearer");
+                answers.push(answer.text);
+            }
         }
     }
     answers.dedup();
