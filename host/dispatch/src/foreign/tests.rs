@@ -14,6 +14,7 @@ use host_testing::ExecuteAudit;
 use parking_lot::Mutex;
 use tokio::sync::oneshot::error::TryRecvError;
 
+use super::work::RESTARTS_MAX;
 use super::*;
 use crate::dispatch_loop::EVENTS_MAX;
 use crate::span::collected::Collected;
@@ -203,6 +204,89 @@ fn what_waits_and_what_runs_can_be_stopped() {
     let mut answered = [bench.answer().0, bench.answer().0];
     answered.sort_unstable();
     assert_eq!(answered, [2, 5], "the room of one is taken by the next");
+}
+
+/// Begins work that answers once it is in a cell.
+fn begin_in_cell(bench: &Bench, session: &Arc<dyn Execute>, tag: u64, handler: &str) {
+    let mut job = job(handler);
+    job.timeout_ms = Some(600_000);
+    bench.begin_job(session, tag, job);
+    let answer = bench.answer();
+    assert!(
+        matches!(answer, (began, Answer::Began) if began == tag),
+        "{answer:?}"
+    );
+}
+
+/// `ignore` must be killed with its cell. What else the cell has begins again in another one, until it is stopped.
+#[test]
+fn what_is_lost_because_of_another_run_begins_again() {
+    let bench = Bench::start();
+    let session = bench.session();
+    begin_in_cell(&bench, &session, 0, "ignore");
+    for tag in 1..4 {
+        begin_in_cell(&bench, &session, tag, "hang");
+    }
+    session.stop(Tag(0), 0, Stop::Cancelled);
+    assert_eq!(bench.kind(0), FailureKind::Cancelled);
+    bench.begin(&session, 4, "echo");
+    assert_eq!(bench.answer().0, 4);
+    let starts = |name: &str| {
+        let sent = bench.record.all().into_iter();
+        let of = |sent: &Sent| matches!(sent, Sent::Start(_, began) if began.handler == name);
+        sent.filter(of).count()
+    };
+    assert_eq!((starts("ignore"), starts("hang")), (1, 4));
+    for tag in 1..4 {
+        session.stop(Tag(tag), 0, Stop::Cancelled);
+        assert_eq!(bench.answer().0, tag);
+    }
+}
+
+/// The cell of the first run is killed. What was asked to stop there, with more time to do so, has stopped as well.
+#[test]
+fn what_is_lost_while_it_stops_has_stopped() {
+    let bench = Bench::start();
+    let session = bench.session();
+    for tag in 0..4 {
+        begin_in_cell(&bench, &session, tag, "ignore");
+    }
+    for (tag, grace_ms) in [(0, 0), (1, 60_000), (2, 60_000), (3, 60_000)] {
+        session.stop(Tag(tag), grace_ms, Stop::Deadline);
+    }
+    let mut stopped: Vec<u64> = Vec::new();
+    for _ in 0..4 {
+        let (tag, Answer::Ended(Outcome::Failed(failure), _)) = bench.answer() else {
+            panic!("it has not failed");
+        };
+        assert_eq!(failure.kind, FailureKind::Cancelled);
+        stopped.push(tag);
+    }
+    stopped.sort_unstable();
+    assert_eq!(stopped, [0, 1, 2, 3]);
+}
+
+#[test]
+fn what_is_lost_because_of_others_again_and_again_is_answered() {
+    let bench = Bench::start();
+    let session = bench.session();
+    begin_in_cell(&bench, &session, 0, "hang");
+    for round in 0..=u64::from(RESTARTS_MAX) {
+        // They fill both cells.
+        let others = [1, 2, 3].map(|n| 10 * round + n);
+        for tag in others {
+            begin_in_cell(&bench, &session, tag, "ignore");
+        }
+        for tag in others {
+            session.stop(Tag(tag), 0, Stop::Cancelled);
+        }
+        let is_last = round == u64::from(RESTARTS_MAX);
+        let answers = if is_last { 4 } else { 3 };
+        let mut answered: Vec<u64> = (0..answers).map(|_| bench.answer().0).collect();
+        answered.sort_unstable();
+        let expected = [0].into_iter().filter(|_| is_last).chain(others);
+        assert_eq!(answered, expected.collect::<Vec<_>>());
+    }
 }
 
 #[test]

@@ -47,6 +47,9 @@ const WAITING_BYTES_MAX: usize = 256 << 20;
 /// How many jobs are refused in one turn. Later ones are looked at in the next.
 const REFUSED_MAX: usize = 64;
 
+/// How often an execution may begin again because its cell was lost through no fault of its own.
+pub(super) const RESTARTS_MAX: u8 = 3;
+
 /// The most cell events handled at once.
 const EVENTS_BATCH_MAX: usize = 256;
 
@@ -87,6 +90,8 @@ struct Waiting {
     reply: Reply,
     /// Whether its params fit the handler's schema.
     is_checked: bool,
+    /// How often it has begun before.
+    restarts: u8,
 }
 
 /// Work in a cell.
@@ -97,8 +102,11 @@ struct Running {
     wants_log: bool,
     /// What its job is called, and the number of the attempt, if its log has no other place.
     homeless: Option<(String, u32)>,
-    /// Kept for the history, if there is one.
-    job: Option<Box<ForeignJob>>,
+    /// Kept to begin again, and for the history.
+    job: Box<ForeignJob>,
+    restarts: u8,
+    /// Why it was asked to stop, if it was.
+    stop: Option<Stop>,
     reply: Reply,
     started_at: Time,
     span: Span,
@@ -199,10 +207,14 @@ impl<P: CellPort> Work<P> {
                     job,
                     reply,
                     is_checked: false,
+                    restarts: 0,
                 });
             }
             Ask::Stop { key, grace_ms, why } => {
                 if let Some(lease) = self.by_key.get(&key) {
+                    if let Some(running) = self.running.get_mut(lease) {
+                        running.stop = Some(why);
+                    }
                     let why = why.as_str();
                     self.wiring
                         .cells
@@ -254,7 +266,11 @@ impl<P: CellPort> Work<P> {
     /// Starts one job, or answers why it cannot start. Returns whether its slot is taken or gone.
     fn start(&mut self, now: Time, slot: &CellSlot, waiting: Waiting) -> bool {
         let Some(Waiting {
-            key, job, reply, ..
+            key,
+            job,
+            reply,
+            restarts,
+            ..
         }) = self.check(waiting)
         else {
             return false;
@@ -284,11 +300,12 @@ impl<P: CellPort> Work<P> {
                     job,
                     reply,
                     is_checked: true,
+                    restarts,
                 });
                 return true;
             }
         }
-        if job.timeout_ms.is_some() {
+        if job.timeout_ms.is_some() && restarts == 0 {
             reply.began();
         }
         self.by_key.insert(key, ids.lease);
@@ -302,7 +319,9 @@ impl<P: CellPort> Work<P> {
             key,
             wire: job.wire,
             wants_log: job.wants_log,
-            job: self.wiring.history.is_some().then_some(job),
+            job,
+            restarts,
+            stop: None,
             reply,
             started_at: now,
         };

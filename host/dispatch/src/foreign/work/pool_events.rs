@@ -2,11 +2,13 @@
 
 use host_cells::pool::{PoolEvent, Run};
 use host_cells::port::CellPort;
+use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_core::transition::Loss;
 
-use super::{Running, Work};
+use super::{RESTARTS_MAX, Running, Waiting, Work, bytes_of};
 use crate::foreign::span;
 use crate::logged::Logged;
 use crate::numbers::RunStats;
@@ -28,8 +30,20 @@ impl<P: CellPort> Work<P> {
             PoolEvent::Damaged { component } => self.wiring.cells.record_damaged(component),
             PoolEvent::Lost { run, loss } => {
                 self.wiring.numbers.lost();
-                let outcome = Outcome::Failed(loss.failure());
-                self.ended(now, run, outcome, Meter::default());
+                let mut failure = loss.failure();
+                if loss == Loss::Innocent && self.close_by.is_none() {
+                    let running = self.running.get(&run.lease);
+                    match running.map(|running| (running.stop, running.restarts)) {
+                        Some((Some(why), _)) => {
+                            failure = Failure::new(FailureKind::Cancelled, why.as_str());
+                        }
+                        Some((None, restarts)) if restarts < RESTARTS_MAX => {
+                            return self.restart(now, &run, &Outcome::Failed(failure));
+                        }
+                        _ => {}
+                    }
+                }
+                self.ended(now, run, Outcome::Failed(failure), Meter::default());
             }
             PoolEvent::Used { .. } => {}
             PoolEvent::Progressed { job, progress, .. } => {
@@ -68,18 +82,39 @@ impl<P: CellPort> Work<P> {
         self.running.get(self.by_job.get(&job)?)
     }
 
-    fn ended(&mut self, now: Time, run: Run, outcome: Outcome, meter: Meter) {
-        let Some(running) = self.running.remove(&run.lease) else {
-            return;
-        };
+    /// Lets a run begin again in another cell, before all work that waits: the host has killed its cell because of
+    /// another run, or the cell did not start.
+    fn restart(&mut self, now: Time, run: &Run, outcome: &Outcome) {
+        if let Some(running) = self.finish(now, run, outcome) {
+            self.waiting_bytes += bytes_of(&running.job);
+            self.waiting.push_front(Waiting {
+                key: running.key,
+                job: running.job,
+                reply: running.reply,
+                is_checked: true,
+                restarts: running.restarts + 1,
+            });
+        }
+    }
+
+    /// Takes out a run that has ended.
+    fn finish(&mut self, now: Time, run: &Run, outcome: &Outcome) -> Option<Running> {
+        let mut running = self.running.remove(&run.lease)?;
         self.by_key.remove(&running.key);
         self.by_job.remove(&running.ids.job);
-        self.wiring.numbers.foreign_ended(running.wire, &outcome);
-        span::close(&running.span, &outcome, now.since_ms(running.started_at));
-        if let Some((open, spans)) = running.traced.zip(self.wiring.spans.as_ref()) {
-            spans.ended(open.end_as(now, Ended::from(&outcome)));
+        span::close(&running.span, outcome, now.since_ms(running.started_at));
+        if let Some((open, spans)) = running.traced.take().zip(self.wiring.spans.as_ref()) {
+            spans.ended(open.end_as(now, Ended::from(outcome)));
         }
-        let Some((history, job)) = self.wiring.history.as_ref().zip(running.job) else {
+        Some(running)
+    }
+
+    fn ended(&mut self, now: Time, run: Run, outcome: Outcome, meter: Meter) {
+        let Some(running) = self.finish(now, &run, &outcome) else {
+            return;
+        };
+        self.wiring.numbers.foreign_ended(running.wire, &outcome);
+        let Some(history) = self.wiring.history.as_ref() else {
             return running.reply.ended(outcome, meter);
         };
         running.reply.ended(outcome.clone(), meter);
@@ -91,6 +126,6 @@ impl<P: CellPort> Work<P> {
             revision: Some(run.revision),
             requests: run.requests,
         };
-        history.keep(running.ids, *job, (running.started_at, now), report);
+        history.keep(running.ids, *running.job, (running.started_at, now), report);
     }
 }
