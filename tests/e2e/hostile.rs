@@ -29,6 +29,17 @@ fn host() -> Own {
     own
 }
 
+/// Returns the params of a handler: a flood is several times as long as what is kept of it, so that a slow machine
+/// writes it in time.
+fn flood_params(handler: &str) -> Value {
+    match handler {
+        "log_flood" => json!({"count": 100_000}),
+        "progress_flood" => json!({"count": 100_000}),
+        "stdout_flood" => json!({"mib": 4}),
+        _ => json!({}),
+    }
+}
+
 /// Runs each handler beside well-behaved jobs and checks how it ends. Then checks the host's memory.
 /// Returns the hostile jobs.
 fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
@@ -37,7 +48,9 @@ fn attack(own: &Own, cases: &[(&str, &str)]) -> Vec<Value> {
     let before = own.server.resident_bytes();
     let mut ended = Vec::new();
     for (handler, expected) in cases {
-        let hostile = client.enqueue(&json!({"handler": handler, "params": {}, "max_attempts": 1}));
+        let params = flood_params(handler);
+        let hostile =
+            client.enqueue(&json!({"handler": handler, "params": params, "max_attempts": 1}));
         eventually("the hostile job to start", Duration::from_mins(1), || {
             (client.job(&hostile)["state"] != "available").then_some(())
         });

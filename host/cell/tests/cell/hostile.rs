@@ -148,7 +148,7 @@ fn floods_are_cut_and_counted() {
         ..limits()
     };
     for (handler, params) in [
-        ("hostile/log_flood", r#"{"lines":200000}"#),
+        ("hostile/log_flood", r#"{"count":200000}"#),
         ("hostile/stdout_flood", r#"{"mib":8}"#),
     ] {
         let ran = beside_good_ones(&mut cell, handler, params, limits.clone());
@@ -167,7 +167,12 @@ fn floods_are_cut_and_counted() {
             last.message
         );
     }
-    let ran = beside_good_ones(&mut cell, "hostile/progress_flood", "null", limits);
+    let ran = beside_good_ones(
+        &mut cell,
+        "hostile/progress_flood",
+        r#"{"count":100000}"#,
+        limits,
+    );
     assert!(
         ran.progress.len() < 1_000,
         "{} progress reports were sent",
