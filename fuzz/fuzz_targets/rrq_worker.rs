@@ -1,4 +1,4 @@
 //! Feeds arbitrary bytes to the worker role of RRQ.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host_wires::rrq::fuzz::to_worker(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| host_wire_rrq::fuzz::to_worker(bytes));

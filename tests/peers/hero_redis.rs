@@ -12,7 +12,7 @@ use crate::hero_serve::{Client, Fixture, WAIT_MAX, doctor, id, log};
 /// than their claims last without renewal.
 const JOB_TIME: Duration = Duration::from_secs(4);
 
-const SPEC: &str = include_str!("../../host/wires/src/hero/SPEC.md");
+const SPEC: &str = include_str!("../../host/wires/hero/SPEC.md");
 
 /// The password of the worker, which is also a value in the environment of a job.
 const PASSWORD: &str = host_tests::secrets::VARIABLE.1;

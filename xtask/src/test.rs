@@ -85,7 +85,7 @@ impl Layer {
             Self::Api => &["--package", "host-api", "--package", "host-server"],
             Self::Web => &["--package", "host-web"],
             Self::Egress => &["--package", "host-egress"],
-            Self::Wires => &["--package", "host-wires"],
+            Self::Wires => &["--package", "host-wire*"],
             Self::Cli => &[
                 "--package",
                 "host",

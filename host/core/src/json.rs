@@ -2,6 +2,7 @@
 
 mod find;
 mod pairs;
+pub mod strict;
 pub mod words;
 
 use std::fmt;

@@ -2,19 +2,17 @@
 //! limited depth. Errors name the field. For an unknown field they suggest the most similar known
 //! one.
 
-mod strict;
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 use std::marker::PhantomData;
 
+use host_core::json::strict::Document;
 use host_core::json::words;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
-
-pub use self::strict::Document;
 
 /// Why a document is refused, with the place of the error.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,10 +26,10 @@ use host_core::name::Name;
 use host_core::policy::{RETENTION_MS_MIN, RetentionChoice};
 use host_core::schedule::Schedule;
 use host_core::webhook::WEBHOOKS;
+use host_wire_kit::Configured;
+use host_wire_kit::section::{ConfigError, Section, Sources, Stated, refused};
+use host_wire_kit::settings::{Setting, TableSetting};
 use host_wires::WIRES;
-use host_wires::wire::Configured;
-use host_wires::wire::section::{ConfigError, Section, Sources, Stated, refused};
-use host_wires::wire::settings::{Setting, TableSetting};
 
 use self::file::File;
 pub use self::grants::{ForOneRun, check_roots, for_one_run};
@@ -40,7 +40,7 @@ use crate::executors::Routes;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
 
-host_wires::settings! {
+host_wire_kit::settings! {
     pub(self) OWN_SETTINGS:
     DATA = "data" ["data"], Text("DIR"), "data",
         "Where jobs, components and logs are kept; only one host may use it at a time";
@@ -100,7 +100,7 @@ host_wires::settings! {
         "How much of the guests' logs is kept, in MiB; the oldest lines go first";
 }
 
-host_wires::table_settings! {
+host_wire_kit::table_settings! {
     pub TABLE_SETTINGS:
     "queues.NAME.runner", "none",
         "The runner that runs all jobs of this queue, regardless of their handler";

@@ -13,7 +13,7 @@ use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_http::json::nearest;
-use host_wires::wire::executors::{self, ExecutorHealth, NamedBy, RestartError};
+use host_wire_kit::executors::{self, ExecutorHealth, NamedBy, RestartError};
 
 use self::numbers::Numbers;
 use self::remote::RemoteExecutors;

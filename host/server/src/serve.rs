@@ -24,7 +24,7 @@ use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::tls::TlsError;
 use host_store::StoreError;
-use host_wires::wire::{self, OpenError, OpenWire};
+use host_wire_kit::{OpenError, OpenWire};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 use thiserror::Error;
@@ -303,7 +303,7 @@ async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<()
 
 /// Opens all wires.
 async fn open(config: &Config) -> Result<Vec<OpenWire>, ServeError> {
-    let mode = wire::Mode::Serve {
+    let mode = host_wire_kit::Mode::Serve {
         data: config.data.clone(),
         hosts: config.hosts(),
     };

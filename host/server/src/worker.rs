@@ -30,7 +30,7 @@ use host_runtime::stops::{Stops, StopsError};
 use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
-use host_wires::wire::{self, Configured, Mode, OpenError, Ports};
+use host_wire_kit::{Configured, Mode, OpenError, Ports};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use thiserror::Error;
 use tokio::runtime::Runtime;
@@ -291,7 +291,7 @@ impl Workers {
         let runs = RunBuilder::new(
             handlers.clone(),
             config.grantable.clone(),
-            wire::chain_handlers(),
+            host_wires::chain_handlers(),
         );
         let (cell_says, events) = mpsc::channel(EVENTS_MAX);
         let loaded = CancellationToken::new();

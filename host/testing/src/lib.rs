@@ -12,11 +12,13 @@ mod assignment;
 mod audit;
 mod clock;
 mod executor;
+mod histories;
 mod kept_logs;
 mod lease_host;
 mod log;
 mod random;
 mod refusals;
+pub mod transcript;
 
 #[cfg(feature = "cells")]
 pub mod cells;
@@ -31,6 +33,7 @@ pub use assignment::assignment;
 pub use audit::{ExecuteAudit, LeaseAudit};
 pub use clock::{TestClock, TokioClock};
 pub use executor::{FakeExecutor, Run};
+pub use histories::histories;
 pub use kept_logs::KeptLogs;
 pub use lease_host::{LeaseHost, LeaseNode};
 pub use log::Log;

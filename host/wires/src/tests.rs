@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use host_wire_kit::Wire;
+use host_wire_kit::settings::Kind;
+use host_wire_sample::SAMPLE;
+
 use crate::WIRES;
-use crate::sample::SAMPLE;
-use crate::wire::Wire;
-use crate::wire::settings::Kind;
 
 /// Every wire, and the sample as one line more.
 fn wires() -> impl Iterator<Item = &'static Wire> {

@@ -17,6 +17,7 @@ struct Rule {
 const API: &str = "host-api";
 const DISPATCH: &str = "host-dispatch";
 const WIRES: &str = "host-wires";
+const KIT: &str = "host-wire-kit";
 const SERVER: &str = "host-server";
 
 const RULES: &[Rule] = &[
@@ -105,10 +106,16 @@ const RULES: &[Rule] = &[
         never: &["rusqlite", "redis", "toml", "clap", "wasmtime"],
         never_directly: &["tokio", "hyper"],
     },
+    // What only some wires need is a feature.
+    Rule {
+        package: KIT,
+        never: &["rusqlite", "axum", "hyper", "redis", "clap"],
+        never_directly: &[],
+    },
     Rule {
         package: WIRES,
         never: &["rusqlite"],
-        never_directly: &[],
+        never_directly: &["axum", "hyper", "redis", "clap", "tokio"],
     },
     Rule {
         package: SERVER,
@@ -118,8 +125,21 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// The workspace crates that a crate may depend on, also indirectly. Wires see `host-console` for their
-/// commands and `host-http` for their routes.
+/// What a wire may see: `host-console` for its commands and `host-http` for its routes, but no other wire.
+const WIRE_MAY_SEE: &[&str] = &[
+    "host-core",
+    API,
+    "host-runtime",
+    "host-http",
+    "host-console",
+    KIT,
+];
+
+/// What a wire links only if its own manifest says so.
+const WIRE_LINKS_FOR_ITSELF: &[&str] = &["axum", "redis", "clap"];
+
+/// The workspace crates that a crate may depend on, also indirectly. Wires are not listed: each may see
+/// [`WIRE_MAY_SEE`].
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-core", &[]),
     ("host-toolchain", &[]),
@@ -138,16 +158,8 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ),
     ("host-http", &["host-core", "host-runtime"]),
     ("host-web", &["host-core", API, "host-runtime", "host-http"]),
-    (
-        WIRES,
-        &[
-            "host-core",
-            API,
-            "host-runtime",
-            "host-http",
-            "host-console",
-        ],
-    ),
+    (KIT, &["host-core", "host-runtime"]),
+    (WIRES, WIRE_MAY_SEE),
     (
         SERVER,
         &[
@@ -160,6 +172,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "host-http",
             "host-console",
             "host-web",
+            KIT,
             WIRES,
         ],
     ),
@@ -210,20 +223,32 @@ fn seen(package: &str, depth: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the names of the crates below `host/`.
+/// Returns the names of the crates below `host/`, those of the wires included.
 fn packages() -> Vec<String> {
-    let folders = std::fs::read_dir(root().join("host")).unwrap();
+    let mut packages = packages_in("host");
+    packages.extend(packages_in("host/wires"));
+    assert!(packages.iter().any(|name| is_wire(name)), "wires are read");
+    packages
+}
+
+/// Returns the names of the crates in the folders of `parent`.
+fn packages_in(parent: &str) -> Vec<String> {
+    let folders = std::fs::read_dir(root().join(parent)).unwrap();
     folders
-        .map(|folder| package_of(&folder.unwrap().path()))
+        .filter_map(|folder| package_of(&folder.unwrap().path()))
         .collect()
 }
 
-fn package_of(folder: &Path) -> String {
-    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).unwrap();
+fn package_of(folder: &Path) -> Option<String> {
+    let manifest = std::fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let name = manifest
         .lines()
         .find_map(|line| line.strip_prefix("name = "));
-    name.unwrap().trim_matches('"').to_owned()
+    Some(name.unwrap().trim_matches('"').to_owned())
+}
+
+fn is_wire(package: &str) -> bool {
+    package.starts_with("host-wire-") && package != KIT
 }
 
 #[test]
@@ -243,23 +268,42 @@ fn arrows_point_to_the_core() {
 #[test]
 fn each_crate_sees_only_those_below_it() {
     let packages = packages();
-    for package in packages.iter().filter(|it| *it != BINARY) {
+    let is_one = |name: &&String| *name != BINARY && !is_wire(name);
+    for package in packages.iter().filter(is_one) {
         let may_see = MAY_SEE.iter().find(|(name, _)| name == package);
         let Some((_, may_see)) = may_see else {
             panic!("{package} is new: list in MAY_SEE which crates it may depend on");
         };
+        let sees_wires = [WIRES, SERVER].contains(&&**package);
         for name in seen(package, "999") {
             let is_ours = packages.contains(&name) && name != *package;
-            assert!(
-                !is_ours || may_see.contains(&&*name),
-                "{package} must not depend on {name}"
-            );
+            let may_see = may_see.contains(&&*name) || (sees_wires && is_wire(&name));
+            assert!(!is_ours || may_see, "{package} must not depend on {name}");
         }
         let ruled = RULES.iter().any(|rule| rule.package == package);
         assert!(
             ruled,
             "{package} is new: list in RULES what it must not depend on"
         );
+    }
+}
+
+#[test]
+fn no_wire_links_what_another_needs() {
+    let packages = packages();
+    for wire in packages.iter().filter(|name| is_wire(name)) {
+        let direct = seen(wire, "1");
+        let all = seen(wire, "999");
+        for name in &all {
+            let is_ours = packages.contains(name) && name != wire;
+            let may_see = WIRE_MAY_SEE.contains(&&**name);
+            assert!(!is_ours || may_see, "{wire} must not depend on {name}");
+        }
+        for name in WIRE_LINKS_FOR_ITSELF {
+            let is_linked = all.iter().any(|it| it == name);
+            let is_direct = direct.iter().any(|it| it == name);
+            assert!(!is_linked || is_direct, "{wire} links {name} for others");
+        }
     }
 }
 

@@ -118,12 +118,11 @@ fn modules_use_each_other_in_one_direction() {
         let Ok(below) = path.strip_prefix("host") else {
             continue;
         };
-        let mut parts = below.iter();
-        if let (Some(name), Some("src")) = (parts.next(), parts.next().and_then(|it| it.to_str())) {
-            let modules = crates.entry(name.to_string_lossy().into_owned());
-            let modules = modules.or_default();
-            modules.insert(module_of(parts.as_path()), text);
-        }
+        let Some((name, file)) = below.to_str().and_then(|it| it.split_once("/src/")) else {
+            continue;
+        };
+        let modules = crates.entry(name.to_owned()).or_default();
+        modules.insert(module_of(Path::new(file)), text);
     }
     assert!(crates.len() > 10, "all crates are read");
     let mut found = Vec::new();

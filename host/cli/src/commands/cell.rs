@@ -8,7 +8,7 @@ use clap::{Args, Command, Subcommand};
 use host_cell::child::{self, Confinement};
 use host_cells::compile::{self, vet};
 use host_console::error::{CliError, Exit};
-use host_wires::kit::process::supervisor;
+use host_wire_kit::process::supervisor;
 
 /// The first descriptor of a root: after the standard ones, and the socket and the lock of a cell.
 const ROOTS_FD: RawFd = 5;

@@ -18,7 +18,7 @@ use host_console::output::{Output, say};
 use host_console::{json, plain};
 use host_server::config::{Config, Flags};
 use host_server::serve as server;
-use host_wires::wire::section::Stated;
+use host_wire_kit::section::Stated;
 use rustix::process::{Signal, getpid, kill_process};
 use serde_json::value::RawValue;
 

@@ -17,8 +17,8 @@ use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
 use host_runtime::owner::Owner;
 use host_server::config::{Config, Flags};
-use host_wires::wire::check::{Check, Status};
-use host_wires::wire::section::ConfigError;
+use host_wire_kit::check::{Check, Status};
+use host_wire_kit::section::ConfigError;
 
 /// Check that a host can run well on this machine.
 #[derive(Debug, Args)]

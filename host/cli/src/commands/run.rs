@@ -18,7 +18,7 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::config::{self, ForOneRun};
 use host_server::once::{self, OnceError, OnceRequest};
-use host_wires::wire::section::Stated;
+use host_wire_kit::section::Stated;
 use serde::Serialize;
 use serde_json::value::RawValue;
 

@@ -11,7 +11,7 @@ use host_console::output::{put_line, say};
 use host_console::plain;
 use host_server::config::{self, Config, Flags};
 use host_server::serve::{self, Ready};
-use host_wires::wire::section::ConfigError;
+use host_wire_kit::section::ConfigError;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;

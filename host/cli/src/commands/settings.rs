@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use clap::{Arg, ArgMatches, Args, Command, FromArgMatches};
 use host_server::config;
-use host_wires::wire::section::Stated;
-use host_wires::wire::settings::Setting;
+use host_wire_kit::section::Stated;
+use host_wire_kit::settings::Setting;
 
 /// What was given on the command line, by key.
 #[derive(Clone, Debug, Default)]

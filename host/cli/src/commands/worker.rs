@@ -10,10 +10,10 @@ use host_console::error::{CliError, Exit};
 use host_console::output::put_line;
 use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
+use host_wire_kit::Wire;
+use host_wire_kit::section::Stated;
+use host_wire_kit::settings::{Kind, WorkerFlag, WorkerRole};
 use host_wires::WIRES;
-use host_wires::wire::Wire;
-use host_wires::wire::section::Stated;
-use host_wires::wire::settings::{Kind, WorkerFlag, WorkerRole};
 
 use super::serve;
 

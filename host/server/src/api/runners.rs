@@ -10,7 +10,7 @@ use host_core::id::NodeId;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Pool};
 use host_http::extract::{InPath, InQuery, small_body_or_default};
-use host_wires::wire::executors::RestartError;
+use host_wire_kit::executors::RestartError;
 
 use super::Shared;
 use super::actor::Actor;

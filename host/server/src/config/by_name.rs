@@ -6,7 +6,7 @@ use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::schedule::{Schedule, Source};
 use host_http::json::read_object;
-use host_wires::wire::section::{ConfigError, Section};
+use host_wire_kit::section::{ConfigError, Section};
 use serde::de::DeserializeOwned;
 
 /// Reads the limits.

@@ -6,8 +6,8 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use host_core::name::Name;
-use host_wires::wire::section::{ConfigError, NamedTable, Stated, Tables, refused, wrong_type};
-use host_wires::wire::settings::Kind;
+use host_wire_kit::section::{ConfigError, NamedTable, Stated, Tables, refused, wrong_type};
+use host_wire_kit::settings::Kind;
 use toml::{Table, Value};
 
 use super::{settings, table_settings};

@@ -9,7 +9,7 @@ use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
 use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
-use host_wires::wire::section::{ConfigError, NamedTable, Section, Sources, Stated, Tables};
+use host_wire_kit::section::{ConfigError, NamedTable, Section, Sources, Stated, Tables};
 
 use super::{
     CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,

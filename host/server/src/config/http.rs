@@ -10,9 +10,9 @@ use crate::auth::AuthMode;
 use host_http::door::{DOORS, Door};
 use host_http::proxies::Proxies;
 use host_http::tls::{Clients, Pattern, TlsFiles};
-use host_wires::wire::section::{ConfigError, NamedTable, Section, refused};
-use host_wires::wire::settings::Setting;
-use host_wires::{settings, table_settings};
+use host_wire_kit::section::{ConfigError, NamedTable, Section, refused};
+use host_wire_kit::settings::Setting;
+use host_wire_kit::{settings, table_settings};
 use ipnet::IpNet;
 
 settings! {

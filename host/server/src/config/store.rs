@@ -6,8 +6,8 @@ mod tests;
 use std::path::PathBuf;
 
 use host_store::postgres::target::Target;
-use host_wires::settings;
-use host_wires::wire::section::{ConfigError, Section};
+use host_wire_kit::section::{ConfigError, Section};
+use host_wire_kit::settings;
 
 settings! {
     pub(super) SETTINGS:

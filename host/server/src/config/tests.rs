@@ -12,7 +12,7 @@ use crate::published;
 use host_cells::pool::Isolation;
 use host_cells::sandbox::roots::ReadRoots;
 use host_core::policy::Retention;
-use host_wires::wire::settings::Kind;
+use host_wire_kit::settings::Kind;
 
 const MACHINE: Machine = Machine {
     cores: 8,

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_api::webhook::NotifyBody;
 use host_core::name::Name;
 use host_http::json::read_object;
-use host_wires::wire::section::{ConfigError, NamedTable, Section};
+use host_wire_kit::section::{ConfigError, NamedTable, Section};
 use serde::de::DeserializeOwned;
 
 use crate::webhooks::{Allowed, Webhooks};

@@ -1,6 +1,6 @@
 //! The metrics of executors, counted when `/metrics` is requested.
 
-use host_wires::wire::executors::{ExecutorHealth, WorkerState};
+use host_wire_kit::executors::{ExecutorHealth, WorkerState};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;

@@ -2,7 +2,7 @@
 
 use host_core::node::{Pool, PoolRunner, shorten};
 use host_dispatch::nodes::Presence;
-use host_wires::wire::executors::{ExecutorHealth, WorkerHealth, WorkerState};
+use host_wire_kit::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
 use super::Executors;
 

@@ -15,7 +15,7 @@ use host_core::port::requests::EndedRequest;
 use host_core::requests::{Asked, Ended, RequestEnd};
 use host_core::schedule::Source;
 use host_dispatch::foreign::register_dropped;
-use host_wires::wire::executors::ExecutorHealth;
+use host_wire_kit::executors::ExecutorHealth;
 
 use host_http::metrics::Metrics as _;
 

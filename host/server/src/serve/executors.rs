@@ -6,7 +6,7 @@ use host_cells::sandbox::broker::Broker;
 use host_dispatch::lease_mail::LeaseService;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
-use host_wires::wire::{ExecutorPorts, OpenWire};
+use host_wire_kit::{ExecutorPorts, OpenWire};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::config::Config;

@@ -33,7 +33,7 @@ use host_http::route::RoutePorts;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use host_store::{Store, StoreError};
-use host_wires::wire::{self, OpenWire, Ports, STOP_TIME_MAX};
+use host_wire_kit::{OpenWire, Ports, STOP_TIME_MAX};
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -113,7 +113,7 @@ impl Base {
         let grantable = config.grantable.clone();
         let base = Self {
             clock,
-            runs: RunBuilder::new(Handlers::default(), grantable, wire::chain_handlers()),
+            runs: RunBuilder::new(Handlers::default(), grantable, host_wires::chain_handlers()),
             logs,
             metrics: Metrics::default(),
             numbers: Numbers::default(),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use axum::http::header::RETRY_AFTER;
 use futures_util::future::BoxFuture;
-use host_wires::kit::http_client::{Answer, HttpClient, RequestError};
+use host_wire_kit::http_client::{Answer, HttpClient, RequestError};
 use opentelemetry_http::{Bytes, HttpError, Request, Response};
 use tokio::runtime::Handle;
 

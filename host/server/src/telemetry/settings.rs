@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::http::{HeaderName, HeaderValue};
 use host_cells::run::build::Environment;
-use host_wires::kit::http_client::BaseUrl;
+use host_wire_kit::http_client::BaseUrl;
 use opentelemetry_otlp::{ExporterBuildError, Protocol};
 use thiserror::Error;
 

@@ -15,7 +15,7 @@ use host_core::webhook::{ANSWER_MS_MAX, DELIVER, Delivery, WEBHOOKS, executor, p
 use host_runtime::clock::Clock;
 use host_runtime::slots::{Pusher, Slots};
 use host_runtime::tasks::Tasks;
-use host_wires::wire::executors::{
+use host_wire_kit::executors::{
     ExecutorHealth, ExecutorRules, Executors, WorkerHealth, WorkerState,
 };
 use parking_lot::Mutex;

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use host_core::port::Counters;
-use host_wires::wire;
 use parking_lot::Mutex;
 
 use crate::metrics::Metrics;
@@ -55,7 +54,7 @@ impl Counters for LoggedRefusals {
 
 /// Returns how to log the refusal that is the `count`th of its code.
 fn note(wire: &str, code: &str, count: u64) -> Option<Note> {
-    let role = wire::find(wire).and_then(|wire| wire.worker_role);
+    let role = host_wires::find(wire).and_then(|wire| wire.worker_role);
     let is_usual = role.is_some_and(|role| role.usual_refusals.contains(&code));
     let note = if is_usual { Note::Debug } else { Note::Warning };
     count.is_power_of_two().then_some(note)

@@ -66,7 +66,7 @@ fn groups(controllers: Result<Vec<&'static str>, NotDelegated>) -> Check {
 
 #[cfg(test)]
 mod tests {
-    use host_wires::wire::check::Status;
+    use host_wire_kit::check::Status;
 
     use super::*;
 

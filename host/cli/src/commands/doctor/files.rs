@@ -5,7 +5,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use host_cells::sandbox::broker::{Reach, SecretSource};
-use host_wires::wire::check::Check;
+use host_wire_kit::check::Check;
 
 const NAME: &str = "files";
 

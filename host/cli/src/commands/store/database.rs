@@ -16,8 +16,8 @@ use host_console::table::{Cell, Column, Rows};
 use host_server::config::{Config, Database, Flags};
 use host_store::postgres::admin::{self, Status};
 use host_store::{Finding, StoreError};
-use host_wires::wire::check::Check;
-use host_wires::wire::section::Stated;
+use host_wire_kit::check::Check;
+use host_wire_kit::section::Stated;
 use serde_json::json;
 
 /// The key that `--store` is.

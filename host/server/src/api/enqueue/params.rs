@@ -7,7 +7,8 @@ use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::Budget;
 use host_cells::run::handlers::Handler;
 use host_core::json::JsonText;
-use host_http::json::{self, Document};
+use host_core::json::strict::Document;
+use host_http::json;
 use serde_json::Value;
 use serde_json::value::RawValue;
 

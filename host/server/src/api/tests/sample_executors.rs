@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use host_core::name::Name;
 use host_core::policy::Policy;
-use host_wires::wire::executors::{
+use host_wire_kit::executors::{
     ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, RestartError, WorkerHealth,
     WorkerState,
 };

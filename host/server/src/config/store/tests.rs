@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use host_wires::wire::section::{Sources, Stated};
+use host_wire_kit::section::{Sources, Stated};
 
 use tempfile::TempDir;
 

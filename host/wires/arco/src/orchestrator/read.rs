@@ -1,0 +1,122 @@
+//! Reads the body of a callback. Its errors are shown only to a worker with a valid token. Pure.
+
+use host_core::outcome::Progress;
+use host_http::json::{JsonError, read_object};
+
+use crate::convert::{self, Ended};
+use crate::messages::{RunLogs, TaskCompleted, TaskHeartbeat, TaskStarted};
+use crate::refusals::Refused;
+use crate::task_id::TaskId;
+use crate::token::Scope;
+
+/// The largest body, in bytes: an output of 16 MiB with its other fields.
+pub(super) const BODY_BYTES_MAX: usize = (16 << 20) + (256 << 10);
+
+/// How much of a claim is kept, in characters.
+const CLAIM_CHARS_MAX: usize = 256;
+
+/// A callback.
+#[derive(Debug)]
+pub(super) struct Callback {
+    /// The task of the path.
+    pub(super) task: Option<TaskId>,
+    /// What its token is about, if that is valid.
+    pub(super) scope: Option<Scope>,
+    /// Its body, or why that is refused. Only a worker with a valid token learns which.
+    pub(super) message: Result<Message, Refused>,
+}
+
+/// The body of a callback.
+#[derive(Debug)]
+pub(super) struct Message {
+    /// At least 1.
+    pub(super) attempt: u32,
+    pub(super) attempt_id: Option<String>,
+    pub(super) claims: Claims,
+    pub(super) report: Result<Report, Refused>,
+}
+
+/// What a worker says of itself, by name. It decides nothing.
+pub(super) type Claims = Vec<(&'static str, String)>;
+
+/// What a worker reports.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Report {
+    Started,
+    Heartbeat(Option<Progress>),
+    Completed(Box<Ended>),
+}
+
+pub(super) fn started(body: &[u8]) -> Result<Message, Refused> {
+    let message: TaskStarted = object(body)?;
+    Ok(Message {
+        attempt: attempt(message.attempt)?,
+        attempt_id: message.attempt_id,
+        claims: claims([
+            ("worker_id", message.worker_id),
+            ("started_at", message.started_at),
+        ]),
+        report: Ok(Report::Started),
+    })
+}
+
+pub(super) fn heartbeat(body: &[u8]) -> Result<Message, Refused> {
+    let message: TaskHeartbeat = object(body)?;
+    Ok(Message {
+        attempt: attempt(message.attempt)?,
+        report: Ok(Report::Heartbeat(convert::progress(&message))),
+        attempt_id: message.attempt_id,
+        claims: Vec::new(),
+    })
+}
+
+pub(super) fn completed(body: &[u8]) -> Result<Message, Refused> {
+    let message: TaskCompleted = object(body)?;
+    let ended = convert::ended(&message);
+    let metrics = convert::metrics(message.metrics.as_deref()).unwrap_or_default();
+    let number = |number: Option<u64>| number.map(|number| number.to_string());
+    Ok(Message {
+        attempt: attempt(message.attempt)?,
+        attempt_id: message.attempt_id,
+        claims: claims([
+            ("worker_id", message.worker_id),
+            ("completed_at", message.completed_at),
+            ("io_read_bytes", number(metrics.io_read_bytes)),
+            ("io_write_bytes", number(metrics.io_write_bytes)),
+        ]),
+        report: ended.map(|ended| Report::Completed(Box::new(ended))),
+    })
+}
+
+pub(super) fn log(body: &[u8]) -> Result<RunLogs, Refused> {
+    let log: RunLogs = object(body)?;
+    attempt(log.attempt.into())?;
+    Ok(log)
+}
+
+fn claims<const N: usize>(all: [(&'static str, Option<String>); N]) -> Claims {
+    let stated = all
+        .into_iter()
+        .filter_map(|(name, claim)| Some((name, claim?)));
+    let short = stated.map(|(name, claim)| (name, claim.chars().take(CLAIM_CHARS_MAX).collect()));
+    short.collect()
+}
+
+fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
+    host_http::json::check(body)
+        .and_then(|()| read_object(body))
+        .map_err(|error| match error {
+            JsonError::Syntax(words) => {
+                let words = format!("body: {words}");
+                Refused::body(&words)
+            }
+            JsonError::Data(words) if words.starts_with("expected ") => Refused::body(&words),
+            JsonError::Data(words) if words.starts_with("attempt:") => Refused::attempt(),
+            JsonError::Data(words) => Refused::field(&words),
+        })
+}
+
+fn attempt(number: i64) -> Result<u32, Refused> {
+    let number = u32::try_from(number).ok().filter(|number| *number >= 1);
+    number.ok_or_else(Refused::attempt)
+}

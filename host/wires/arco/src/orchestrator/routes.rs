@@ -1,0 +1,200 @@
+//! The routes of callbacks: reads a request, checks its token, and asks the session for the answer.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::http::HeaderMap;
+use axum::response::{IntoResponse as _, Response};
+use host_core::access::Access;
+use host_http::budget::ByteBudget;
+use host_http::door::Door;
+use host_http::route::{Group, Route, RoutePorts};
+
+use super::host::OrchestratorHub;
+use super::read::{self, Callback, Message, Report};
+use super::{Role, logs};
+use crate::messages::{RunLogsAnswer, Secret};
+use crate::refusals::{Code, Refused, of_server, render};
+use crate::settings::RemoteWorker;
+use crate::task_id::{self, TaskId};
+
+/// What all callbacks use.
+#[derive(Clone)]
+pub(super) struct Shared {
+    role: Arc<Role>,
+    bodies: ByteBudget,
+}
+
+/// Reads the body of a callback.
+type Read = fn(&[u8]) -> Result<Message, Refused>;
+
+/// Makes the routes, once below each prefix.
+pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
+    let shared = Shared {
+        role: Arc::clone(role),
+        bodies: ports.bodies.clone(),
+    };
+    let group = |prefix, [started, heartbeat, completed]: [&'static str; 3]| {
+        let routes = [
+            route(started, read::started),
+            route(heartbeat, read::heartbeat),
+            route(completed, read::completed),
+        ];
+        Group {
+            prefix,
+            render,
+            routes: routes.map(|it| it.with_state(shared.clone())).into(),
+        }
+    };
+    let documented = [
+        "/v1/tasks/{task_id}/started",
+        "/v1/tasks/{task_id}/heartbeat",
+        "/v1/tasks/{task_id}/completed",
+    ];
+    let current = [
+        "/api/v1/tasks/{task_id}/started",
+        "/api/v1/tasks/{task_id}/heartbeat",
+        "/api/v1/tasks/{task_id}/completed",
+    ];
+    let logs = Route::post(
+        Access::Proof,
+        "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+        logs,
+    )
+    .behind(&[Door::Callbacks]);
+    vec![
+        group("/v1/tasks", documented),
+        group("/api/v1/tasks", current),
+        Group {
+            prefix: "/api/v1/workspaces",
+            render,
+            routes: vec![logs.with_state(shared)],
+        },
+    ]
+}
+
+async fn logs(
+    State(shared): State<Shared>,
+    Path((workspace, run)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    shared.answered(shared.keep_log((&workspace, &run), request).await)
+}
+
+fn route(path: &'static str, read: Read) -> Route<Shared> {
+    let answer = move |State(shared): State<Shared>, Path(id): Path<String>, request: Request| async move {
+        shared.answer(&id, request, read).await
+    };
+    Route::post(Access::Proof, path, answer).behind(&[Door::Callbacks])
+}
+
+impl Shared {
+    async fn answer(&self, id: &str, request: Request, read: Read) -> Response {
+        self.answered(self.handle(id, request, read).await)
+    }
+
+    fn answered(&self, answered: Result<Response, Refused>) -> Response {
+        answered.unwrap_or_else(|refused| {
+            self.role.count(refused.code);
+            tracing::debug!(code = refused.code.as_str(), "a callback was refused");
+            refused.into_response()
+        })
+    }
+
+    async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
+        let (parts, body) = request.into_parts();
+        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
+        let body = body.await.map_err(|refusal| of_server(&refusal));
+        let hub = self.hub()?;
+        let message = body.and_then(|body| read(&body.bytes));
+        let attempt = message.as_ref().map_or(0, |message| message.attempt);
+        let is_end = |message: &Message| matches!(message.report, Ok(Report::Completed(_)));
+        let is_end = message.as_ref().is_ok_and(is_end);
+        let callback = Callback {
+            task: TaskId::read(id),
+            scope: bearer(&parts.headers).and_then(|token| hub.handler().scope(token)),
+            message,
+        };
+        let answer = hub.request(callback).await;
+        let answer = answer.ok_or_else(Refused::busy)?.inspect_err(|refused| {
+            if is_end && matches!(refused.code, Code::Terminal | Code::Mismatch) {
+                let why = &refused.body.message;
+                tracing::warn!(task = id, attempt, why, "a late result does not count");
+            }
+        })?;
+        Ok(Json(answer).into_response())
+    }
+
+    fn hub(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
+        self.role.hub.get().ok_or_else(|| {
+            if self.role.config.workers.is_empty() {
+                Refused::no_worker()
+            } else {
+                Refused::busy()
+            }
+        })
+    }
+
+    /// Keeps the log that a worker sends after a task. It has no task token: it presents the secret of the job's
+    /// worker.
+    async fn keep_log(
+        &self,
+        (workspace, run): (&str, &str),
+        request: Request,
+    ) -> Result<Response, Refused> {
+        let (parts, body) = request.into_parts();
+        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX).await;
+        let hub = self.hub()?;
+        let presented = bearer(&parts.headers);
+        let is_of = |worker: &RemoteWorker| {
+            let is_it = |secret: &Secret| presented.is_some_and(|it| secret.matches(it.as_bytes()));
+            worker.secret.as_ref().is_none_or(is_it)
+        };
+        let workers = &self.role.config.workers;
+        if !workers.values().any(is_of) {
+            return Err(Refused::secret());
+        }
+        let body = body.map_err(|refusal| of_server(&refusal))?;
+        let log = read::log(&body.bytes)?;
+        let job = if let Some(job) = task_id::job(run) {
+            Some(job)
+        } else {
+            let presenting = workers.iter().filter(|(_, worker)| is_of(worker));
+            let executors = presenting.map(|(name, _)| name.clone()).collect();
+            let found = hub.handler().job_of_run(executors, run, &log).await;
+            found.map_err(|_| Refused::busy())?
+        };
+        let job = job.ok_or_else(Refused::task)?;
+        let kept = hub.handler().kept(job).await.map_err(|_| Refused::busy())?;
+        let kept = kept.ok_or_else(Refused::task)?;
+        let executor = kept.job.lifecycle.runner.as_ref();
+        let worker = executor.and_then(|executor| workers.get(executor));
+        if !worker.is_some_and(is_of) {
+            return Err(Refused::secret());
+        }
+        let now = hub.handler().now();
+        let about = logs::about(now, &kept, (workspace, run), &log).ok_or_else(Refused::task)?;
+        let lines = logs::lines(&log, about.at_ms);
+        if !lines.is_empty() {
+            hub.handler()
+                .keep_log(job, log.attempt, about.granted_at, lines);
+        }
+        let answer = RunLogsAnswer {
+            path: format!("/api/v1/jobs/{job}/logs"),
+            size_bytes: (log.stdout.len() + log.stderr.len()) as u64,
+        };
+        Ok(Json(answer).into_response())
+    }
+}
+
+/// Returns the token of a request that has exactly one.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut all = headers.get_all(axum::http::header::AUTHORIZATION).iter();
+    let (Some(value), None) = (all.next(), all.next()) else {
+        return None;
+    };
+    let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
+    (scheme.eq_ignore_ascii_case("bearer") && is_token).then_some(token)
+}

@@ -1,0 +1,393 @@
+//! The orchestrator of all pools: which runner holds which lease, and what its messages do. Pure: requests come
+//! with links, answers go to them, and the host is asked by effects. Knows no HTTP.
+
+pub(super) mod api;
+mod ends;
+mod executors;
+pub(super) mod launched;
+mod leases;
+mod log_chunks;
+mod messages;
+mod pools;
+mod request;
+mod slots;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use host_core::cell::LogLine;
+use host_core::id::{JobId, LeaseId, NodeId};
+use host_core::lease::Hold;
+use host_core::name::Name;
+use host_core::port::Tag;
+use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Standing};
+use host_core::time::Time;
+use host_wire_kit::executors::Found;
+use host_wire_kit::leases::LeaseEvent;
+use host_wire_kit::session::{ActionsOf, Link, Moment, Session};
+
+use self::ends::{End, LaterEnd};
+use self::leases::{Lease, Leases};
+use self::request::worker;
+use super::NAME;
+use super::messages::read::Ask;
+use super::refusals::{Code, Refused};
+use super::settings::DeltaConfig;
+use super::tags::{self, Lanes};
+
+pub(super) use self::leases::Over;
+pub(super) use self::pools::Pools;
+pub(super) use self::request::{Answer, Extension, Message, Named, Request};
+
+/// A request for a lease as the host has it.
+#[derive(Debug)]
+pub(super) struct Asked {
+    link: Link,
+    tag: Tag,
+    worker: String,
+}
+
+/// A message that the host has, until its answer.
+#[derive(Debug)]
+pub(super) struct Sent {
+    named: Named,
+    link: Link,
+    step: Step,
+}
+
+/// What the answer of the host leads to.
+#[derive(Debug)]
+enum Step {
+    Ack,
+    /// With the warnings for its sender, and until when its answer may wait for a cancel.
+    Heartbeat(Vec<String>, Option<Time>),
+    Log {
+        offset: u64,
+        bytes: Bytes,
+    },
+    End(Box<End>),
+    GiveBack,
+}
+
+/// Why a job is read: this host may have been restarted since.
+#[derive(Debug)]
+pub(super) enum Lookup {
+    /// It may have granted the lease that a message names.
+    Adopt(Link, Named, Extension),
+    /// It may have recorded this end. If not, it is refused.
+    Recognize(Link, Named, Box<End>, Refused),
+}
+
+/// What the host is to do.
+#[derive(Debug)]
+pub(super) enum Effect {
+    /// Ask for a job of one of these executors.
+    Ask {
+        asked: Asked,
+        executors: Vec<Name>,
+        hold: Hold,
+        wait_ms: u64,
+    },
+    /// Withdraw the request with this tag.
+    Withdraw(Tag),
+    Send(LeaseMessage, Box<Sent>),
+    Read(JobId, Box<Lookup>),
+    /// Keep lines of an attempt that began at this time.
+    KeepLog(JobId, u32, Time, Vec<LogLine>),
+    /// Warn that a worker names a lease of another one, the holder.
+    WarnOfTheft(Named, String),
+    /// Warn that a worker exceeded the time limit of its job.
+    WarnOfOverrun(Named),
+}
+
+/// What the host reports.
+#[derive(Debug)]
+pub(super) enum Event {
+    Granted(Asked, Option<Box<Granted>>),
+    Answered(Box<Sent>, Result<Standing, LeaseError>),
+    Read(Box<Lookup>, Result<Option<Box<Kept>>, LeaseError>),
+    Lease(LeaseEvent),
+    /// A job has named a new lane.
+    LaneAdded(Name),
+    /// Requests wait no longer.
+    Stop,
+}
+
+/// A request for a job that waits.
+#[derive(Debug)]
+struct Waiting {
+    pool: Name,
+    capabilities: BTreeSet<String>,
+    /// Whether the runner offers what the pool asks for.
+    fits: bool,
+    worker: String,
+    until: Time,
+    /// What the host was asked last.
+    tag: Tag,
+}
+
+/// The state of all pools.
+#[derive(Debug)]
+pub(super) struct Orchestrator {
+    config: Arc<DeltaConfig>,
+    /// The lanes that jobs have named.
+    lanes: Lanes,
+    leases: Leases,
+    waiting: BTreeMap<Link, Waiting>,
+    /// The pools and lanes for whose jobs a runner has asked.
+    asked_for: BTreeSet<Name>,
+    tags_made: u64,
+    /// The leases with an end under way, and later ends of the same leases.
+    ending: HashMap<LeaseId, Vec<LaterEnd>>,
+    is_stopping: bool,
+    /// This node, if the next message about a lease may reach another one.
+    node: Option<NodeId>,
+}
+
+type Todo = ActionsOf<Orchestrator>;
+
+impl Orchestrator {
+    fn new(config: Arc<DeltaConfig>) -> Self {
+        Self {
+            config,
+            lanes: Lanes::default(),
+            leases: Leases::default(),
+            waiting: BTreeMap::new(),
+            asked_for: BTreeSet::new(),
+            tags_made: 0,
+            ending: HashMap::new(),
+            is_stopping: false,
+            node: None,
+        }
+    }
+
+    /// Finds the executor of this name: a pool, or a lane of one, which may be new. After a new one,
+    /// [`Event::LaneAdded`] must follow.
+    fn find_lane(&mut self, name: &Name) -> (Found, bool) {
+        let parts = tags::parts(name);
+        let Some((_, tags)) = parts.filter(|(pool, _)| self.config.pool(pool.as_str()).is_some())
+        else {
+            return (Found::Nobody, false);
+        };
+        if tags.is_empty() {
+            return (Found::Here, false);
+        }
+        match self.lanes.add(name, tags) {
+            Some(is_new) => (Found::Here, is_new),
+            None => (Found::Full(tags::LANES_MAX), false),
+        }
+    }
+
+    /// Explains why the jobs of a pool or lane wait: no runner has asked for one.
+    fn waits_because(&self, executor: &Name) -> Option<String> {
+        if self.asked_for.contains(executor) {
+            return None;
+        }
+        let (pool, tags) = tags::parts(executor)?;
+        let tags: Vec<String> = tags.into_iter().collect();
+        let offering = if tags.is_empty() {
+            String::new()
+        } else {
+            format!(" that offers {}", tags.join(", "))
+        };
+        Some(format!(
+            "no runner of the pool {pool}{offering} has asked this node for a job since it started"
+        ))
+    }
+
+    /// Returns the worker of a lease that is known here, also after its end.
+    fn worker(&self, lease: LeaseId) -> Option<&str> {
+        self.leases.worker(lease)
+    }
+
+    /// Returns the workers of a pool that wait or hold leases, and how many leases each holds.
+    fn workers(&self, pool: &str) -> BTreeMap<String, usize> {
+        let of_pool = |worker: &&String| {
+            let rest = worker.strip_prefix(pool);
+            rest.is_some_and(|rest| rest.starts_with('/'))
+        };
+        let waiting = self.waiting.values().map(|waiting| &waiting.worker);
+        let waiting = waiting.filter(of_pool).map(|worker| (worker.clone(), 0));
+        let mut workers: BTreeMap<String, usize> = waiting.collect();
+        for worker in self.leases.holders().filter(of_pool) {
+            *workers.entry(worker.clone()).or_default() += 1;
+        }
+        workers
+    }
+
+    fn ask(&mut self, now: Time, link: Link, pool: Name, ask: Ask, todo: &mut Todo) {
+        let Some(config) = self
+            .config
+            .pool(pool.as_str())
+            .filter(|_| !self.is_stopping)
+        else {
+            return todo.send(link, Ok(Answer::Granted(None)));
+        };
+        let waiting = Waiting {
+            fits: config.capabilities.is_subset(&ask.capabilities),
+            worker: worker(&pool, &ask.runner_id),
+            pool,
+            capabilities: ask.capabilities,
+            until: now.plus_ms(ask.wait_seconds * 1_000),
+            tag: Tag(self.tags_made),
+        };
+        self.waiting.insert(link, waiting);
+        self.ask_host(now, link, todo);
+    }
+
+    /// Asks the host for a job that the runner can execute.
+    fn ask_host(&mut self, now: Time, link: Link, todo: &mut Todo) {
+        let ttl_ms = self.ttl_ms();
+        let Some(waiting) = self.waiting.get_mut(&link) else {
+            return;
+        };
+        waiting.tag = Tag(self.tags_made);
+        self.tags_made += 1;
+        let executors = if waiting.fits {
+            self.lanes.of(&waiting.pool, &waiting.capabilities)
+        } else {
+            Vec::new()
+        };
+        for executor in &executors {
+            if !self.asked_for.contains(executor) {
+                self.asked_for.insert(executor.clone());
+            }
+        }
+        todo.effect(Effect::Ask {
+            asked: Asked {
+                link,
+                tag: waiting.tag,
+                worker: waiting.worker.clone(),
+            },
+            executors,
+            hold: Hold::Ttl { ttl_ms },
+            wait_ms: waiting.until.since_ms(now),
+        });
+    }
+
+    fn ttl_ms(&self) -> u64 {
+        self.config.times.lease_ttl * 1_000
+    }
+
+    fn granted(&mut self, now: Time, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
+        let waiting = self.waiting.get(&asked.link);
+        let is_answered = waiting.is_some_and(|it| it.tag == asked.tag);
+        if is_answered {
+            self.waiting.remove(&asked.link);
+        }
+        match granted {
+            Some(granted) if is_answered => {
+                let assignment = &granted.assignment;
+                let ends_by = self.ends_by(now, Some(assignment.timeout_ms));
+                let lease = Lease::new(now, ends_by, asked.worker, assignment.attempt);
+                self.leases.add(now, self.ttl_ms(), granted.lease, lease);
+                todo.send(asked.link, Ok(Answer::Granted(Some(granted))));
+            }
+            // Its runner has gone meanwhile.
+            Some(granted) => {
+                let named = Named::new(granted.job, granted.lease, asked.worker);
+                let back = LeaseMessage::GiveBack { begun: false };
+                self.give_back(asked.link, named, back, todo);
+            }
+            None if is_answered => todo.send(asked.link, Ok(Answer::Granted(None))),
+            None => {}
+        }
+    }
+
+    /// Asks again for the requests whose runners can execute the jobs of a new lane.
+    fn lane_added(&mut self, now: Time, lane: &Name, todo: &mut Todo) {
+        let is_for = |waiting: &Waiting| {
+            let lanes = self.lanes.of(&waiting.pool, &waiting.capabilities);
+            waiting.fits && lanes.contains(lane)
+        };
+        let links = self.waiting.iter().filter(|(_, waiting)| is_for(waiting));
+        let links: Vec<Link> = links.map(|(link, _)| *link).collect();
+        for link in links {
+            todo.effect(Effect::Withdraw(self.waiting[&link].tag));
+            self.ask_host(now, link, todo);
+        }
+    }
+
+    /// Lets all requests go that wait.
+    fn stop(&mut self, todo: &mut Todo) {
+        self.is_stopping = true;
+        for (link, waiting) in std::mem::take(&mut self.waiting) {
+            todo.effect(Effect::Withdraw(waiting.tag));
+            todo.send(link, Ok(Answer::Granted(None)));
+        }
+        for beat in self.leases.take_waiting(|_| true) {
+            self.beat_again(beat, todo);
+        }
+    }
+}
+
+impl From<LeaseEvent> for Event {
+    fn from(event: LeaseEvent) -> Self {
+        Self::Lease(event)
+    }
+}
+
+impl Session for Orchestrator {
+    const WIRE: &'static str = NAME;
+    type In = Request;
+    type Out = Result<Answer, Refused>;
+    type Effect = Effect;
+    type Event = Event;
+
+    fn on_message(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
+        match request {
+            Request::Ask(pool, ask) => self.ask(at.now, link, pool, ask, todo),
+            Request::Message(named, message) => {
+                if message.is_skewed(at.wall) {
+                    todo.count(Code::ClockSkew.as_str());
+                }
+                self.message(at.now, link, named, message, todo);
+            }
+            Request::GiveBack(named, why) => self.give_back(link, named, why, todo),
+            Request::AwaitEnd(named) => self.leases.await_end(link, &named, todo),
+        }
+    }
+
+    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
+        let now = at.now;
+        match event {
+            Event::Granted(asked, granted) => self.granted(now, asked, granted, todo),
+            Event::Answered(sent, answer) => self.answered(now, *sent, answer, todo),
+            Event::Read(lookup, kept) => self.looked_up(now, *lookup, kept, todo),
+            Event::Lease(LeaseEvent::Cancelled { lease, .. }) => {
+                for beat in self.leases.cancelled(lease) {
+                    self.beat_again(beat, todo);
+                }
+            }
+            Event::Lease(LeaseEvent::Revoked { job, lease, why }) => {
+                self.revoked(now, (job, lease), why, todo);
+            }
+            Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
+            Event::Stop => self.stop(todo),
+        }
+    }
+
+    fn on_closed(&mut self, _: Time, link: Link, todo: &mut Todo) {
+        if let Some(waiting) = self.waiting.remove(&link) {
+            todo.effect(Effect::Withdraw(waiting.tag));
+        }
+    }
+
+    fn wakeup(&self) -> Option<Time> {
+        self.leases.wakeup()
+    }
+
+    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+        self.leases.forget_silent(now, self.ttl_ms());
+        for beat in self.leases.take_waiting(|until| until <= now) {
+            self.beat_again(beat, todo);
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty() && self.ending.is_empty()
+    }
+}
