@@ -103,6 +103,7 @@ impl Wrong {
     }
 
     /// Names the object that the field is in.
+    #[must_use]
     pub fn within(self, parent: impl fmt::Display) -> Self {
         Self {
             field: format!("{parent}.{}", self.field),

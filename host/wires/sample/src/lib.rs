@@ -1,10 +1,12 @@
-//! A wire made for reading: lines over TCP, in both roles. It is the example of how a wire is made
-//! and is compiled in tests only.
+//! A wire made for reading: lines over TCP, in both roles. It begins here; `config` reads its section, `codec` its
+//! lines, and each role has a file. No host has it; its tests run it as a host would.
 //!
 #![doc = include_str!("../SPEC.md")]
 
-mod session;
-mod shell;
+mod codec;
+mod config;
+mod orchestrator;
+mod worker;
 
 #[cfg(test)]
 mod tests;
@@ -15,66 +17,40 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use host_core::name::Name;
-use host_wire_kit::executors::{ExecutorHealth, Executors, WorkerHealth, WorkerState};
-use host_wire_kit::section::{ConfigError, Section, loopback, refused};
+use host_wire_kit::executors::Executors;
+use host_wire_kit::section::{ConfigError, Section};
 use host_wire_kit::{
     Active, Configuration, Configured, ExecutorPorts, Mode, OpenError, OpenWire, Ports, Wire,
 };
-use host_wire_kit::{settings, table_settings};
 use tokio::net::TcpListener;
 
-use self::shell::{Peer, serve};
+use self::config::Config;
+use self::orchestrator::Runners;
 
 const NAME: &str = "sample";
 
-settings! {
-    SETTINGS:
-    LISTEN = "protocol.sample.listen", Text("ADDR"), "off",
-        "Where orchestrators connect: a loopback address and a port, or `off`";
-}
-
-table_settings! {
-    TABLE_SETTINGS:
-    "protocol.sample.runners.NAME.address", "none",
-        "Where a worker listens: a loopback address and a port";
-}
-
-/// The sample as an entry of the list of wires.
+/// The sample as a wire.
 pub static SAMPLE: Wire = Wire {
-    settings: SETTINGS,
-    table_settings: TABLE_SETTINGS,
-    refusals: &[(
-        "E_LINE",
-        "A line is not a message, or its id cannot be used. Check the lines that the peer sends.",
-    )],
+    settings: config::SETTINGS,
+    table_settings: config::TABLE_SETTINGS,
+    refusals: CODES,
     specification: include_str!("../SPEC.md"),
     ..Wire::new(NAME, configure)
 };
 
-fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
-    let mut runners = BTreeMap::new();
-    let mut executors = Vec::new();
-    for (name, table) in section.tables("protocol.sample.runners") {
-        let origin = table.origin("address");
-        let text = table.text("address")?.unwrap_or("");
-        let address = text.parse();
-        let address = address.map_err(|_| refused(origin.clone(), text, "expected an address"))?;
-        executors.push((table.origin(""), name.to_string()));
-        runners.insert(name.clone(), loopback(origin, address)?);
-    }
-    let listen = section.listen(&LISTEN)?;
-    Ok(Configuration {
-        executors,
-        default_executor: None,
-        hosts: Vec::new(),
-        wire: Box::new(Config { listen, runners }),
-    })
+host_wire_kit::codes! {
+    Line = "E_LINE",
+        "A line is not a message, or its id cannot be used. Check the lines that the peer sends.";
 }
 
-#[derive(Clone, Debug)]
-struct Config {
-    listen: Option<SocketAddr>,
-    runners: BTreeMap<Name, SocketAddr>,
+fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
+    let config = Config::read(section)?;
+    Ok(Configuration {
+        executors: config.origins(),
+        default_executor: None,
+        hosts: Vec::new(),
+        wire: Box::new(config),
+    })
 }
 
 impl Configured for Config {
@@ -84,64 +60,39 @@ impl Configured for Config {
 
     fn open<'a>(&'a self, _: &'a Mode) -> BoxFuture<'a, Result<OpenWire, OpenError>> {
         Box::pin(async {
-            let failed = |error| OpenError::failed(format!("cannot listen for sample: {error}"));
             let listener = match self.listen {
-                Some(address) => Some(TcpListener::bind(address).await.map_err(failed)?),
+                Some(address) => Some(worker::bind(address).await?),
                 None => None,
             };
             let address = listener.as_ref().and_then(|it| it.local_addr().ok());
-            let address = address.map_or("off".to_owned(), |it| it.to_string());
-            let runners = self.runners.clone();
-            Ok(OpenWire::new(
-                Opened { listener, runners },
-                vec![(NAME, address)],
-            ))
+            let ready = address.map_or("off".to_owned(), |address| address.to_string());
+            let sample = OpenSample {
+                listener,
+                runners: self.addresses(),
+            };
+            Ok(OpenWire::new(sample, vec![(NAME, ready)]))
         })
     }
 }
 
-struct Opened {
+/// The sample once the host has opened it: it listens, and serves when the host runs it.
+struct OpenSample {
     listener: Option<TcpListener>,
     runners: BTreeMap<Name, SocketAddr>,
 }
 
-impl Active for Opened {
+impl Active for OpenSample {
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
-        let runners = self.runners.iter();
-        let dialled = runners.map(|(name, at)| (name.clone(), Peer::dial(name, *at, ports)));
-        Some(Arc::new(Runners(dialled.collect())))
+        Some(Arc::new(Runners::connect(&self.runners, ports)))
     }
 
     fn run(self: Box<Self>, ports: Ports) -> BoxFuture<'static, Result<(), OpenError>> {
         Box::pin(async move {
             match self.listener {
-                Some(listener) => serve(listener, ports).await,
+                Some(listener) => worker::serve(listener, ports).await,
                 None => ports.stopping.cancelled().await,
             }
             Ok(())
         })
-    }
-}
-
-struct Runners(BTreeMap<Name, Peer>);
-
-impl Executors for Runners {
-    fn names(&self) -> Vec<Name> {
-        self.0.keys().cloned().collect()
-    }
-
-    fn health(&self) -> Vec<ExecutorHealth> {
-        let health = |(name, peer): (&Name, &Peer)| {
-            let states = [WorkerState::Down, WorkerState::Up];
-            let worker = WorkerHealth::new(name, 1, states[usize::from(peer.is_up())]);
-            ExecutorHealth {
-                name: name.clone(),
-                wire: NAME,
-                is_external: true,
-                is_restartable: false,
-                workers: vec![worker],
-            }
-        };
-        self.0.iter().map(health).collect()
     }
 }

@@ -12,6 +12,7 @@ use host_core::port::End;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use host_testing::{ExecuteAudit, FakeExecutor, KeptLogs, LeaseAudit, LeaseHost, Refusals, Run};
+use host_wire_kit::executors::WorkerState;
 use host_wire_kit::section::{NamedTable, Sources, Stated, Tables};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
@@ -19,9 +20,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::config::LISTEN;
 use super::*;
 
-/// Nothing in a test takes as long.
+/// Fails a test that waits longer.
 const BOUND: Duration = Duration::from_mins(1);
 
 /// `echo` returns its params, `hang` runs until it is stopped, others fail.
@@ -35,39 +37,37 @@ fn cells() -> Arc<FakeExecutor> {
 async fn until<T>(watched: &watch::Sender<T>, condition: impl Fn(&T) -> bool) {
     let mut watched = watched.subscribe();
     let reached = timeout(BOUND, watched.wait_for(|value| condition(value))).await;
-    assert!(reached.is_ok(), "it does not come");
+    assert!(reached.is_ok(), "the condition was not reached");
 }
 
 /// Reads a section: where it listens, and the address of the runner `there`.
 fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Configured>, String> {
-    let stated = listen.map(|text| {
-        let origin = "the test".to_owned();
-        (
-            LISTEN.key.to_owned(),
-            Stated {
-                origin,
-                text: text.to_owned(),
-            },
-        )
-    });
+    let mut values = BTreeMap::new();
+    if let Some(text) = listen {
+        let stated = Stated {
+            origin: "the test".to_owned(),
+            text: text.to_owned(),
+        };
+        values.insert(LISTEN.key.to_owned(), stated);
+    }
     let mut tables = Tables::default();
     if let Some(address) = there {
-        let table = [("address".to_owned(), address.into())];
-        let table = NamedTable::new("there".to_owned(), table.into_iter().collect());
+        let keys = [("address".to_owned(), address.into())];
+        let table = NamedTable::new("there".to_owned(), keys.into_iter().collect());
         tables.insert("there".parse().unwrap(), table);
     }
     let sources = Sources {
         flags: &BTreeMap::new(),
         environment: &BTreeMap::new(),
-        values: &stated.into_iter().collect(),
+        values: &values,
         tables: &BTreeMap::from([("protocol.sample.runners".to_owned(), tables)]),
         read: &|_| Err(io::ErrorKind::NotFound.into()),
     };
     let section = Section::new(sources);
-    let configured = (SAMPLE.configure)(&section);
-    configured
-        .map(|it| it.wire)
-        .map_err(|error| error.to_string())
+    match (SAMPLE.configure)(&section) {
+        Ok(configuration) => Ok(configuration.wire),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// A host that serves the sample, in the worker role.
@@ -82,13 +82,13 @@ struct Worker {
 impl Worker {
     async fn start() -> Self {
         let config = configured(Some("127.0.0.1:0"), None).unwrap();
-        let mut active = config.open(&mode()).await.unwrap();
-        let (key, address) = active.ready.remove(0);
+        let mut open = config.open(&mode()).await.unwrap();
+        let (key, address) = open.ready.remove(0);
         assert_eq!(key, NAME);
         let (cells, refusals) = (cells(), Refusals::of(NAME));
         let audit = ExecuteAudit::new(Arc::<FakeExecutor>::clone(&cells));
         let (execute, tasks) = (Arc::clone(&audit), Tasks::default());
-        let running = active.active.run(Ports {
+        let running = open.active.run(Ports {
             clock: Arc::new(Clock::start()),
             counters: Arc::<Refusals>::clone(&refusals),
             execute: Arc::new(move || Arc::<ExecuteAudit>::clone(&execute)),
@@ -131,8 +131,8 @@ impl Orchestrator {
     async fn start(worker: &Worker) -> Self {
         let config = configured(None, Some(&worker.address)).unwrap();
         assert!(config.has_executor("there") && !config.has_executor("other"));
-        let mut active = config.open(&mode()).await.unwrap();
-        assert_eq!(active.ready, [(NAME, "off".to_owned())]);
+        let mut open = config.open(&mode()).await.unwrap();
+        assert_eq!(open.ready, [(NAME, "off".to_owned())]);
         let (host, audit) = LeaseHost::of_single_attempts();
         let ports = ExecutorPorts {
             clock: Arc::new(Clock::start()),
@@ -142,7 +142,7 @@ impl Orchestrator {
             tasks: Tasks::default(),
             stopping: CancellationToken::new(),
         };
-        let executors = active.active.executors(&ports).unwrap();
+        let executors = open.active.executors(&ports).unwrap();
         host.until_capacity("there", 16).await;
         Self {
             host,
@@ -178,12 +178,12 @@ async fn an_orchestrator_gives_work_to_a_worker() {
     assert_eq!(health[0].workers[0].state, WorkerState::Up);
     let job = orchestrator.give("echo", "{\"text\":\n\"two words\"}", 60_000);
     let End::Outcome(Outcome::Completed { result }) = orchestrator.end_of(job).await else {
-        panic!("it completes");
+        panic!("the job must complete");
     };
     assert_eq!(result.unwrap().as_str(), "{\"text\": \"two words\"}");
-    let job = orchestrator.give("fail", "{}", 60_000);
-    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(job).await else {
-        panic!("it fails");
+    let failing = orchestrator.give("fail", "{}", 60_000);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(failing).await else {
+        panic!("the job must fail");
     };
     assert_eq!(failure.message, "no luck");
     orchestrator.stop().await;
@@ -194,15 +194,15 @@ async fn an_orchestrator_gives_work_to_a_worker() {
 async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
-    let job = orchestrator.give("hang", "{}", 600_000);
+    let cancelled = orchestrator.give("hang", "{}", 600_000);
     worker.cells.until_running(1).await;
-    orchestrator.host.stop(job, 600_000);
+    orchestrator.host.stop(cancelled, 600_000);
     let stopped = Failure::new(FailureKind::UserError, "it was stopped");
     let expected = End::Outcome(Outcome::Failed(stopped));
-    assert_eq!(orchestrator.end_of(job).await, expected);
-    let job = orchestrator.give("hang", "{}", 20);
-    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(job).await else {
-        panic!("its time is over");
+    assert_eq!(orchestrator.end_of(cancelled).await, expected);
+    let silent = orchestrator.give("hang", "{}", 20);
+    let End::Outcome(Outcome::Failed(failure)) = orchestrator.end_of(silent).await else {
+        panic!("the job must time out");
     };
     assert_eq!(failure.kind, FailureKind::TimedOut);
     orchestrator.stop().await;
@@ -210,7 +210,7 @@ async fn a_cancel_stops_a_run_and_a_silent_one_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_runs_ends_with_its_connection() {
+async fn a_run_ends_with_its_connection() {
     let worker = Worker::start().await;
     let orchestrator = Orchestrator::start(&worker).await;
     let job = orchestrator.give("hang", "{}", 600_000);
@@ -225,7 +225,7 @@ async fn what_runs_ends_with_its_connection() {
 }
 
 #[tokio::test]
-async fn a_line_that_is_no_message_is_counted_and_dropped() {
+async fn a_line_that_is_not_a_message_is_counted_and_dropped() {
     let worker = Worker::start().await;
     let mut stream = BufReader::new(TcpStream::connect(&worker.address).await.unwrap());
     let lines = "hello\nRUN 1 echo []\nRUN 2 echo\nRUN 3 echo {}\n";
@@ -241,7 +241,7 @@ async fn a_line_that_is_no_message_is_counted_and_dropped() {
 }
 
 #[test]
-fn others_are_not_connected_to() {
+fn only_loopback_addresses_are_accepted() {
     for address in ["192.0.2.1:7", "nowhere"] {
         let refused = configured(None, Some(address)).unwrap_err();
         assert!(refused.starts_with("there.address: "), "{refused}");
