@@ -72,7 +72,7 @@ fn of_plane(origin: &Origin) -> Peer<'_> {
     }
 }
 
-/// Connects to all peers at once.
+/// Connects to all peers concurrently.
 fn reach(peers: &[Peer<'_>]) -> Vec<Check> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -220,7 +220,7 @@ pub(super) struct TaskMetrics {
     /// CPU time in milliseconds.
     #[serde(alias = "cpu_time_ms", skip_serializing_if = "Option::is_none")]
     pub(super) cpu_time_ms: Option<u64>,
-    /// The most memory at once, in bytes.
+    /// The peak memory, in bytes.
     #[serde(alias = "peak_memory_bytes", skip_serializing_if = "Option::is_none")]
     pub(super) peak_memory_bytes: Option<u64>,
     /// Bytes read.

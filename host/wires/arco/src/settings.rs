@@ -22,7 +22,7 @@ use super::token::key::{KEY_BYTES_MIN, Keys};
 
 pub(super) use self::keys::{SETTINGS, TABLE_SETTINGS, WORKER_ROLE};
 
-/// The most attempts that one worker may have at once.
+/// The most attempts that one worker may have concurrently.
 const IN_FLIGHT_MAX: i64 = 4_096;
 
 /// The most origins that callbacks may go to.

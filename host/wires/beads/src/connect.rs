@@ -41,7 +41,7 @@ const PAUSES: [Duration; 3] = [
     Duration::from_secs(4),
 ];
 
-/// How long `host serve` waits before it reconnects, if nobody listens or the orchestrator has sent SHUTDOWN.
+/// How long `host serve` waits before it reconnects, if no orchestrator listens or the orchestrator has sent SHUTDOWN.
 /// Also the longest pause between short connections.
 const REST_MS: u64 = 30_000;
 
@@ -119,7 +119,7 @@ impl ExecutionEvents<Worker> for Guests {
 enum End {
     /// The orchestrator has sent SHUTDOWN, or the host stops.
     Ordered,
-    /// Nobody listens at the path.
+    /// No orchestrator listens at the path.
     Unreachable(String),
     /// The host stops, and the program did not set this issue back in time.
     Unfinished(String),

@@ -1,5 +1,5 @@
 //! The orchestrator of all pools: which runner holds which lease, and what its messages do. Pure: requests come
-//! with links, answers go to them, and the host is asked by effects. Knows no HTTP.
+//! with links, answers go to them, and effects are requests to the host. Knows no HTTP.
 
 pub(super) mod api;
 mod ends;
@@ -286,7 +286,7 @@ impl Orchestrator {
                 self.leases.add(now, self.ttl_ms(), granted.lease, lease);
                 todo.send(asked.link, Ok(Answer::Granted(Some(granted))));
             }
-            // Its runner has gone meanwhile.
+            // Its runner has gone.
             Some(granted) => {
                 let named = Named::new(granted.job, granted.lease, asked.worker);
                 let back = LeaseMessage::GiveBack { begun: false };

@@ -85,7 +85,7 @@ pub(super) enum More {
     Stale(Stale),
     /// The status that was recorded for the lease.
     Recorded(&'static str),
-    /// Where the log goes on.
+    /// Where the log continues.
     NextOffset(u64),
     /// The HTTP status, if it is not that of the code.
     Status(u16),

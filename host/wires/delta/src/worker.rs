@@ -61,7 +61,7 @@ pub(super) struct Peer {
     pub(super) runner_id: String,
     pub(super) token: Option<Secret>,
     pub(super) capabilities: BTreeSet<String>,
-    /// How many leases are held at once.
+    /// How many leases are held concurrently.
     pub(super) concurrency: usize,
 }
 

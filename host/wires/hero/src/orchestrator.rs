@@ -305,7 +305,7 @@ impl RedisSession for Orchestrator {
         self.ended.clear();
         self.left = Some(BTreeMap::new());
         self.timers.retain(|due| matches!(due, Due::GiveUp(_)));
-        // At once, and then as long as Redis is away.
+        // Immediately, and then as long as Redis is away.
         self.timers.arm(Time(0), Due::Away);
     }
 

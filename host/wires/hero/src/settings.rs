@@ -84,9 +84,9 @@ pub(super) struct HeroConfig {
     pub(super) url: RedisUrl,
     /// The worker ids, each once; empty if no work is taken.
     pub(super) worker_ids: Vec<String>,
-    /// The most jobs of one worker id that run at once.
+    /// The most concurrent jobs of one worker id.
     pub(super) concurrency: usize,
-    /// The most jobs sent to one foreign worker id at once.
+    /// The most concurrent jobs of one foreign worker id.
     pub(super) dispatch_in_flight: usize,
     /// Which jobs are taken first.
     pub(super) pop_side: PopSide,

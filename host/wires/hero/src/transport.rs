@@ -107,7 +107,7 @@ impl Link {
         Ok((link, missing))
     }
 
-    /// Sends calls that do not block, all at once and in order.
+    /// Sends calls that do not block, together and in order.
     pub(super) fn send(
         &self,
         calls: Vec<Call>,
@@ -173,7 +173,7 @@ impl SharedConnection {
         }
     }
 
-    /// Sends commands at once and in order, and a second time if the connection was lost: each
+    /// Sends commands together and in order, and a second time if the connection was lost: each
     /// command must be safe to send twice. The error is for people and has no secrets.
     pub(super) async fn ask(&self, commands: Vec<Command>) -> Result<Vec<Value>, String> {
         let mut again = true;

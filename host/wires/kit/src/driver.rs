@@ -28,7 +28,7 @@ const LARGE_KIB_MAX: usize = 256 << 10;
 
 /// Carries out the effects that a session decides on.
 pub trait EffectHandler<S: Session>: Send + Sync + Sized + 'static {
-    /// Starts to carry out `effect`. Must not block. May call [`Hub::report`] at once.
+    /// Starts to carry out `effect`. Must not block. May call [`Hub::report`] before it returns.
     fn handle(&self, hub: &Arc<Hub<S, Self>>, effect: S::Effect);
 }
 
@@ -118,7 +118,7 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
         Self::with_limit(session, handler, clock, counters, CONNECTIONS_MAX)
     }
 
-    /// Makes a hub that accepts at most `connections_max` connections at once, over all listeners.
+    /// Makes a hub that accepts at most `connections_max` concurrent connections, over all listeners.
     pub fn with_limit(
         session: S,
         handler: H,

@@ -40,7 +40,7 @@ pub fn has_socket(group: u32, inode: u64) -> io::Result<bool> {
         if !is_process || group_of(&path) != Some(group) {
             continue;
         }
-        // A process may end meanwhile.
+        // The process may have ended.
         let Ok(files) = std::fs::read_dir(path.join("fd")) else {
             continue;
         };

@@ -69,7 +69,7 @@ impl<M, E> Actions<M, E> {
 /// The decisions of a session of type `S`.
 pub type ActionsOf<S> = Actions<<S as Session>::Out, <S as Session>::Effect>;
 
-/// One side of a wire. No call waits, and the driver never makes two calls at once.
+/// One side of a wire. No call waits, and the driver makes one call at a time.
 pub trait Session: Send + 'static {
     /// The wire's name, used as a label of its metrics.
     const WIRE: &'static str;

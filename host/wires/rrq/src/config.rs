@@ -46,7 +46,7 @@ pub(super) struct PoolConfig {
     pub(super) name: Name,
     /// Where its runners come from.
     pub(super) source: Source,
-    /// The most requests of one runner at once. Limited to `IN_FLIGHT_MAX`.
+    /// The most concurrent requests of one runner. Limited to `IN_FLIGHT_MAX`.
     pub(super) in_flight_max: usize,
     pub(super) dialect: Dialect,
 }

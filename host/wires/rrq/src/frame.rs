@@ -21,7 +21,7 @@ const HEADER_BYTES: usize = 4;
 /// How much the buffer grows at a time, in bytes.
 const STEP_BYTES: usize = 64 << 10;
 
-/// How much is read at once while no frame is arriving, in bytes. Small, because there may be many
+/// How much one read takes while no frame is arriving, in bytes. Small, because there may be many
 /// idle connections.
 const IDLE_BYTES: usize = 2 << 10;
 

@@ -45,7 +45,7 @@ pub(super) enum PoolEffect {
     Connect { runner: usize, link: Link },
     /// End the process of a runner; kill it after the grace period. [`PoolEvent::Exited`] follows.
     Kill { runner: usize, grace_ms: u64 },
-    /// How many executions the pool accepts at once, including those in flight.
+    /// How many executions the pool accepts, including those in flight.
     Capacity(usize),
     /// An execution is over. Nothing follows about it.
     Ended {

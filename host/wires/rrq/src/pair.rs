@@ -411,7 +411,7 @@ impl World {
         for (tag, end) in &self.ended {
             if let End::Outcome(Outcome::Completed { result }) = end {
                 let expected = Some(JsonText(format!("\"job {tag}\"")));
-                assert_eq!(*result, expected, "nobody gets another's outcome");
+                assert_eq!(*result, expected, "each job gets its own outcome");
             }
         }
     }
@@ -450,7 +450,7 @@ proptest! {
         let mut world = World::new(seed, dialect);
         world.run();
         world.check();
-        prop_assert!(world.now < START.plus_ms(OVER_MS), "nothing goes on for ever");
+        prop_assert!(world.now < START.plus_ms(OVER_MS), "everything ends");
         for process in &world.processes {
             prop_assert!(process.worker.is_idle(), "no guest is forgotten");
         }

@@ -219,7 +219,7 @@ impl RunnerPool {
     }
 
     /// Runs the pool until `stopping`, then ends all runners and waits at most two seconds for
-    /// that. A second call returns at once.
+    /// that. A second call returns immediately.
     pub(super) async fn run(self, stopping: CancellationToken) -> io::Result<()> {
         let Some(mut waiting) = self.waiting.lock().take() else {
             return Ok(());

@@ -21,7 +21,7 @@ const RUNNERS: &str = "protocol.rrq.runners";
 /// The most processes of a pool.
 const POOL_SIZE_MAX: i64 = 64;
 
-/// How many requests a runner gets at once, by default.
+/// How many concurrent requests a runner gets by default.
 const IN_FLIGHT: usize = 10;
 
 settings! {

@@ -24,7 +24,7 @@ pub(super) struct Attempt {
     /// The key of the task.
     pub(super) key: String,
     pub(super) granted_at: Time,
-    /// When its time is over and it is asked to stop.
+    /// When its time is over and it must stop.
     pub(super) due: Time,
     /// Whether it has a slot of its worker: not if another node has granted it.
     pub(super) has_slot: bool,

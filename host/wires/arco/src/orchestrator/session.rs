@@ -31,7 +31,7 @@ use crate::settings::{OrchestratorConfig, Times};
 /// How long a worker may take to answer a dispatch after its last callback, in milliseconds.
 const ANSWER_MS: u64 = 60_000;
 
-/// How long after a failure the leases of a worker are asked for again, in milliseconds.
+/// How long after a failure leases for a worker are requested again, in milliseconds.
 const RESUME_PAUSE_MS: u64 = 250;
 
 /// A report from the host.
@@ -391,7 +391,7 @@ impl Session for Orchestrator {
         }
     }
 
-    /// What was begun for a callback goes on without it.
+    /// Work that was begun for a callback continues without it.
     fn on_closed(&mut self, _: Time, _: Link, _: &mut Actions) {}
 
     fn wakeup(&self) -> Option<Time> {

@@ -1,6 +1,6 @@
 //! Our worker under our orchestrator, over links that lose requests, lose answers, send requests twice and
 //! out of order, with clocks an hour apart. Every task is executed once and ends once. As two nodes of one
-//! store, of which each is stopped, killed and started, no task is executed twice at once.
+//! store, of which each is stopped, killed and started, no task is executed twice concurrently.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::worker::tests::side as worker_side;
 /// How many tasks go through one pair of links.
 const TASKS: usize = 20;
 
-/// How many attempts the worker has at once.
+/// How many concurrent attempts the worker has.
 const IN_FLIGHT_MAX: usize = 8;
 
 /// Of a hundred requests, how many are lost, lose their answer, come twice, or come once more later.
@@ -355,7 +355,7 @@ fn run_two_nodes(seed: u64) {
     for id in &ids {
         let kept = pair.model.kept(*id).unwrap();
         assert_eq!(kept.job.lifecycle.state, State::Completed, "seed {seed}");
-        // The worker asserts that none runs twice at once.
+        // The worker asserts that none runs twice concurrently.
         let executed = pair.worker.executed[&id.to_string()];
         let attempts = kept.job.lifecycle.attempt;
         assert!(

@@ -75,7 +75,7 @@ fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {
         tasks: own.clone(),
     };
     let routes: [Route<Shared>; 2] = [
-        // A task that has begun goes on without its requester.
+        // A task that has begun continues without its requester.
         Route::post(Access::Proof, "/dispatch", dispatch)
             .long_running()
             .ends_with_client(),

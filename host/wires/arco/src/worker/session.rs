@@ -304,7 +304,7 @@ impl Session for Worker {
         }
     }
 
-    /// A task that has begun goes on without its requester.
+    /// A task that has begun continues without its requester.
     fn on_closed(&mut self, _: Time, _: Link, _: &mut Actions) {}
 
     fn wakeup(&self) -> Option<Time> {

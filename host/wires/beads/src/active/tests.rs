@@ -145,7 +145,7 @@ async fn a_worker_is_served_and_told_to_end() {
         json!({"type": "DONE", "worker_id": "W1", "issue_id": task["issue_id"], "duration_ms": 5});
     peer.send(&done).await;
     served.host.until_count(State::Completed, 1).await;
-    // A held READY gets its task at once.
+    // A held READY gets its task immediately.
     peer.ready().await;
     served.add([2]);
     assert_eq!(peer.next_type().await, "TASK");

@@ -24,7 +24,7 @@ use crate::program::ProgramCommand;
 
 const BOUND: Duration = Duration::from_mins(1);
 
-/// Cells whose guests are done at once.
+/// Cells whose guests end immediately.
 fn cells() -> Arc<FakeExecutor> {
     FakeExecutor::new(|_, _| {
         let result = Some(JsonText("null".to_owned()));
@@ -145,7 +145,7 @@ async fn three_tasks(dialect: Dialect, bytes: usize) -> bool {
         served.stopping.cancel();
     };
     // Without a time limit: a process that another test starts briefly holds copies of our sockets, and the
-    // paused clock would run ahead meanwhile.
+    // paused clock would run ahead of it.
     let (worked, ()) = tokio::join!(working, playing);
     let was_lost = lossy.left.load(Ordering::SeqCst) == 0;
     // SHUTDOWN itself may be lost with the connection: the orchestrator is gone by then.
@@ -218,7 +218,7 @@ async fn a_host_that_stops_stops_its_guests_and_its_tasks_go_back() {
     served.stop().await;
 }
 
-/// Makes a program that takes some seconds to set an issue back, and writes what it is asked to `log` then.
+/// Makes a program that takes some seconds to set an issue back, and writes the calls to `log` then.
 fn slow_program(folder: &Path, seconds: u32) -> (ProgramCommand, PathBuf) {
     let (bd, log) = (folder.join("bd"), folder.join("log"));
     let script =

@@ -1,4 +1,4 @@
-//! Who may connect, and what happens to the path meanwhile.
+//! Who may connect, and what becomes of the path.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -58,7 +58,7 @@ async fn a_process_of_another_user_is_refused() {
 }
 
 #[tokio::test]
-async fn a_socket_that_somebody_removes_is_made_again() {
+async fn a_socket_that_is_removed_is_made_again() {
     let (_folder, path, mut guarded, _) = guarded();
     std::fs::remove_file(&path).unwrap();
     assert!(UnixStream::connect(&path).await.is_err());

@@ -108,7 +108,7 @@ impl Orchestrator {
         self.answer_end(link, &named, answer, todo);
     }
 
-    /// Answers an end, and handles those that came meanwhile.
+    /// Answers an end, and handles those that came before the answer.
     pub(super) fn answer_end(
         &mut self,
         link: Link,

@@ -1,6 +1,6 @@
 //! The runners that this host starts: each of a pool's places takes one job after the other, and starts
 //! a process for it with the lease in a file. A process that ends without an end of its job loses the
-//! lease at once.
+//! lease immediately.
 
 mod files;
 mod job_log;

@@ -19,7 +19,7 @@ use crate::refusals::{Refused, Stale};
 /// The most leases that have ended and are still remembered.
 const ENDED_MAX: usize = 16_384;
 
-/// The least mean interval of heartbeats, and how many may come at once.
+/// The least mean interval of heartbeats, and how many may come in a burst.
 const HEARTBEAT_MS_MIN: u64 = 100;
 const HEARTBEATS_AT_ONCE: u64 = 30;
 
@@ -108,7 +108,7 @@ impl Leases {
     }
 
     /// Adds a lease that was looked up: another node may have granted it, or this one before it was restarted. Its end
-    /// may reach another node, and nobody tells this one.
+    /// may reach another node, which does not tell this one.
     pub(super) fn adopt(&mut self, now: Time, ttl_ms: u64, id: LeaseId, mut lease: Lease) {
         let forget_at = now.plus_ms(REMEMBERED_TTLS * ttl_ms);
         lease.forget_at = Some(forget_at);

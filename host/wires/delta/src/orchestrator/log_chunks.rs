@@ -20,7 +20,7 @@ pub(super) struct LogChunks {
 }
 
 impl LogChunks {
-    /// Returns where the log goes on.
+    /// Returns where the log continues.
     pub(super) const fn next(&self) -> u64 {
         self.next
     }

@@ -214,7 +214,7 @@ impl Orchestrator {
         standing.cancel.is_none() && !self.is_stopping
     }
 
-    /// Keeps a chunk of a log. Returns where the log goes on. The next chunk may go to another node, so that a
+    /// Keeps a chunk of a log. Returns where the log continues. The next chunk may go to another node, so that a
     /// line without an end waits for it only if there is none.
     fn keep_log(
         &mut self,
@@ -383,7 +383,7 @@ pub(super) fn send(link: Link, named: Named, message: LeaseMessage, step: Step) 
     Effect::Send(message, Box::new(Sent { named, link, step }))
 }
 
-/// Passes a part of a log on to the host, which knows where the log goes on.
+/// Passes a part of a log on to the host, which knows where the log continues.
 fn send_log(link: Link, named: Named, offset: u64, bytes: Bytes) -> Effect {
     let message = LeaseMessage::Log {
         offset,

@@ -134,7 +134,7 @@ impl Pools {
         }
     }
 
-    /// Makes a request and waits for its answer. Cancel safe: a lease that nobody takes is given back.
+    /// Makes a request and waits for its answer. Cancel safe: a lease that no runner takes is given back.
     pub(crate) async fn request(&self, request: Request) -> Result<Answer, Refused> {
         let answer = self.connected()?.request(request).await;
         answer.unwrap_or_else(|| Err(stopping()))

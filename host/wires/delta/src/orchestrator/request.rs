@@ -63,7 +63,7 @@ pub(crate) enum Answer {
     Accepted,
     Completed(LeaseText),
     Heartbeat(HeartbeatAck),
-    /// Where the log goes on.
+    /// Where the log continues.
     Logged(u64),
     GivenBack {
         was_held: bool,

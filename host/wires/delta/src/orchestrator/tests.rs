@@ -362,7 +362,7 @@ fn a_heartbeat_that_waits_misses_no_cancel() {
             assert_eq!(it.answers(), []);
             it.event(CANCELLED);
         }
-        assert_eq!(it.answers(), [], "the host is asked again");
+        assert_eq!(it.answers(), [], "the host gets another request");
         it.accept(0, Some(cancel()));
         assert_eq!(it.answers(), [(link, "cancel true".to_owned())]);
         assert_eq!(it.orchestrator.wakeup(), None);

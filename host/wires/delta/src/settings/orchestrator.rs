@@ -52,7 +52,7 @@ pub(crate) struct PoolConfig {
 pub(crate) struct Launch {
     /// The program and its arguments, before those of the document. Never empty.
     pub(crate) command: Vec<String>,
-    /// How many runners there are at once.
+    /// How many runners there are.
     pub(crate) pool_size: usize,
     /// The whole environment of the runners.
     pub(crate) env: BTreeMap<String, String>,

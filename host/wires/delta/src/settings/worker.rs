@@ -20,7 +20,7 @@ use crate::settings::{
 use crate::tags::{self, TAGS_MAX};
 use crate::worker::{FileJob, Peer};
 
-/// The most leases of one orchestrator at once.
+/// The most concurrent leases of one orchestrator.
 pub(super) const CONCURRENCY_MAX: u16 = 256;
 
 /// The checked keys.

@@ -237,7 +237,7 @@ impl LeaseSession {
         }
     }
 
-    /// The lease is over: the guest must stop at once, and nothing more is sent.
+    /// The lease is over: the guest must stop immediately, and nothing more is sent.
     fn lose(&mut self, why: &'static str, todo: &mut Todo) {
         self.give_up(Done::Lost(why), todo);
     }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::*;
 
-/// Reads a request and answers it at once. Returns the request.
+/// Reads a request and answers it immediately. Returns the request.
 async fn answer(stream: &mut TcpStream, answer: &[u8]) -> String {
     let mut request = Vec::new();
     while !request.ends_with(b"}") {
@@ -44,7 +44,7 @@ fn ports(execute: &Arc<FakeExecutor>, stopping: &CancellationToken) -> Ports {
     }
 }
 
-/// Returns the seconds after which an orchestrator was asked that answers at once.
+/// Returns the seconds between requests to an orchestrator that answers immediately.
 async fn asked(answered: &[u8], times: usize) -> Vec<u64> {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stopping = CancellationToken::new();

@@ -7,7 +7,7 @@ use host_runtime::backoff::Backoff;
 use super::exchange::Response;
 use crate::messages::LOG_BYTES_MAX;
 
-/// The most text that is sent at once, in bytes.
+/// The most text of one request, in bytes.
 const CHUNK_BYTES_MAX: usize = 128 << 10;
 
 /// How far apart two parts are, in milliseconds.
@@ -76,7 +76,7 @@ impl Upload {
         (self.is_behind() && !self.is_under_way).then_some(self.next_at)
     }
 
-    /// Makes the next part due at once, unless it waits because of a failure.
+    /// Makes the next part due immediately, unless it waits because of a failure.
     pub(super) fn hurry(&mut self, now: Time) {
         if self.backoff.is_reset() {
             self.next_at = now;

@@ -150,7 +150,7 @@ async fn a_host_with_hero_ends_when_it_is_told_to() {
     let stopping = ports.stopping.clone();
     let mut run = serving.run(ports);
     let waits = poll_fn(|context| Poll::Ready(run.as_mut().poll(context).is_pending())).await;
-    assert!(waits, "it goes on without a Redis");
+    assert!(waits, "it continues without a Redis");
     stopping.cancel();
     tokio::time::timeout(Duration::from_mins(1), run)
         .await

@@ -110,7 +110,7 @@ pub(super) fn judge(
     verdicts
 }
 
-/// Begins a walk from the jobs that keep waiting. Those whose wait ends in this turn wait for nobody.
+/// Begins a walk from the jobs that keep waiting. Those whose wait ends in this turn wait for no other.
 pub(crate) fn links(waiting: &[Option<JobView>], verdicts: &[Verdict]) -> Walk {
     let jobs = waiting.iter().zip(verdicts);
     Walk::from(jobs.filter_map(|(view, verdict)| {

@@ -23,7 +23,7 @@ use crate::refusals::Refusal;
 use crate::transport::url::RedisUrl;
 use crate::transport::{OwnConnection, SharedConnection};
 
-/// The most requests that wait for jobs at once. Each has its own connection.
+/// The most concurrent requests that wait for jobs. Each has its own connection.
 const WAITERS_MAX: usize = 128;
 
 /// How often to read the hash of a job that a request waits for, because its worker may not reply.
@@ -287,7 +287,7 @@ impl Client {
     }
 
     /// Checks the jobs that wait for others, and queues or ends those that are due. If two hosts do
-    /// this at once, each job is still queued only once.
+    /// this concurrently, each job is still queued only once.
     pub(crate) async fn gate(&self, wall: Time) -> Answer<Turn> {
         let (line, mut acts) = gate::read_line(&self.ask_one(gate::line()).await?);
         if line.is_empty() && acts.is_empty() {

@@ -78,7 +78,7 @@ impl Client {
         for job in lost {
             match self.queue_lost(&job, false, clock.wall()).await {
                 Ok(true) => requeued.push(job.id),
-                // It has ended meanwhile, or a host is at it.
+                // It has ended by now, or a host executes it.
                 Ok(false) | Err(ClientError::Refused(_)) => {}
                 Err(error) => return Err(error),
             }

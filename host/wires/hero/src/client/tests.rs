@@ -262,7 +262,7 @@ fn what_must_be_known_is_what_waits_and_is_not_known() {
     assert_eq!(walk.next(), [id(2), id(5)]);
     let two = json!([id(3), id(4), "*"]).to_string();
     let two = Value::List(vec![Value::Nil, Value::Nil, data(&two)]);
-    // The second has ended, so that it waits for nobody.
+    // The second has ended, so that it waits for no other.
     let known = Value::List(vec![two, Value::Nil]);
     assert!(walk.add(&[id(2), id(5)], Some(&known)));
     assert_eq!(walk.next(), [id(3), id(4)]);

@@ -78,7 +78,7 @@ impl JobView {
     }
 
     /// Returns the jobs that had not finished at the last check. `None` if there was no check
-    /// because the job was queued at once, or if the field cannot be read.
+    /// because the job was queued without waiting, or if the field cannot be read.
     pub(crate) fn waits_for(&self) -> Option<BTreeSet<String>> {
         serde_json::from_str(self.get("waits_for")?).ok()
     }

@@ -20,7 +20,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 use super::root::{LogFileError, LogRoot};
 use super::text;
 
-/// The most executions with a log file at once. A job that needs another one waits.
+/// The most concurrent executions with a log file. A job that needs another one waits.
 const OPEN_MAX: usize = 256;
 
 /// The most bytes of one job, over all attempts.
@@ -68,7 +68,7 @@ pub(crate) struct LogFiles {
 }
 
 /// The log file of one execution. It is opened anew for each write, so that it may be renamed or removed
-/// meanwhile, as `logrotate` does: a new one is made. Dropping this ends it.
+/// between writes, as `logrotate` does: a new one is made. Dropping this ends it.
 pub(crate) struct LogFile {
     open: Arc<Open>,
     files: LogFiles,

@@ -20,7 +20,7 @@ const TIDY_AFTER_MS: u64 = 2_000;
 /// milliseconds.
 const AGAIN_AFTER_MS: u64 = 5_000;
 
-/// How long after a start of the host its jobs may come again, in milliseconds, so that they go on where they are.
+/// How long after a start of the host its jobs may come again, in milliseconds, so that they continue where they are.
 const LEFT_MS: u64 = 10_000;
 
 /// How long the hash of an ended job is kept, in seconds.

@@ -277,7 +277,7 @@ fn long_outputs_are_read_one_after_the_other() {
         (u64::from(n), End::Outcome(Outcome::Completed { result }))
     });
     assert!(ended.eq(expected));
-    assert!(longest < 600_000, "{longest}: several at once");
+    assert!(longest < 600_000, "{longest}: several concurrently");
 }
 
 #[test]
@@ -395,7 +395,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
     );
     assert!(bench.redis.items("hero:work_queue:w1").is_empty());
     assert_eq!(bench.redis.items("hero:stop_queue:w1"), [id(1)]);
-    // The next run removes the rest. It does not go on with what was asked to stop: its job starts anew.
+    // The next run removes the rest. It does not continue what it had to stop: its job starts anew.
     let out = bench.redis.texts("hero:out:host-a");
     assert_eq!(out, [(id(1), "w1".to_owned())]);
     bench.ended.clear();
@@ -412,7 +412,7 @@ fn a_host_that_stops_takes_back_what_is_out() {
 }
 
 #[test]
-fn a_host_that_drains_takes_back_what_nobody_has_taken() {
+fn a_host_that_drains_takes_back_jobs_that_no_worker_has_taken() {
     let mut bench = Bench::new();
     for n in 1..=3 {
         bench.send(n);
@@ -421,7 +421,7 @@ fn a_host_that_drains_takes_back_what_nobody_has_taken() {
     bench.worker_says(1, &[("status", "started")]);
     bench.taken(2);
     bench.drive(Orchestrator::on_drain);
-    assert_eq!(bench.ended, [(3, End::NoRoom)], "nobody has begun it");
+    assert_eq!(bench.ended, [(3, End::NoRoom)], "no worker has begun it");
     for list in ["work_queue", "stop_queue"] {
         let items = bench.redis.items(&format!("hero:{list}:w1"));
         assert!(items.is_empty(), "{list}: {items:?}");

@@ -42,7 +42,7 @@ const REQUEUES_MAX: u32 = 1;
 const STARTS_MAX: u32 = 4;
 
 /// The fields to read, with the longest value of each. Of a longer value, only the length is read:
-/// many jobs may end at once, so long outputs are read one at a time.
+/// many jobs may end together, so long outputs are read one at a time.
 const WATCHED: Fields = &[
     ("status", 64),
     ("updated_at", 64),

@@ -9,7 +9,7 @@ pub(crate) struct WorkerConfig {
     /// The name of this session among all that claim jobs: unique for each host and worker id, and
     /// the same after a restart.
     pub(crate) instance: String,
-    /// The most claimed jobs that may run at once.
+    /// The most claimed jobs that may run concurrently.
     pub(crate) concurrency: usize,
     /// Which jobs are taken first.
     pub(crate) pop_side: PopSide,

@@ -1,5 +1,5 @@
 //! Runs a session over Redis: sends its calls, and hands in answers and input from the host.
-//! Connects again as long as it runs; executions continue meanwhile. Decides nothing about jobs.
+//! Connects again as long as it runs; executions continue without a connection. Decides nothing about jobs.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::DefaultHasher;
@@ -22,7 +22,7 @@ use crate::messages::{Call, CallTag, Value, Via};
 /// The longest wait before another try to connect; half of it may pass by chance.
 const RECONNECT: Backoff = Backoff::new(50, 2_000);
 
-/// How many bytes go out at once, unless one call alone has more.
+/// How many bytes go out together, unless one call alone has more.
 const PIPELINE_BYTES_MAX: usize = 1 << 20;
 
 /// How long a stopping host tries to return its jobs, in milliseconds.
@@ -142,7 +142,7 @@ impl<S: RedisSession, H: Host<S>> SessionLoop<S, H> {
                 tokio::time::sleep(pause).await;
                 Link::connect(url, worker_id.as_deref()).await
             };
-            let why = match self.meanwhile(connecting).await {
+            let why = match self.wait_for(connecting).await {
                 None => return,
                 Some(Err(why)) => why,
                 Some(Ok(link)) => match self.exchange(&link, &mut tries).await {
@@ -156,7 +156,7 @@ impl<S: RedisSession, H: Host<S>> SessionLoop<S, H> {
     }
 
     /// Returns how long to wait before a try. The time differs between hosts, so that they do not
-    /// all connect at once.
+    /// all connect together.
     fn pause(&self, tries: u32) -> Duration {
         let Some(doublings) = tries.checked_sub(1) else {
             return Duration::ZERO;
@@ -169,7 +169,7 @@ impl<S: RedisSession, H: Host<S>> SessionLoop<S, H> {
     }
 
     /// Waits for `work` while everything else continues; `None` if the host stops first.
-    async fn meanwhile<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
+    async fn wait_for<T>(&mut self, work: impl Future<Output = T>) -> Option<T> {
         let mut work = std::pin::pin!(work);
         while !self.is_over() {
             tokio::select! {
@@ -242,7 +242,7 @@ impl<S: RedisSession, H: Host<S>> SessionLoop<S, H> {
         ended
     }
 
-    /// Takes the calls that go out at once: the first, and those after it while they are small enough
+    /// Takes the calls that go out together: the first, and those after it while they are small enough
     /// together.
     fn next_calls(&mut self) -> Vec<Call> {
         let mut calls = Vec::new();

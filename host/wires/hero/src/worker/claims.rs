@@ -202,7 +202,7 @@ impl Worker {
     }
 
     /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
-    /// It is void if the job left this host and came back meanwhile, and its new claim was answered.
+    /// It is void if the job left this host and came back before the answer, and its new claim was answered.
     pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
         if !matches!(self.jobs.phase(&id), Some(Phase::Claiming { .. })) {
             return;

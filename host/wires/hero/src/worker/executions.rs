@@ -83,7 +83,7 @@ impl Executions {
         }
     }
 
-    /// Stops an execution. If it still waits for its log file, it ends at once.
+    /// Stops an execution. If it still waits for its log file, it ends immediately.
     pub(crate) fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
         let mut opening = self.shared.opening.lock();
         if opening.remove(&tag).is_none() {

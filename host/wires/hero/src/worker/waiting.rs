@@ -24,7 +24,7 @@ const CIRCLES_EVERY_MS: u64 = 2_000;
 /// The search for jobs that wait for each other.
 #[derive(Debug, Default)]
 pub(super) struct Circles {
-    /// The walk that goes on, if one does.
+    /// The walk in progress, if any.
     walk: Option<Walk>,
     /// The circles that the last walk found and that it left to others.
     left: BTreeSet<BTreeSet<String>>,

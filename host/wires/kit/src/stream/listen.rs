@@ -51,7 +51,7 @@ impl Listener for TcpListener {
 }
 
 /// Serves connections until `stopping`, and returns those that are still open. Closes connections
-/// beyond the hub's limit at once. If dropped, closes all connections.
+/// beyond the hub's limit immediately. If dropped, closes all connections.
 pub async fn accept<S, H, L>(
     hub: &Arc<Hub<S, H>>,
     mut listener: L,

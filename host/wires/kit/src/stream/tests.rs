@@ -395,7 +395,7 @@ async fn a_framing_may_skip_a_frame_that_is_late() {
 }
 
 #[tokio::test]
-async fn an_effect_that_panics_silences_nobody_else() {
+async fn an_effect_that_panics_silences_no_other_connection() {
     let bench = bench(1);
     let hub = Arc::clone(&bench.hub);
     let (ours, theirs) = tokio::io::duplex(256);

@@ -1,5 +1,5 @@
-//! Two of our orchestrators on one store, with one runner that somebody else has started. Each node is stopped, killed
-//! and started now and then. No attempt is executed twice, every job ends, and nothing stays occupied.
+//! Two of our orchestrators on one store, with one external runner. Nodes are stopped, killed and
+//! started at random. No attempt is executed twice, every job ends, and nothing stays occupied.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -278,7 +278,7 @@ impl World {
                 let ms = self.random.below(2_000);
                 self.later(ms, Event::GuestEnds(tag, job.external_id));
             }
-            // The guest goes on to its end.
+            // The guest runs to its end.
             Action::Count(_) | Action::Effect(WorkerEffect::Stop { .. }) => {}
         }
     }
@@ -409,7 +409,7 @@ fn run(seed: u64, dialect: Dialect) -> u32 {
         assert_eq!(
             result.as_str(),
             format!("\"{id}\""),
-            "nobody gets another's outcome"
+            "each job gets its own outcome"
         );
     }
     let again = ids

@@ -47,7 +47,7 @@ impl RunnerPool {
     }
 
     /// Checks that the socket still listens. As it has listened all the time, the connection made
-    /// meanwhile leads to it.
+    /// in between leads to it.
     fn check_listener(&self, runner: usize, address: SocketAddr) -> io::Result<()> {
         let found = owner::of_listener(address)?;
         let known = self.runners.lock()[runner].listener;

@@ -184,7 +184,7 @@ impl Orchestrator {
             self.timers.insert((delivery.at, Timer::Deliver(job)));
             attempt.delivery = Some(delivery);
         }
-        // A request that waits would get at once what is given back.
+        // A request that waits would immediately get what is given back.
         if let Some(name) = executor {
             self.ask(&name, actions);
         }

@@ -129,13 +129,13 @@ async fn the_first_error_is_named() {
     let world = World::start().await;
     let plane = &world.plane;
     let (_, task) = world.begun().await;
-    let nobody = Task {
+    let unknown = Task {
         id: "0192f0c4-5b7a-7c3d-8e9f-000000000001".to_owned(),
         ..task.clone()
     };
     let zero = json!({"attempt": 0, "workerId": "w"});
     plane
-        .call(&nobody, "heartbeat", &zero)
+        .call(&unknown, "heartbeat", &zero)
         .await
         .refused(404, "task_not_found");
     for attempt in [
@@ -157,7 +157,7 @@ async fn the_first_error_is_named() {
         .await
         .refused(400, "invalid_request");
     plane
-        .heartbeat(&nobody)
+        .heartbeat(&unknown)
         .await
         .refused(404, "task_not_found");
     let unauthorized = Task {

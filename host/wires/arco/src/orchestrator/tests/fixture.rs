@@ -319,7 +319,7 @@ impl Plane {
         self.send(&path, &headers, body.to_string()).await
     }
 
-    /// Stops the plane. What was sent to workers goes on.
+    /// Stops the plane. Tasks at workers continue.
     pub(crate) async fn stop(self) {
         self.tasks.stop();
         timeout(BOUND, self.tasks.join()).await.unwrap();
@@ -341,7 +341,7 @@ impl World {
         Self { plane, spark }
     }
 
-    /// Enqueues a job and takes its dispatch, which is answered at once.
+    /// Enqueues a job and takes its dispatch, which is answered immediately.
     pub(crate) async fn dispatched(&self) -> (JobId, Task) {
         let id = self.plane.enqueue();
         (id, self.taken().await)

@@ -265,7 +265,7 @@ async fn a_silent_worker_loses_its_attempt_and_its_late_callbacks_are_refused() 
     let task = dispatch.task();
     dispatch.answer(200, &[], "ok");
     plane.started(&task).await.ok();
-    // Nobody asks for the next attempt yet.
+    // No worker asks for the next attempt yet.
     plane.stop().await;
     model.clock.pass(90_000);
     model.tick();

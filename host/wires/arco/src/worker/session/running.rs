@@ -99,7 +99,7 @@ impl Worker {
         true
     }
 
-    /// Stops a guest at once, because the control plane has given the attempt up.
+    /// Stops a guest immediately, because the control plane has given the attempt up.
     pub(super) fn give_up_run(&mut self, id: Id, actions: &mut Actions) {
         if let Some(Task {
             stage: Stage::Running(run),

@@ -56,7 +56,7 @@ pub(super) struct Run {
     /// When the control plane gives the attempt up if it accepts no heartbeat before.
     pub(super) silent_at: Time,
     pub(super) is_cancelled: bool,
-    /// Why the guest must end at once.
+    /// Why the guest must end immediately.
     pub(super) ends: Option<Stopped>,
 }
 

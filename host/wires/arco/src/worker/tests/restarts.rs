@@ -26,7 +26,7 @@ async fn an_end_is_sent_after_a_restart() {
     let completed = world.plane.expect("completed").await;
     let body = completed.body.clone();
     let (address, second) = (world.plane.address, world.envelope(2, "echo"));
-    // Nobody answers any more.
+    // Requests get no answer any more.
     drop(completed);
     world.stop_unanswered().await;
     drop(waiting);

@@ -132,7 +132,7 @@ impl Side {
                 let mut running = self.guests.values();
                 assert!(
                     running.all(|(task, ..)| *task != job.external_id),
-                    "{} runs twice at once",
+                    "{} runs twice concurrently",
                     job.external_id
                 );
                 *self.executed.entry(job.external_id.clone()).or_default() += 1;

@@ -163,7 +163,7 @@ impl Bench {
 
     /// Answers the oldest request: with the next job, or with nothing.
     pub(crate) fn answer(&mut self) {
-        let (ask, _) = self.asks.pop_front().expect("somebody asks");
+        let (ask, _) = self.asks.pop_front().expect("a request waits");
         let granted = self.jobs.pop_front().map(|number| {
             let granted = granted(number, self.leases.len() as u64);
             self.leases.insert(granted.lease, number);

@@ -257,7 +257,7 @@ fn a_lease_that_is_revoked_is_forgotten() {
 }
 
 #[test]
-fn an_end_is_reported_until_it_is_accepted_and_no_task_is_sent_meanwhile() {
+fn an_end_is_reported_until_it_is_accepted_and_no_task_is_sent_before() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
     bench.is_taking = false;

@@ -201,7 +201,7 @@ fn lines_without_an_answer_are_followed_by_frames() {
     assert!(next_is_framed(&mut bench));
     assert!(
         !next_is_framed(&mut bench),
-        "nobody has answered frames either"
+        "frames have had no answer either"
     );
     assert!(next_is_framed(&mut bench));
     assert_eq!(bench.tries, 2);

@@ -28,7 +28,7 @@ struct ErrorOut<'a> {
     /// How the lease ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
-    /// Where a log goes on.
+    /// Where a log continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
     error: Cause<'a>,

@@ -17,7 +17,7 @@ use crate::messages::LOG_BYTES_MAX;
 use crate::messages::lease_id::LeaseText;
 use crate::orchestrator::log_chunks::LogChunks;
 
-/// How much of the file is read at once, in bytes.
+/// How much of the file one read takes, in bytes.
 const CHUNK_BYTES: u64 = 256 << 10;
 
 /// What people see instead of the lease, should the runner write it.

@@ -228,7 +228,7 @@ impl LaunchedRunner {
         self.pool.files.make(granted.job, attempt, &text)
     }
 
-    /// Starts the process and waits until it has ended. It is asked to end when its lease is over, at its time
+    /// Starts the process and waits until it has ended. It gets a signal to end when its lease is over, at its time
     /// limit, or when the host stops. Returns whether it was the time limit.
     async fn live(
         &self,

@@ -326,7 +326,7 @@ async fn a_runner_whose_lease_is_over_is_told_to_end() {
             bench.until_logged("up").await;
             bench.say(job, "ack").await;
             bench.model.cancel(job, None).unwrap();
-            // Nobody answers the cancel.
+            // The cancel gets no answer.
             bench.model.advance(30_000);
             assert_eq!(bench.model.state(job), State::Cancelled);
             bench.until_logged("told").await;

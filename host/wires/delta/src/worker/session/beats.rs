@@ -48,7 +48,7 @@ impl LeaseSession {
         };
         match response {
             Response::Accepted(reply) if self.repeats_end() => {
-                // The lease is not extended: an end that nobody takes is not repeated for ever.
+                // The lease is not extended: an end that is not accepted is not repeated for ever.
                 if reply.cancel_ms.is_some() {
                     self.cancel_instead(todo);
                 }

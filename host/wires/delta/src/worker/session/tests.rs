@@ -155,7 +155,7 @@ impl Bench {
     }
 }
 
-/// Its orchestrator counts from the grant, and would give the job to another runner meanwhile.
+/// Its orchestrator counts from the grant, and would give the job to another runner before.
 #[test]
 fn a_job_that_begins_late_has_less_time() {
     let mut it = bench(&one());
@@ -414,7 +414,7 @@ fn a_refusal_ends_it_with_its_reason() {
 }
 
 #[test]
-fn a_guest_does_not_outlive_a_lease_that_nobody_extends() {
+fn a_guest_does_not_outlive_a_lease_that_is_not_extended() {
     let mut it = bench(&one()).runs();
     loop {
         let acts = it.wakes();
@@ -443,7 +443,7 @@ fn a_cancel_leaves_the_guest_its_time_and_is_acknowledged() {
         shown(&it.receives(Kind::Heartbeat, cancel(30_000))),
         ["stop 0 29000 Cancelled"]
     );
-    // Heartbeats go on, and hear of it again.
+    // Heartbeats continue, and their answers repeat it.
     assert_eq!(shown(&it.wakes()), ["send Heartbeat"]);
     assert_eq!(it.receives(Kind::Heartbeat, cancel(10_000)), []);
     let acts = it.guest(0, stopped());

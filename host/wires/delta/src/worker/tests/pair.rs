@@ -1,6 +1,6 @@
 //! Our runners against our orchestrator, with loss, delay, duplication and reordering of every message:
 //! a job ends once, no lease is completed after its end, no two leases and no two guests of a job are
-//! live at once, and a log has each line once and in order. The orchestrator is one node, or two, of which
+//! live concurrently, and a log has each line once and in order. The orchestrator is one node, or two, of which
 //! any may get a message.
 
 mod checks;
@@ -73,7 +73,7 @@ enum Event {
     Wakes(usize, u32),
     /// A user cancels the job.
     Cancel,
-    /// A node of the orchestrator is asked to stop, or is killed at once.
+    /// A node of the orchestrator gets a signal to stop, or is killed.
     Stop,
     /// A node is gone.
     Kill(usize),
@@ -236,7 +236,7 @@ impl Sim {
         }
     }
 
-    /// Runs until the job has ended and nobody is at it.
+    /// Runs until the job has ended and no worker executes it.
     fn run(&mut self) {
         while let Some(((at, _), event)) = self.queue.pop_first() {
             self.model.advance(at.since_ms(self.model.clock.now()));
@@ -356,7 +356,7 @@ impl Sim {
             wait_seconds: 0,
         };
         if self.has_faults() && self.random.is_one_in(8) {
-            // A copy comes first, and its answer finds nobody.
+            // A copy comes first, and its answer finds no request.
             self.faults.copied += 1;
             drop(self.ask(&ask));
         }

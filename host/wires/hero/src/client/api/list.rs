@@ -61,7 +61,7 @@ pub(crate) struct WorkerView {
     pub(crate) dead_letters: u64,
 }
 
-/// Lists the Hero jobs of the configured Redis, in no order. One that changes meanwhile may come
+/// Lists the Hero jobs of the configured Redis, in no order. One that changes during the listing may come
 /// twice.
 #[utoipa::path(
     get, path = path::JOBS, tag = "hero", params(HeroListQuery),

@@ -104,7 +104,7 @@ pub(super) async fn logs(
     }))
 }
 
-/// Returns the length of a file, which may grow meanwhile, and its end.
+/// Returns the length of a file, which may still grow, and its end.
 fn tail(mut file: File, bytes_max: u64) -> io::Result<(u64, Vec<u8>)> {
     let file_bytes = file.metadata()?.len();
     file.seek(SeekFrom::Start(file_bytes.saturating_sub(bytes_max)))?;

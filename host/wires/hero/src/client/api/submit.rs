@@ -140,7 +140,7 @@ pub(super) async fn submit(
         }
         error => error.into(),
     })?;
-    // Nobody else has an id that we have made: it is ours that came through at the second try.
+    // No other client has an id that we have made: it is ours that came through at the second try.
     let existing = submitted == Submitted::Exists && is_given;
     let status = if existing {
         StatusCode::OK

@@ -1,4 +1,4 @@
-//! Requests about Hero jobs, as far as no Redis is needed: what is refused before one is asked, and
+//! Requests about Hero jobs, as far as no Redis is needed: what is refused without it, and
 //! the messages where there is none.
 
 mod fixture;

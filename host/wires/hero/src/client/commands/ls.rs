@@ -15,7 +15,7 @@ use crate::client::api::list::HeroListQuery;
 use crate::client::api::path::JOBS;
 use crate::client::api::view::HeroJobView;
 
-/// How many jobs are asked for at once.
+/// How many jobs one request lists.
 const PAGE_ITEMS: u32 = 1_000;
 
 /// The most jobs that are read to find the newest ones.

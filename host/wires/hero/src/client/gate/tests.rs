@@ -79,9 +79,9 @@ fn what_is_not_as_it_was_stored_is_not_queued() {
         };
         assert_eq!(found, expected, "{view:?}");
     }
-    let mut nobodys = waits(1, &[]).unwrap();
-    nobodys.fields.remove("worker_id");
-    let verdicts = judge(&[Some(nobodys)], &BTreeMap::new());
+    let mut unowned = waits(1, &[]).unwrap();
+    unowned.fields.remove("worker_id");
+    let verdicts = judge(&[Some(unowned)], &BTreeMap::new());
     assert!(matches!(&verdicts[0], Verdict::End(_)), "{verdicts:?}");
 }
 

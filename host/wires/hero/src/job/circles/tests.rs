@@ -36,7 +36,7 @@ fn a_circle_is_followed_through_jobs_that_are_not_ours() {
 }
 
 #[test]
-fn who_has_passed_the_gate_waits_for_nobody() {
+fn a_job_that_has_passed_the_gate_waits_for_no_other() {
     let mut walk = Walk::from([(id(1), ids(&[2]))]);
     let read = Value::List(vec![lists(Some(&[]), &[1])]);
     assert!(walk.add(&[id(2)], Some(&read)));

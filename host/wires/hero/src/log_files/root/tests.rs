@@ -150,7 +150,7 @@ fn only_regular_files_are_opened_and_nothing_is_waited_for() {
 }
 
 #[test]
-fn a_folder_that_becomes_a_link_meanwhile_leads_nowhere() {
+fn a_folder_that_becomes_a_link_later_leads_nowhere() {
     let scene = Scene::new();
     let outside = scene.folder.path().join("outside");
     fs::create_dir(&outside).unwrap();

@@ -32,7 +32,7 @@ fn a_stop_is_asked_for_once_and_given_up_in_the_end() {
 }
 
 #[test]
-fn a_job_that_nobody_has_taken_is_cancelled_at_once() {
+fn a_job_that_no_worker_has_taken_is_cancelled_immediately() {
     let mut bench = Bench::new();
     bench.send(1);
     bench.drive(|it, at, todo| it.on_cancel(at, Tag(1), 500, todo));

@@ -256,7 +256,7 @@ fn a_queue_of_another_type_is_asked_again_once_a_second() {
     bench.enqueue(1, &[]);
     bench.pass(1_000);
     bench.answer_all();
-    assert_eq!(bench.running(), [1], "it goes on by itself");
+    assert_eq!(bench.running(), [1], "it continues by itself");
     bench.redis.keys.remove("hero:processing:w1");
     let text = Entry::Text("no list".to_owned(), Time(i64::MAX));
     bench.redis.keys.insert(queue, text);
@@ -281,7 +281,7 @@ fn a_flood_of_stops_for_ended_jobs_is_removed_by_what_was_seen() {
     bench.written.clear();
     bench.pass(3_000);
     let kept = bench.list("stop_queue");
-    assert_eq!(kept.len(), 5, "those of nobody stay for a while");
+    assert_eq!(kept.len(), 5, "those without an owner stay for a while");
     let removals = bench
         .written
         .iter()

@@ -36,7 +36,7 @@ pub(super) struct Bench {
     pub(super) worker: Worker,
     pub(super) now: Time,
     pub(super) guests: BTreeMap<Tag, ForeignJob>,
-    /// Whether guests begin at once.
+    /// Whether guests begin immediately.
     pub(super) has_room: bool,
     pub(super) stops: Vec<(Tag, u64, Stop)>,
     pub(super) counted: Vec<&'static str>,

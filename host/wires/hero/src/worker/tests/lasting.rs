@@ -14,7 +14,7 @@ const TEN_MINUTES_MS: u64 = 600_000;
 #[test]
 fn a_stop_for_a_queued_job_holds_as_long_as_its_hash() {
     let mut bench = Bench::new();
-    // Somebody has told its sender that it will be stopped; it is in the queue of a busy worker.
+    // Its sender has been promised that it will be stopped; it is in the queue of a busy worker.
     bench
         .redis
         .hset(&id(1), &[("status", "dispatched"), ("script", "1")]);
@@ -95,7 +95,7 @@ fn the_time_limit_begins_when_the_guest_does() {
 fn a_circle_through_another_host_is_found() {
     let mut bench = Bench::new();
     let waits = |n: u32| json!([id(n)]).to_string();
-    // 1 waits for 2, which another host has, which waits for 3, which nobody has taken, and so on.
+    // 1 waits for 2, which another host has, which waits for 3, which no host has taken, and so on.
     bench.redis.hset(
         &id(2),
         &[("status", "dispatched"), ("prerequisites", &waits(3))],
@@ -140,7 +140,7 @@ fn a_circle_whose_first_job_is_another_host_s_is_left_to_it_at_first() {
 }
 
 #[test]
-fn a_job_that_has_begun_waits_for_nobody() {
+fn a_job_that_has_begun_waits_for_no_other() {
     let mut bench = Bench::new();
     let waits = |n: u32| json!([id(n)]).to_string();
     bench.redis.hset(
@@ -156,7 +156,7 @@ fn a_job_that_has_begun_waits_for_nobody() {
 }
 
 #[test]
-fn an_end_that_is_not_written_frees_nobody() {
+fn an_end_that_is_not_written_frees_no_other_job() {
     for (holder, status) in [(Some("host-b"), "started"), (None, "error")] {
         let mut bench = Bench::new();
         bench.enqueue(1, &[]);

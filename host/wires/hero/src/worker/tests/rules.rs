@@ -337,7 +337,7 @@ fn a_stop_reaches_a_job_wherever_it_is() {
     let tag = bench.guest(2).unwrap();
     assert_eq!(bench.stops, [(tag, 100, Stop::Cancelled)]);
     bench.pass(500);
-    assert_eq!(bench.stops.len(), 1, "it is asked once");
+    assert_eq!(bench.stops.len(), 1, "one stop is requested");
     bench.end(2, completed("2"));
     assert_eq!(bench.error(2), "stopped_by_request", "the stop was first");
     bench.pass(10_000);
@@ -362,7 +362,7 @@ fn stops_for_others_age_and_those_for_ended_jobs_go() {
 }
 
 #[test]
-fn a_guest_that_nobody_ends_is_stopped_and_timed_out() {
+fn a_guest_that_does_not_end_is_stopped_and_timed_out() {
     let mut bench = Bench::new();
     bench.enqueue(1, &[("timeout", "3")]);
     bench.pass(3_499);

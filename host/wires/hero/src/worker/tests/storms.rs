@@ -1,5 +1,5 @@
 //! Two hosts on one queue, with crashes, lost connections and repeated ids in any order. No job is
-//! lost, each is written once, and if no connection is lost, no job runs twice at once.
+//! lost, each is written once, and if no connection is lost, no job runs twice concurrently.
 
 use std::collections::{BTreeMap, BTreeSet};
 

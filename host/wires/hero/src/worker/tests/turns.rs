@@ -110,7 +110,7 @@ fn the_turn_of_a_host_that_was_killed_ends_with_its_claim() {
 }
 
 #[test]
-fn a_host_that_lost_its_turn_meanwhile_stops_its_guest_and_writes_no_result() {
+fn a_host_that_has_lost_its_turn_stops_its_guest_and_writes_no_result() {
     for ends_before_it_is_back in [false, true] {
         let mut pair = Pair::with_a_job_each();
         pair.hosts[0].disconnect();

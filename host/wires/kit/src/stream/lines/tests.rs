@@ -29,7 +29,7 @@ fn lines_are_the_same_in_any_portions() {
     let expected: Vec<Vec<u8>> = ["one", "", "two three", "4"]
         .map(|line| line.as_bytes().to_vec())
         .into();
-    // A line that arrives at once may be slightly too long.
+    // A line that arrives in one read may be slightly too long.
     assert_eq!(cut(bytes, bytes.len()), (expected, true));
     for step in 1..=6 {
         let (lines, goes_on) = cut(b"one\n\ntwo\n4\nrest", step);

@@ -190,7 +190,7 @@ fn an_answer_larger_than_a_frame_fails_its_own_job_alone() {
     bench.handle_success(main, 1);
     assert_eq!(bench.ended[1], (Tag(1), completed(1)));
     assert_eq!(bench.log, Vec::<String>::new());
-    // Without ids, nobody knows whose it is.
+    // Without ids, the answer belongs to no known request.
     bench.start(2, 60_000);
     bench.handle_read(main, Err(Defect::Skipped { bytes, ids: None }));
     assert_eq!(bench.log, [format!("close {}", main.0)]);

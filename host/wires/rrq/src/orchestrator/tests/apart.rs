@@ -101,7 +101,7 @@ fn suspects_run_in_groups_beside_the_pool_as_many_as_it_has_runners() {
         bench.start(6, 60_000);
         let regular =
             |bench: &Bench| bench.pool.runners[0].runs.len() + bench.pool.runners[1].runs.len();
-        assert_eq!(regular(&bench), 2, "the others go on");
+        assert_eq!(regular(&bench), 2, "the others continue");
         for runner in [2, 3] {
             bench.handle_event(PoolEvent::Launched { runner });
         }
@@ -111,7 +111,7 @@ fn suspects_run_in_groups_beside_the_pool_as_many_as_it_has_runners() {
         bench.handle_event(PoolEvent::Exited { runner: 2 });
         let is_pair = |end: &End| matches!(end, End::LostWithOthers { jobs: 2, .. });
         assert!(bench.ended.iter().all(|(_, end)| is_pair(end)));
-        assert_eq!(bench.ended.len(), 2, "it harms nobody else");
+        assert_eq!(bench.ended.len(), 2, "no other request is harmed");
         bench.pass_ms(100);
         bench.handle_event(PoolEvent::Launched { runner: 2 });
         assert_eq!(group(&bench, 2), [Tag(5)]);
@@ -200,7 +200,7 @@ fn a_pool_of_one_with_a_stuck_runner_goes_on_at_once() {
         assert_eq!(bench.log.last().unwrap(), "launch 1");
         bench.handle_event(PoolEvent::Launched { runner: 1 });
         assert_eq!(bench.free, 2);
-        assert_eq!(bench.ended.len(), 1, "the neighbour goes on");
+        assert_eq!(bench.ended.len(), 1, "the neighbour continues");
         // The second is stuck as well; then the third; then the first is ended.
         for runner in 1..=2 {
             bench.start(2 * u64::try_from(runner).unwrap(), 1_000);

@@ -133,7 +133,7 @@ async fn a_stop_answers_everything_and_is_quick() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_executor_that_panics_silences_nobody_else() {
+async fn an_executor_that_panics_silences_no_other_connection() {
     let (host, address) = host().await;
     let mut good = connect(address).await;
     good.send(&host.request("a", "echo", 10_000)).await;

@@ -196,7 +196,7 @@ impl Bench {
         assert!(self.worker.by_job.is_empty());
         assert!(self.worker.links.values().all(|in_flight| *in_flight == 0));
         let unread: Vec<_> = self.written.keys().collect();
-        assert!(unread.is_empty(), "nobody looked at {unread:?}");
+        assert!(unread.is_empty(), "unread: {unread:?}");
     }
 
     /// Makes a request with a deadline in one minute.

@@ -85,7 +85,7 @@ fn the_same_request_twice_runs_once_and_is_answered_twice() {
 }
 
 #[test]
-fn nobody_gets_the_result_of_another_user() {
+fn no_user_gets_the_result_of_another() {
     let mut bench = Bench::new();
     for (link, uid) in [(1, 1_000), (2, 1_000), (3, 1_001)] {
         bench.open_as(link, uid);
@@ -105,7 +105,7 @@ fn nobody_gets_the_result_of_another_user() {
 }
 
 #[test]
-fn nobody_cancels_requests_of_another_user_unless_that_is_configured() {
+fn no_user_cancels_requests_of_another_unless_that_is_configured() {
     for (cancels_for_all, cancelled) in [(false, 0), (true, 4)] {
         let mut bench = Bench::new();
         bench.worker = Worker::new(Rules {

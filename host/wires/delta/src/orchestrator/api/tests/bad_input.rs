@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::fixture::Host;
 
-/// A body in place of which `LEASE` stands for a live lease, and how it is refused.
+/// A body, in which `LEASE` is replaced by a live lease, and how it is refused.
 type Case<'a> = (&'a str, &'a str, u16, &'a str, &'a str);
 
 const BAD: &[Case<'_>] = &[
@@ -449,7 +449,7 @@ async fn a_flood_of_heartbeats_is_refused_and_the_lease_lives() {
         }
     }
     assert_eq!(accepted, 30);
-    // Those of somebody else cost the holder nothing.
+    // Those of another runner cost the holder nothing.
     host.model.advance(1_000);
     for _ in 0..100 {
         host.heartbeat(&lease, "w2")

@@ -124,7 +124,7 @@ impl Host {
         let refusals = Refusals::of(crate::NAME);
         let pools = Pools::at(&model, node, &refusals, config);
         let taken_over = launched::take_over(&pools, node).now_or_never();
-        taken_over.expect("the host in memory answers at once");
+        taken_over.expect("the host in memory answers immediately");
         let stopping = CancellationToken::new();
         let listen = SocketAddr::from(([127, 0, 0, 1], 7700));
         let ports = RoutePorts {

@@ -237,7 +237,7 @@ async fn one_attempt_is_granted_once() {
 }
 
 #[tokio::test]
-async fn a_cancel_that_nobody_answers_ends_the_job_at_its_deadline() {
+async fn a_cancel_without_an_answer_ends_the_job_at_its_deadline() {
     let host = Host::start();
     let job = host.enqueue();
     let lease = host.lease("w1").await;

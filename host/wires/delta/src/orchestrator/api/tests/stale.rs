@@ -1,4 +1,4 @@
-//! Fences: a message about a lease that is over, or of somebody else, changes nothing and gets the stale
+//! Fences: a message about a lease that is over, or of another runner, changes nothing and gets the stale
 //! answer.
 
 use host_core::job::State;

@@ -155,7 +155,7 @@ async fn without_a_token_no_lease_is_granted_and_a_wrong_one_is_refused() {
 }
 
 #[tokio::test]
-async fn nobody_takes_the_name_of_a_runner_that_the_host_starts() {
+async fn no_other_runner_takes_the_name_of_one_that_the_host_starts() {
     let host = launching();
     for (name, is_taken) in [("1", true), ("02", true), ("3", false), ("0", false)] {
         let answer = host.ask(name, &["os:linux"]).await;

@@ -25,7 +25,7 @@ impl Sim {
         let refusals = Refusals::of(crate::NAME);
         let pools = Pools::at(&self.model, &node, &refusals, config);
         let taken_over = launched::take_over(&pools, &node).now_or_never();
-        assert!(taken_over.is_some(), "the host answers at once");
+        assert!(taken_over.is_some(), "the host answers immediately");
         self.nodes[n] = Some(pools);
         assert!(self.model.are_left(&of_others), "seed {}", self.seed);
     }
@@ -51,7 +51,7 @@ impl Sim {
         living[chosen.unwrap()].clone()
     }
 
-    /// Stops a node, or kills it: then nobody answers what has reached it. Another one starts it again later.
+    /// Stops a node, or kills it: then what has reached it gets no answer. Another one starts it again later.
     pub(super) fn stop_node(&mut self) {
         let (n, pools) = self.node();
         if self.random.is_one_in(2) {
