@@ -43,6 +43,7 @@ mod nodes;
 mod pages;
 mod postgres;
 mod postgres_ways;
+mod process;
 mod revealed;
 mod rrq_garbage;
 mod rrq_load;

@@ -1,11 +1,12 @@
 //! The project's rules about itself, as ordinary tests: arrows between crates, circles between
-//! modules, names of wires, licences, scripts of pages, sizes of files, words, promises about security, and links between documents.
+//! modules, names of wires, licences, scripts of pages, macros that print, sizes of files, words, promises about security, and links between documents.
 
 mod arrows;
 mod circles;
 mod interface;
 mod licenses;
 mod pages;
+mod prints;
 mod publish;
 mod security;
 mod text;

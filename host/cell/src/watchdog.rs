@@ -170,7 +170,9 @@ pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> 
                 Ok(is_readable) => is_readable,
                 Err(error) => {
                     // Without ticks no guest can be stopped.
-                    eprintln!("the cell's watchdog cannot wait for its socket: {error}");
+                    host_confine::report(format_args!(
+                        "the cell's watchdog cannot wait for its socket: {error}"
+                    ));
                     std::process::exit(1);
                 }
             };

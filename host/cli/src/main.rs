@@ -9,18 +9,24 @@ mod manifest;
 
 use std::process::ExitCode;
 
-use host_console::error::CliError;
+use host_console::error::{CliError, Exit};
 use host_console::output;
 
 fn main() -> ExitCode {
     let matches = match args::parse() {
         Ok(matches) => matches,
-        Err(error) => {
-            let _ignored = error.print();
-            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        Err(error) if error.use_stderr() => {
+            let _unread = error.print();
+            return ExitCode::from(Exit::Usage as u8);
         }
+        Err(help) => return end(output::put_with(|_| help.print())),
     };
-    match args::run(&matches) {
+    end(args::run(&matches))
+}
+
+/// Prints why a command has failed, and returns its exit code.
+fn end(ran: Result<(), CliError>) -> ExitCode {
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             if !matches!(error, CliError::Silent(_)) {

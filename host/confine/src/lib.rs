@@ -5,7 +5,8 @@ mod calls;
 pub mod opened;
 mod own;
 
-use std::io;
+use std::fmt::Display;
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 
 use host_core::cell::Protection;
@@ -47,17 +48,12 @@ pub struct Confinement {
     pub allow_weak: bool,
 }
 
-/// Prepares any child process: it ends with its parent, ignores stop signals, writes no core dump, and aborts
+/// Prepares any child process: it ends with its parent, ignores signals, writes no core dump, and aborts
 /// on a panic, so that it never continues in a bad state.
 pub fn child() -> io::Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     rustix::thread::set_name(c"host-cell")?;
-    // Terminals and service managers send these signals to all processes. The host decides when its
-    // children end, because running jobs end first.
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT] {
-        // SAFETY: ignoring a signal installs no handler.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
+    ignore_signals();
     // If memory runs out, the kernel ends this process before the host. A guest cannot lower the score
     // again, because that needs a privilege.
     std::fs::write("/proc/self/oom_score_adj", OOM_SCORE)?;
@@ -68,6 +64,38 @@ pub fn child() -> io::Result<()> {
         std::process::abort();
     }));
     Ok(())
+}
+
+/// Ignores all signals that would end this process, except those that report a fault of its own or a limit that it
+/// has reached. Terminals and service managers send signals to all processes. The host decides when its children
+/// end, because running jobs end first.
+fn ignore_signals() {
+    let ignored = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGUSR1,
+        libc::SIGUSR2,
+        libc::SIGALRM,
+        libc::SIGTERM,
+        libc::SIGSTKFLT,
+        libc::SIGVTALRM,
+        libc::SIGPROF,
+        libc::SIGIO,
+        libc::SIGPWR,
+    ];
+    for signal in ignored
+        .into_iter()
+        .chain(libc::SIGRTMIN()..=libc::SIGRTMAX())
+    {
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Writes a line to standard error, which the host logs. If the host no longer reads it, the line is lost.
+pub fn report(text: impl Display) {
+    let _lost = writeln!(io::stderr(), "{text}");
 }
 
 /// Restricts a cell. Call it before the first thread is started, and after the last path is opened.

@@ -1,7 +1,7 @@
 //! Writes data to standard output in the format asked for, and everything else to standard error.
 //! Callers escape text of guests, jobs and servers (`plain`) before they pass it in.
 
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Stdout, Write};
 
 use clap::ValueEnum;
 use host_api::client::Item;
@@ -137,12 +137,19 @@ pub fn array<T>(items: &[Item<T>]) -> String {
 
 /// Writes `text` and a line break to standard output.
 pub fn put_line(text: &str) -> Result<(), CliError> {
+    put_with(|out| {
+        out.write_all(text.as_bytes())?;
+        out.write_all(b"\n")
+    })
+}
+
+/// Lets `write` write to standard output.
+pub fn put_with(write: impl FnOnce(&mut Stdout) -> io::Result<()>) -> Result<(), CliError> {
     if stdout_is_closed() {
         return Err(CliError::closed_stdout());
     }
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.write_all(b"\n"))
+    let mut out = io::stdout();
+    write(&mut out)
         .and_then(|()| out.flush())
         .map_err(|error| CliError::stdout(&error))
 }

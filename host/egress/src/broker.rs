@@ -186,7 +186,9 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
                 };
                 match tls {
                     Ok(tls) => broker.clients.borrow_mut().trust(tls),
-                    Err(error) => eprintln!("{error}; the old ones stay in use"),
+                    Err(error) => {
+                        host_confine::report(format_args!("{error}; the old ones stay in use"));
+                    }
                 }
             }
             ToBroker::Ping => broker.reports.alive(),
@@ -198,7 +200,10 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
                         spawn_local(run::serve(Rc::clone(&broker), pass, socket));
                     }
                     // Its requests fail as if the broker had ended.
-                    None => eprintln!("cannot serve a run of {}: {NO_DESCRIPTOR}", pass.handler),
+                    None => host_confine::report(format_args!(
+                        "cannot serve a run of {}: {NO_DESCRIPTOR}",
+                        pass.handler
+                    )),
                 }
             }
         }

@@ -1,14 +1,18 @@
-//! The signals that ask a process to stop. A dedicated thread receives them, so that no busy or blocked task
-//! delays them, and ends the process by force if it does not end by itself in time.
+//! The signals of a process that runs until it is stopped. A dedicated thread receives them, so that no busy or
+//! blocked task delays them, and ends the process by force if it does not end by itself in time. No other signal
+//! ends the process, except those that report a fault of its own.
 
 use std::io::{self, IsTerminal as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use thiserror::Error;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
+
+use crate::log::OutputFiles;
 
 /// How long a process may need to end after it was asked a second time.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -24,7 +28,16 @@ const FORCED: i32 = 1;
 #[error("cannot listen for signals: {0}")]
 pub struct StopsError(#[from] io::Error);
 
-/// Receives `SIGTERM` and `SIGINT`. After the first, the process lives at most for its grace period and the
+/// What `SIGHUP` asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hangup {
+    /// To read files again and to open the files of the log again.
+    Reload,
+    /// To stop: the terminal is gone.
+    Stop,
+}
+
+/// Receives `SIGTERM`, `SIGINT` and `SIGQUIT`. After the first, the process lives at most for its grace period and the
 /// time that it needs to end; after the second, for 2 seconds.
 #[derive(Debug)]
 pub struct Stops {
@@ -36,19 +49,21 @@ impl Stops {
     /// Starts the thread. `end_timeout` is how long the process may need to end after its grace
     /// period, or after it has nothing left to do. Without a grace period, the first signal sets no
     /// limit.
-    pub fn listen(grace: Option<Duration>, end_timeout: Duration) -> Result<Self, StopsError> {
+    pub fn listen(
+        grace: Option<Duration>,
+        end_timeout: Duration,
+        hangup: Hangup,
+    ) -> Result<Self, StopsError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (signals, asked) = mpsc::channel(SIGNALS_WAITING_MAX);
         let (ending, is_ending) = watch::channel(false);
-        let (mut terminate, mut interrupt) = {
+        let mut received = {
             let _runtime = runtime.enter();
-            (
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::interrupt())?,
-            )
+            Received::listen()?
         };
+        let files = Arc::new(OutputFiles::find());
         let work = async move {
             let mut limit = Limit::new(grace, end_timeout);
             let mut is_ending = is_ending;
@@ -60,8 +75,14 @@ impl Stops {
                     }
                 };
                 tokio::select! {
-                    _ = terminate.recv() => limit.asked(),
-                    _ = interrupt.recv() => limit.asked(),
+                    is_hangup = received.next() => match hangup {
+                        Hangup::Reload if is_hangup => {
+                            let files = Arc::clone(&files);
+                            tokio::task::spawn_blocking(move || files.reopen());
+                            continue;
+                        }
+                        _ => limit.asked(),
+                    },
                     changed = is_ending.changed() => match changed {
                         Ok(()) => {
                             limit.shorten(end_timeout);
@@ -92,6 +113,57 @@ impl Stops {
     /// Starts the time that the process has to end, because it has nothing left to do.
     pub fn end_soon(&self) {
         self.ending.send_replace(true);
+    }
+}
+
+/// The signals that mean something to the process.
+struct Received {
+    terminate: Signal,
+    interrupt: Signal,
+    quit: Signal,
+    hangup: Signal,
+}
+
+impl Received {
+    fn listen() -> io::Result<Self> {
+        let without_meaning = [
+            libc::SIGUSR1,
+            libc::SIGUSR2,
+            libc::SIGALRM,
+            libc::SIGSTKFLT,
+            libc::SIGXCPU,
+            libc::SIGXFSZ,
+            libc::SIGVTALRM,
+            libc::SIGPROF,
+            libc::SIGIO,
+            libc::SIGPWR,
+        ];
+        // Output from the background must not suspend the process. With a handler, the write would be repeated without
+        // end.
+        // SAFETY: ignoring a signal installs no handler.
+        unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+        let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+        for number in without_meaning.into_iter().chain(real_time) {
+            // Once it has been received, it no longer has the effect that the system gives it. Programs that this
+            // process starts do not inherit that.
+            drop(signal(SignalKind::from_raw(number))?);
+        }
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            quit: signal(SignalKind::quit())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Waits for the next signal. Returns whether it is `SIGHUP`. Cancel safe.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            _ = self.terminate.recv() => false,
+            _ = self.interrupt.recv() => false,
+            _ = self.quit.recv() => false,
+            _ = self.hangup.recv() => true,
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use host_runtime::stops::Stops;
+use host_runtime::stops::{Hangup, Stops};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Longer than any limit of the process, short enough for a failing test.
@@ -36,7 +36,7 @@ fn block(grace: Duration) {
         .enable_all()
         .build()
         .unwrap();
-    let _stops = Stops::listen(Some(grace), Duration::from_secs(3)).unwrap();
+    let _stops = Stops::listen(Some(grace), Duration::from_secs(3), Hangup::Reload).unwrap();
     runtime.block_on(async {
         let task = tokio::task::spawn_blocking(|| {
             println!("blocked");
@@ -93,5 +93,31 @@ fn a_blocked_process_ends_at_the_second_signal() {
     ask(&child, Signal::TERM);
     // Another signal: two pending signals of one kind are merged.
     ask(&child, Signal::INT);
+    assert_eq!(ended(child), Some(1));
+}
+
+#[test]
+fn only_signals_to_stop_end_a_process() {
+    let child = start("blocked_with_a_long_grace");
+    for signal in [
+        Signal::HUP,
+        Signal::USR1,
+        Signal::USR2,
+        Signal::ALARM,
+        Signal::XCPU,
+        Signal::XFSZ,
+        Signal::VTALARM,
+        Signal::PROF,
+        Signal::IO,
+        Signal::POWER,
+        Signal::TTOU,
+        // SAFETY: it is a signal.
+        unsafe { Signal::from_raw_unchecked(libc::SIGRTMIN()) },
+        // The first that asks it to stop.
+        Signal::QUIT,
+        Signal::TERM,
+    ] {
+        ask(&child, signal);
+    }
     assert_eq!(ended(child), Some(1));
 }

@@ -16,9 +16,12 @@ use host_core::schedule::{Fate, Firing};
 use host_core::time::Time;
 use host_dispatch::labels::{Labels, OTHER};
 use host_http::metrics as http;
+use host_runtime::log;
 use parking_lot::Mutex;
-use prometheus_client::encoding::{EncodeLabelSet, text};
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _, text};
+use prometheus_client::metrics::TypedMetric as _;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -118,9 +121,23 @@ pub struct Metrics {
 const FIRINGS: &str = "Nominal times of schedules that this node handled, by fate: \
                        fired, late (fired over 10 s after its time), held, skipped, missed or failed";
 
+/// The lines of the process's own log that could not be written.
+#[derive(Debug)]
+struct LostLines;
+
+impl Collector for LostLines {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let lost = ConstCounter::new(log::lost_lines());
+        let help = "Lines of the host's own log that could not be written";
+        let kind = lost.metric_type();
+        lost.encode(encoder.encode_descriptor("log_lines_lost", help, None, kind)?)
+    }
+}
+
 impl Default for Metrics {
     fn default() -> Self {
         let mut registry = Registry::with_prefix("host");
+        registry.register_collector(Box::new(LostLines));
         let requests = Family::default();
         let seconds: Family<_, _, fn() -> Histogram> =
             Family::new_with_constructor(|| Histogram::new(SECONDS));

@@ -39,7 +39,7 @@ use crate::folder::{self, FolderError};
 use host_runtime::lock::{self, DataLock, LockError};
 use host_runtime::owner::Owner;
 use host_runtime::socket::SocketError;
-use host_runtime::stops::{Stops, StopsError};
+use host_runtime::stops::{Hangup, Stops, StopsError};
 
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -177,12 +177,13 @@ fn raise_open_files() {
     let _unchanged = setrlimit(Resource::Nofile, most);
 }
 
-/// Runs a host until `SIGTERM` or `SIGINT`. Running jobs may then end within the grace period; a second
+/// Runs a host until a signal to stop. Running jobs may then end within the grace period; a second
 /// signal stops them at once. The process then ends, even if something still blocks. Calls `ready` when the
 /// host accepts requests.
 pub fn run(
     config: Config,
     program: CellProgram,
+    hangup: Hangup,
     ready: impl FnOnce(Ready),
 ) -> Result<(), ServeError> {
     // Other users must not read the params, results and logs of jobs.
@@ -198,7 +199,8 @@ pub fn run(
         .enable_all()
         .build()
         .map_err(system("start the runtime"))?;
-    let stops = Stops::listen(Some(Duration::from_millis(config.drain_ms)), END_TIMEOUT)?;
+    let grace = Duration::from_millis(config.drain_ms);
+    let stops = Stops::listen(Some(grace), END_TIMEOUT, hangup)?;
     let served = runtime.block_on(serve(config, program, stops, ready));
     // Work that still blocks a thread no longer has a receiver.
     runtime.shutdown_background();

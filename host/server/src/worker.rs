@@ -26,7 +26,7 @@ use host_dispatch::dispatch_loop::EVENTS_MAX;
 use host_dispatch::foreign::{Foreign, Wiring};
 use host_dispatch::numbers::Numbers;
 use host_runtime::clock::Clock;
-use host_runtime::stops::{Stops, StopsError};
+use host_runtime::stops::{Hangup, Stops, StopsError};
 use host_runtime::tasks::Tasks;
 use host_store::StoreError;
 use host_store::sqlite::open_reader;
@@ -127,7 +127,7 @@ pub enum WorkerError {
     },
 }
 
-/// Serves the orchestrator of `wire` until `SIGTERM` or `SIGINT`. If the wire asks for it, also
+/// Serves the orchestrator of `wire` until a signal to stop. If the wire asks for it, also
 /// ends when the parent process is gone. Calls `ready` with the wire's part of the `ready` line
 /// when the worker executes jobs.
 pub fn run(
@@ -143,7 +143,8 @@ pub fn run(
     let clock = Clock::start();
     let runtime = runtime()?;
     let served = runtime.block_on(async {
-        let stopping = stop_on_signals(Stops::listen(None, crate::serve::END_TIMEOUT)?);
+        let stops = Stops::listen(None, crate::serve::END_TIMEOUT, Hangup::Reload)?;
+        let stopping = stop_on_signals(stops);
         let mode = Mode::Worker {
             state: config.state.clone(),
             hosts: config.allowed_hosts.clone(),

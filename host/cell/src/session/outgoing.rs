@@ -30,7 +30,9 @@ pub(super) async fn write_messages(
             match encoded {
                 Ok(encoded) => frame = encoded,
                 Err(error) => {
-                    eprintln!("cannot encode a message to the host: {error}");
+                    host_confine::report(format_args!(
+                        "cannot encode a message to the host: {error}"
+                    ));
                     std::process::exit(1);
                 }
             }

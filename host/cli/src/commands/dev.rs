@@ -16,6 +16,7 @@ use host_console::error::{CliError, Exit, cannot};
 use host_console::options::{Shown, connect};
 use host_console::output::{Output, say};
 use host_console::{json, plain};
+use host_runtime::stops::Hangup;
 use host_server::config::{Config, Flags};
 use host_server::serve as server;
 use host_wire_kit::section::Stated;
@@ -95,7 +96,7 @@ impl Dev {
         serve::log_at(serve::LogFormat::Text, LOG)?;
         let (sender, ended) = sync_channel(1);
         let program = serve::program("dev", config.confinement.clone())?;
-        let served = server::run(config, program, move |ready| {
+        let served = server::run(config, program, Hangup::Stop, move |ready| {
             let address = ready.http.map(|address| address.to_string());
             thread::spawn(move || {
                 // The host ends because of the signal below, and then returns its result.

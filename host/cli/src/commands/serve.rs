@@ -9,12 +9,17 @@ use host_cells::sandbox::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_console::plain;
+use host_runtime::log::LogWriter;
+use host_runtime::stops::Hangup;
 use host_server::config::{self, Config, Flags};
 use host_server::serve::{self, Ready};
 use host_wire_kit::section::ConfigError;
+use serde_json::json;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
 use super::settings::SettingFlags;
 
@@ -26,8 +31,8 @@ Examples:
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
-Prints `ready http=ADDR …` once it accepts requests, with an entry per wire that listens. SIGTERM
-or SIGINT lets running jobs end; a second one abandons them. Jobs that have not ended continue when the
+Prints `ready http=ADDR …` once it accepts requests, with an entry per wire that listens. SIGTERM,
+SIGINT or SIGQUIT lets running jobs end; a second one abandons them. Jobs that have not ended continue when the
 host is started again. Each option is also a key of the file and a variable of the environment:
 docs/config.md has them.")]
 pub(crate) struct Serve {
@@ -64,7 +69,7 @@ impl Serve {
         })?;
         config.fresh = fresh;
         let program = program("serve", config.confinement.clone())?;
-        serve::run(config, program, announce).map_err(|error| {
+        serve::run(config, program, Hangup::Reload, announce).map_err(|error| {
             let exit = if error.is_fenced() {
                 Exit::Fenced
             } else {
@@ -140,12 +145,44 @@ pub(crate) fn log_at(format: LogFormat, default: &str) -> Result<(), CliError> {
             "write error, warn, info, debug, trace or off, for all or for some parts: info,host_cells=debug",
         )
     })?;
-    let log = fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let note = match format {
+        LogFormat::Text => lost_as_text,
+        LogFormat::Json => lost_as_json,
+    };
+    let log = fmt()
+        .with_env_filter(filter)
+        .log_internal_errors(false)
+        .with_writer(move || LogWriter::stderr(note));
     match format {
         LogFormat::Text => log.with_ansi(std::io::stderr().is_terminal()).init(),
         LogFormat::Json => log.json().init(),
     }
     Ok(())
+}
+
+/// What a log says in place of lines that could not be written.
+const LOST: &str = "lines before this one could not be written";
+
+fn lost_as_text(lines: u64) -> String {
+    format!("{}  WARN host: {LOST} lines={lines}\n", timestamp())
+}
+
+fn lost_as_json(lines: u64) -> String {
+    let line = json!({
+        "timestamp": timestamp(),
+        "level": "WARN",
+        "fields": {"message": LOST, "lines": lines},
+        "target": "host",
+    });
+    format!("{line}\n")
+}
+
+/// Returns the time as the lines of the log have it.
+fn timestamp() -> String {
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let _infallible = SystemTime.format_time(&mut Writer::new(&mut text));
+    text
 }
 
 /// Reads which messages are written. A word alone is a level here: as the name of a part it would silence all

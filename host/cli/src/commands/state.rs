@@ -7,7 +7,7 @@ use host_api::client::Item;
 use host_api::state::{StateKeyView, StateSpaceView};
 use host_console::error::{CliError, Exit, cannot, cannot_find};
 use host_console::options::Remote;
-use host_console::output::put_line;
+use host_console::output::{put_line, put_with};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 use host_core::state::VALUE_BYTES_MAX;
@@ -182,13 +182,11 @@ fn show(get: &Get) -> Result<(), CliError> {
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let (json, view) = (answer.json, answer.view);
     output.one(&json, &key, || {
-        let mut out = std::io::stdout().lock();
-        let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
-        let written = out.write_all(&view.into_value());
-        let written = written
-            .and_then(|()| out.write_all(end))
-            .and_then(|()| out.flush());
-        written.map_err(|error| CliError::new(Exit::Failed, &doing, error))
+        put_with(|out| {
+            let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
+            out.write_all(&view.into_value())?;
+            out.write_all(end)
+        })
     })
 }
 

@@ -1,5 +1,6 @@
 //! What holds for every command: servers that do not answer, readers that go away, wrong usage.
 
+use std::fs::File;
 use std::io::Read as _;
 use std::process::{Command, Stdio};
 
@@ -35,6 +36,32 @@ fn a_closed_standard_output_is_an_error() {
     let expected = "error: cannot write to standard output: it is closed";
     assert_eq!(first, Some(expected), "{message}");
     assert_eq!(run("<>/dev/null >&0"), (Some(0), String::new()));
+}
+
+#[test]
+fn a_full_standard_output_is_an_error() {
+    for arguments in [&["--help"][..], &["--version"], &["explain", "timed_out"]] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_host"))
+            .args(arguments)
+            .stdout(full)
+            .output()
+            .unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {message}");
+        assert!(message.starts_with("error: cannot write to standard output: "));
+    }
+}
+
+/// What cannot be said ends nothing: the exit code stays that of the command.
+#[test]
+fn a_full_standard_error_changes_no_exit_code() {
+    for (arguments, code) in [(&["jobs"][..], 2), (&["explain", "E_NO"], 5)] {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_host"));
+        let status = command.args(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
 }
 
 #[test]

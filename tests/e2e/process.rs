@@ -1,0 +1,100 @@
+//! What surrounds the process of a host: its log and signals.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use host_tests::server::host;
+use host_tests::{Options, Server, eventually, processes};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::fixture::{deploy, own};
+
+/// How long each wait may take.
+const WAIT_MAX: Duration = Duration::from_mins(1);
+
+/// Writes a program that runs `HOST "$@"` as `script` says.
+fn wrapper(folder: &Path, script: &str) -> PathBuf {
+    let path = folder.join("wrapper");
+    let script = script.replace("HOST", &host().display().to_string());
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
+    path
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
+
+#[test]
+fn a_host_outlives_its_log() {
+    let folder = TempDir::new().unwrap();
+    let mut options = Options::new(&folder.path().join("data"));
+    options.program = Some(wrapper(folder.path(), "exec HOST \"$@\" 2>/dev/full"));
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, "basics");
+    let id = client.enqueue(&json!({"handler": "echo", "params": [1]}));
+    assert_eq!(client.wait(&id)["result"], json!([1]));
+    let metrics = client.get("/metrics").unwrap().body;
+    let metrics = metrics.as_str().unwrap();
+    let lost = "host_log_lines_lost_total ";
+    let lost = metrics.lines().find_map(|line| line.strip_prefix(lost));
+    assert!(lost.unwrap().parse::<u64>().unwrap() > 0, "{metrics}");
+    assert_eq!(server.stop(), Some(0));
+}
+
+#[test]
+fn a_log_that_was_moved_is_opened_again() {
+    let data = TempDir::new().unwrap();
+    let server = Server::start(&Options::new(data.path()));
+    let log = data.path().join("serve.log");
+    let moved = data.path().join("serve.log.1");
+    fs::rename(&log, &moved).unwrap();
+    signal(server.pid(), Signal::HUP);
+    eventually("a new log", WAIT_MAX, || {
+        let text = fs::read_to_string(&log).ok()?;
+        text.contains("opened again").then_some(())
+    });
+    assert_eq!(server.stop(), Some(0));
+    assert!(fs::read_to_string(&log).unwrap().contains("stopping"));
+    assert!(!fs::read_to_string(&moved).unwrap().contains("stopping"));
+}
+
+#[test]
+fn only_a_signal_to_stop_ends_a_host_which_drains_first() {
+    let own = own();
+    let client = own.server.client();
+    let id = client.enqueue(&json!({"handler": "sleep", "params": {"ms": 3_000}}));
+    eventually("the job to run", WAIT_MAX, || {
+        (client.job(&id)["state"] == "running").then_some(())
+    });
+    let pid = own.server.pid();
+    let all = processes::children(pid).into_iter().chain([pid]);
+    for process in all {
+        for ignored in [
+            Signal::HUP,
+            Signal::USR1,
+            Signal::USR2,
+            Signal::ALARM,
+            Signal::VTALARM,
+            Signal::PROF,
+            Signal::IO,
+            Signal::POWER,
+        ] {
+            signal(process, ignored);
+        }
+    }
+    signal(pid, Signal::QUIT);
+    assert_eq!(own.server.ended(), Some(0));
+    let again = Server::start(&Options::new(own.data.path()));
+    let job = again.client().job(&id);
+    assert_eq!(
+        (&job["state"], &job["attempt"]),
+        (&json!("completed"), &json!(1)),
+        "{job}"
+    );
+}
