@@ -308,7 +308,10 @@ fn assert_one_at_a_time(client: &Client, id: &str) -> Vec<(u64, u64)> {
     }
     let spans: Vec<_> = spans.into_values().collect();
     for pair in spans.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "{id} ran twice concurrently: {spans:?}");
+        assert!(
+            pair[0].1 <= pair[1].0,
+            "{id} ran twice concurrently: {spans:?}"
+        );
     }
     spans
 }

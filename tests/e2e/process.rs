@@ -1,13 +1,14 @@
-//! What surrounds the process of a host: its log and signals.
+//! What surrounds the process of a host: its log, signals, limits and mounts.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::Duration;
 
 use host_tests::server::host;
 use host_tests::{Options, Server, eventually, processes};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -23,6 +24,16 @@ fn wrapper(folder: &Path, script: &str) -> PathBuf {
     fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o700)).unwrap();
     path
+}
+
+/// Returns a script that runs another one in namespaces of its own.
+fn in_namespaces(namespaces: &str, script: &str) -> String {
+    let map_root = if geteuid().is_root() {
+        ""
+    } else {
+        "--map-root-user"
+    };
+    format!("exec unshare {map_root} {namespaces} sh -c '{script}' sh \"$@\"")
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -96,5 +107,40 @@ fn only_a_signal_to_stop_ends_a_host_which_drains_first() {
         (&job["state"], &job["attempt"]),
         (&json!("completed"), &json!(1)),
         "{job}"
+    );
+}
+
+/// Starts a host and its doctor as `script` says. Both must say all of `words`.
+fn refused(script: &str, words: &[&str]) {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    let script = script.replace("DATA", &data.display().to_string());
+    let mut options = Options::new(&data);
+    let program = wrapper(folder.path(), &script);
+    options.program = Some(program.clone());
+    let log = Server::try_start(&options).err().unwrap();
+    let doctor = Command::new(program)
+        .args(["doctor", "-o", "json", "--data"])
+        .arg(&data)
+        .output()
+        .unwrap();
+    assert_eq!(doctor.status.code(), Some(1));
+    let found = String::from_utf8_lossy(&doctor.stdout);
+    for word in words {
+        assert!(log.contains(word), "{script}: {log}");
+        assert!(found.contains(word), "{script}: {found}");
+    }
+}
+
+#[test]
+fn a_host_that_could_run_no_job_does_not_start() {
+    let mount = "mount -t tmpfs -o noexec tmpfs DATA && exec HOST \"$@\"";
+    let noexec = in_namespaces("--mount", mount);
+    refused(&noexec, &["noexec", "mount it with exec"]);
+    refused("ulimit -n 48; exec HOST \"$@\"", &["48", "ulimit -n 1024"]);
+    refused("ulimit -f 1000; exec HOST \"$@\"", &["ulimit -f unlimited"]);
+    refused(
+        "ulimit -v 16000000; exec HOST \"$@\"",
+        &["ulimit -v unlimited"],
     );
 }

@@ -7,9 +7,10 @@ use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use host_confine as harden;
-use host_core::cell::Protection;
+use host_core::cell::{Probe, Protection};
 
 use crate::compile::compile;
+use crate::trial::Trial;
 use crate::{engine, session};
 
 pub use host_confine::Confinement;
@@ -96,13 +97,21 @@ pub fn restrict_schemas(
         .map_err(unrestricted)
 }
 
-/// Restricts this process as a cell and writes a [`Protection`] as JSON to standard output.
-pub fn probe(confinement: Confinement) -> Result<(), String> {
-    let protection = restrict_cell(Confinement {
+/// Restricts this process as a cell with `slots` slots, runs machine code in it, which it writes to the open file `code`,
+/// and writes a [`Probe`] as JSON to standard output.
+pub fn probe(code: OwnedFd, slots: u32, confinement: Confinement) -> Result<(), String> {
+    harden::child().map_err(unrestricted)?;
+    let trial = Trial::prepare(code.into(), slots);
+    let protection = harden::cell(Confinement {
         allow_weak: true,
         ..confinement
-    })?;
-    let json = serde_json::to_vec(&protection).map_err(|error| error.to_string())?;
+    });
+    let failure = trial.and_then(Trial::run).err();
+    let probe = Probe {
+        protection: protection.map_err(unrestricted)?,
+        failure: failure.map(|error| format!("cannot {error:#}")),
+    };
+    let json = serde_json::to_vec(&probe).map_err(|error| error.to_string())?;
     io::stdout()
         .write_all(&json)
         .map_err(|error| format!("cannot write to standard output: {error}"))

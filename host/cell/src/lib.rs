@@ -26,6 +26,7 @@ mod run_output;
 mod session;
 mod stdio;
 mod stop;
+mod trial;
 mod watchdog;
 
 pub use compile::COMPONENT_BYTES_MAX;

@@ -3,6 +3,7 @@
 pub mod broker;
 pub mod cgroup;
 pub(crate) mod child;
+pub mod needs;
 pub mod protection;
 pub mod room;
 pub mod roots;

@@ -174,6 +174,16 @@ pub struct Protection {
     pub reduced: Vec<String>,
 }
 
+/// What a child found that is confined like a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    #[serde(flatten)]
+    pub protection: Protection,
+    /// Why this system cannot run guests, if it cannot.
+    #[serde(default)]
+    pub failure: Option<String>,
+}
+
 /// What a guest sees about its job (WIT `context`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {

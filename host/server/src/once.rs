@@ -102,6 +102,7 @@ async fn execute(
         // No other host waits for this cell to end.
         lock: File::open("/dev/null").map_err(system("open /dev/null"))?,
         cache_bytes_max: CACHE_BYTES_MAX,
+        slots: 1,
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
         reach: asked.reach.clone(),

@@ -20,6 +20,7 @@ use std::time::Duration;
 
 use host_cells::compile::CompileError;
 use host_cells::deploy::examine::StartError;
+use host_cells::sandbox::needs;
 use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
 use host_http::tls::TlsError;
@@ -167,7 +168,7 @@ pub(crate) fn leave_no_core() {
 }
 
 /// Raises the limit of open files to the hard limit. Cells have their own limit.
-fn raise_open_files() {
+pub(crate) fn raise_open_files() {
     let limit = getrlimit(Resource::Nofile);
     let most = Rlimit {
         current: limit.maximum,
@@ -190,6 +191,7 @@ pub fn run(
     umask(Mode::RWXG | Mode::RWXO);
     leave_no_core();
     raise_open_files();
+    needs::check_limits().map_err(|flaw| ServeError::Start(flaw.into()))?;
     if geteuid().is_root() {
         tracing::warn!(
             "the host runs as root; its cells do not, but start it as a user of its own, as the packages do"

@@ -137,6 +137,7 @@ pub fn run(
     ready: impl FnOnce(&[(&'static str, String)]),
 ) -> Result<(), WorkerError> {
     crate::serve::leave_no_core();
+    crate::serve::raise_open_files();
     if let Source::Data(data) = &config.source {
         refuse_other_owner(data)?;
     }
@@ -272,6 +273,7 @@ impl Workers {
             cache,
             lock,
             cache_bytes_max: config.cache_bytes_max,
+            slots: config.slots,
             memory_mib: config.memory_mib,
             environment: config.grantable.clone(),
             reach: config.reach.clone(),

@@ -149,7 +149,10 @@ fn main() -> ExitCode {
         ["compile", fd] => {
             child::compile_stdin(inherited(number(fd)), 1 << 30, 120, Confinement::default())
         }
-        ["probe"] => child::probe(Confinement::default()),
+        ["probe"] => {
+            let code = rustix::fs::memfd_create("code", rustix::fs::MemfdFlags::CLOEXEC);
+            child::probe(code.expect("a file"), 64, Confinement::default())
+        }
         ["attack-as", kind, index, folder, how, user] => {
             let target = Target::new(folder);
             let confinement = confinement(how, number(user), folder);

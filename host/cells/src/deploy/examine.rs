@@ -25,7 +25,8 @@ use crate::run::handlers::{self, Handlers, Program};
 use crate::run::programs::Environment;
 use crate::sandbox::broker::Reach;
 use crate::sandbox::cgroup::{self, Groups};
-use crate::sandbox::protection::{self, ProtectionError};
+use crate::sandbox::needs::{self, LimitFlaw};
+use crate::sandbox::protection::{self, CodeFile, ProtectionError};
 use crate::sandbox::spawn::{CellProgram, Spawner};
 
 /// The largest component, in bytes.
@@ -140,6 +141,9 @@ impl Candidate {
 pub enum StartError {
     #[error(transparent)]
     Cache(CompileError),
+    /// A limit of this process is too low.
+    #[error("cannot run cells: {0}")]
+    Limits(#[from] LimitFlaw),
     /// This system cannot sandbox cells.
     #[error(transparent)]
     Protection(#[from] ProtectionError),
@@ -159,6 +163,8 @@ pub struct Setup {
     /// A lock that every cell inherits, so that a later host can tell whether a cell is still
     /// alive.
     pub lock: File,
+    /// The most guests that a cell runs at a time.
+    pub slots: u32,
     /// Memory for all guests of one cell together, in MiB.
     pub memory_mib: u64,
     /// The variables of the host that may be granted.
@@ -173,10 +179,13 @@ impl Examiner {
     /// Checks that this system can sandbox cells, opens the cache and starts the thread that starts cells.
     /// Their tasks are added to `tasks`.
     pub async fn start(setup: Setup, tasks: Tasks) -> Result<Self, StartError> {
-        let protection = protection::probe(&setup.program).await?;
-        let roots = setup.program.confinement.read_roots.clone();
+        needs::check_limits()?;
+        let folder = setup.cache.clone();
         let cache = Cache::open(setup.cache, setup.program.clone(), setup.cache_bytes_max)
             .map_err(StartError::Cache)?;
+        let code = CodeFile::make(&folder)?;
+        let protection = protection::probe(&setup.program, code, setup.slots).await?;
+        let roots = setup.program.confinement.read_roots.clone();
         let spawner = Spawner::start(setup.program, setup.lock, groups());
         let spawner = spawner.map_err(StartError::Thread)?;
         Ok(Self {

@@ -1,13 +1,19 @@
-//! Finds out which protection this system offers, by asking a child in the sandbox of a cell.
+//! Finds out which protection this system offers and whether it can run guests, by asking a child in the sandbox of a
+//! cell.
 
+use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
 use std::time::Duration;
 
-use host_core::cell::Protection;
+use host_core::cell::{Probe, Protection};
+use host_runtime::ids;
 use thiserror::Error;
 use tokio::io::AsyncReadExt as _;
 
 use crate::sandbox::child::{CellProgram, Child, Order};
+use crate::sandbox::needs;
 
 /// How long the child may take.
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -15,25 +21,63 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The longest answer, in bytes.
 const ANSWER_BYTES_MAX: u64 = 64 << 10;
 
-/// Why the protection is unknown or insufficient.
+/// Why no cell can run here.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ProtectionError {
-    #[error("cannot find out how this system sandboxes cells: {0}")]
-    Unknown(String),
     #[error(
         "cells are not fully sandboxed on this system: {0}; use Linux 5.13 or later with Landlock, allow \
          user namespaces, or accept the risk with cells.allow_weak = true (--allow-weak true)"
     )]
     Weak(String),
+    #[error("cells cannot run guests on this system: {failure}; {advice}")]
+    Unusable { failure: String, advice: String },
 }
 
-/// Asks a child. Refuses a system without the required protection, unless weak sandboxes are allowed.
-pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError> {
-    let answer = tokio::time::timeout(TIMEOUT, ask(program));
-    let protection = answer
+/// An open file for machine code, without a name.
+#[derive(Debug)]
+pub struct CodeFile {
+    file: File,
+    /// What to do if machine code in it cannot run.
+    advice: String,
+}
+
+impl CodeFile {
+    /// Makes one in `folder`.
+    pub fn make(folder: &Path) -> Result<Self, ProtectionError> {
+        let advice = needs::advice(folder);
+        match make_file(folder) {
+            Ok(file) => Ok(Self { file, advice }),
+            Err(error) => Err(ProtectionError::Unusable {
+                failure: format!("cannot make a file in {}: {error}", folder.display()),
+                advice,
+            }),
+        }
+    }
+}
+
+/// Asks a child with `slots` slots, which runs machine code from `code`. Refuses a system that cannot run guests and one
+/// without the required protection, unless weak sandboxes are allowed.
+pub async fn probe(
+    program: &CellProgram,
+    code: CodeFile,
+    slots: u32,
+) -> Result<Protection, ProtectionError> {
+    let CodeFile { file, advice } = code;
+    let unusable = |failure: String| ProtectionError::Unusable {
+        failure,
+        advice: advice.clone(),
+    };
+    let answer = tokio::time::timeout(TIMEOUT, ask(program, file, slots));
+    let Probe {
+        protection,
+        failure,
+    } = answer
         .await
         .unwrap_or_else(|_| Err(format!("it took longer than {} s", TIMEOUT.as_secs())))
-        .map_err(ProtectionError::Unknown)?;
+        .map_err(unusable)?;
+    if let Some(failure) = failure {
+        return Err(unusable(failure));
+    }
     if !protection.missing.is_empty() {
         let missing = protection.missing.join(", ");
         if !program.confinement.allow_weak {
@@ -54,10 +98,22 @@ pub async fn probe(program: &CellProgram) -> Result<Protection, ProtectionError>
     Ok(protection)
 }
 
-async fn ask(program: &CellProgram) -> Result<Protection, String> {
+/// Makes a file without a name.
+fn make_file(folder: &Path) -> io::Result<File> {
+    let path = folder.join(format!("probe-{}", ids::unique()));
+    let mut options = File::options();
+    let options = options.read(true).write(true).create_new(true).mode(0o600);
+    let file = options.open(&path)?;
+    fs::remove_file(&path)?;
+    Ok(file)
+}
+
+async fn ask(program: &CellProgram, code: File, slots: u32) -> Result<Probe, String> {
     let failed = |error: io::Error| format!("the child failed: {error}");
+    let words = ["cell", "probe", "--fd=3", &format!("--slots={slots}")].map(str::to_owned);
     let order = Order {
-        words: &["cell".to_owned(), "probe".to_owned()],
+        words: &words,
+        handed: vec![code.into()],
         reads: true,
         has_pipes: true,
         ..Order::default()
@@ -106,16 +162,20 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let weak = r#"{"missing":["x"],"reduced":[]}"#;
         let less = r#"{"missing":[],"reduced":["y"]}"#;
-        let refused = probe(&printing(&folder, weak, false)).await;
+        let ask = async |answer, allow_weak| {
+            let program = printing(&folder, answer, allow_weak);
+            probe(&program, CodeFile::make(folder.path()).unwrap(), 1).await
+        };
+        let refused = ask(weak, false).await;
         assert_eq!(refused, Err(ProtectionError::Weak("x".to_owned())));
-        let allowed = probe(&printing(&folder, weak, true)).await.unwrap();
+        let allowed = ask(weak, true).await.unwrap();
         assert_eq!(allowed.missing, ["x"]);
-        let reduced = probe(&printing(&folder, less, false)).await.unwrap();
+        let reduced = ask(less, false).await.unwrap();
         assert_eq!(reduced.reduced, ["y"]);
-        let unknown = probe(&printing(&folder, "x", true)).await;
-        assert!(
-            matches!(unknown, Err(ProtectionError::Unknown(_))),
-            "{unknown:?}"
-        );
+        let useless = r#"{"missing":[],"reduced":[],"failure":"cannot map"}"#;
+        for (answer, words) in [("x", "the child ended"), (useless, "cannot map")] {
+            let unusable = ask(answer, true).await.unwrap_err().to_string();
+            assert!(unusable.contains(words), "{unusable}");
+        }
     }
 }

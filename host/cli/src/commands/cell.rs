@@ -16,8 +16,8 @@ const ROOTS_FD: RawFd = 5;
 /// The descriptor with the time until which guests may run, before those of the roots.
 const LIFELINE_FD: RawFd = 5;
 
-/// The first descriptor of a root of a child without socket and lock.
-const PROBE_ROOTS_FD: RawFd = 3;
+/// The first descriptor of a root of a child that has one descriptor besides.
+const PROBE_ROOTS_FD: RawFd = 4;
 
 /// The child processes of a host.
 #[derive(Debug, Args)]
@@ -64,8 +64,14 @@ enum Verb {
         #[arg(last = true, required = true)]
         command: Vec<OsString>,
     },
-    /// Report how this process is confined
+    /// Report how this process is confined, and whether it can run guests
     Probe {
+        /// The open file for machine code
+        #[arg(long)]
+        fd: RawFd,
+        /// The most guests that a cell runs at a time
+        #[arg(long)]
+        slots: u32,
         #[command(flatten)]
         confined: Confined,
     },
@@ -144,8 +150,13 @@ impl Cell {
                 let done = supervisor::run(&command).map_err(|error| error.to_string());
                 ("supervise a program", done)
             }
-            Verb::Probe { confined } => {
-                let done = confined.take(PROBE_ROOTS_FD).and_then(child::probe);
+            Verb::Probe {
+                fd,
+                slots,
+                confined,
+            } => {
+                let probe = |confinement| child::probe(inherited(fd)?, slots, confinement);
+                let done = confined.take(PROBE_ROOTS_FD).and_then(probe);
                 ("report how children are confined", done)
             }
         };

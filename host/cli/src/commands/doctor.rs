@@ -49,17 +49,18 @@ impl Doctor {
             ..Flags::default()
         });
         let known = config.as_ref().ok();
-        let data = self.data.as_deref();
-        let data = data.or_else(|| known.map(|config| config.data.as_path()));
+        let data = self
+            .data
+            .or_else(|| known.map(|config| config.data.clone()));
         let mut checks = machine::checks();
-        let data = data.unwrap_or(Path::new("."));
-        let of_disk = Owner::find(data).and_then(|owner| owner.act(|| disk::checks(data)));
+        let place = data.as_deref().unwrap_or(Path::new("."));
+        let of_disk = Owner::find(place).and_then(|owner| owner.act(|| disk::checks(place)));
         checks.extend(of_disk.unwrap_or_else(|error| {
             let next = "run this command as the host's user";
             vec![Check::fail("data directory", error.to_string(), next)]
         }));
         checks.extend(network::checks(known));
-        checks.extend(configured(config));
+        checks.extend(configured(config, data.as_deref()));
         print(output, &checks)?;
         if checks.iter().any(|check| check.status == Status::Fail) {
             return Err(CliError::Silent(Exit::Failed));
@@ -71,11 +72,15 @@ impl Doctor {
 
 /// Looks at the configuration that `host serve` would have, at how cells are confined, and lets each wire
 /// look at what it depends on.
-fn configured(config: Result<Config, ConfigError>) -> Vec<Check> {
+fn configured(config: Result<Config, ConfigError>, data: Option<&Path>) -> Vec<Check> {
     match config {
         Ok(config) => {
             let mut checks = vec![
-                cells::confined(config.confinement.clone()),
+                cells::confined(
+                    config.confinement.clone(),
+                    &disk::existing(data.unwrap_or(&config.data)),
+                    config.slots,
+                ),
                 cells::grouped(),
             ];
             checks.extend(files::checks(&config.reach));

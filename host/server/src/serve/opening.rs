@@ -36,6 +36,7 @@ pub(super) async fn examiner(
         cache: config.data.join("cache"),
         lock: cells_lock,
         cache_bytes_max: config.cache_bytes_max,
+        slots: config.slots,
         memory_mib: config.memory_mib,
         environment: config.grantable.clone(),
         reach: config.reach.clone(),

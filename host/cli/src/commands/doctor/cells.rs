@@ -1,5 +1,7 @@
 //! How this system confines cells, as reported by a child that is confined like one.
 
+use std::path::Path;
+
 use host_cells::sandbox::cgroup::{self, NotDelegated};
 use host_cells::sandbox::spawn::Confinement;
 use host_core::cell::Protection;
@@ -15,18 +17,22 @@ const NAME: &str = "cells";
 const NEXT: &str = "use Linux 5.13 or later with Landlock, or allow user namespaces, or set cells.allow_weak = true";
 
 /// Starts a child and judges what it has.
-pub(super) fn confined(confinement: Confinement) -> Check {
+pub(super) fn confined(confinement: Confinement, folder: &Path, slots: u32) -> Check {
     let is_allowed = confinement.allow_weak;
-    match ask(confinement) {
+    match ask(confinement, folder, slots) {
         Ok(protection) => judge(&protection, is_allowed),
-        Err(error) => Check::fail(NAME, error, NEXT),
+        Err(error) => Check::fail(
+            NAME,
+            error,
+            "follow the advice above; no job can run until then",
+        ),
     }
 }
 
-fn ask(mut confinement: Confinement) -> Result<Protection, String> {
+fn ask(mut confinement: Confinement, folder: &Path, slots: u32) -> Result<Protection, String> {
     confinement.allow_weak = true;
     let program = serve::program("check cells", confinement).map_err(|error| error.to_string())?;
-    probe::run(&program).map_err(|error| error.to_string())
+    probe::run(&program, folder, slots).map_err(|error| error.to_string())
 }
 
 fn judge(protection: &Protection, is_allowed: bool) -> Check {

@@ -58,7 +58,7 @@ pub(super) fn checks(data: &Path) -> Vec<Check> {
 }
 
 /// Returns the nearest directory at or above `path` that exists.
-fn existing(path: &Path) -> PathBuf {
+pub(super) fn existing(path: &Path) -> PathBuf {
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let found = absolute.ancestors().find(|ancestor| ancestor.is_dir());
     found.unwrap_or(Path::new("/")).to_owned()

@@ -1,6 +1,7 @@
 //! Checks of the kernel, the limits of this process, memory and processors. What is read and
 //! how it is judged are separate functions.
 
+use host_cells::sandbox::needs::{FILE_BYTES_MIN, FILES_MIN, LARGER_FILES, MORE_FILES};
 use host_console::human;
 use host_core::schedule::TIME_ZONES_VERSION;
 
@@ -13,8 +14,7 @@ const KERNEL_PAGEMAP_SCAN: (u32, u32) = (6, 7);
 const MEMORY_BYTES_MIN: u64 = 256 << 20;
 const MEMORY_BYTES_EASE: u64 = 1 << 30;
 
-/// Open files that a host with one cell needs, and that hundreds of clients need.
-const FILES_MIN: u64 = 128;
+/// Open files that hundreds of clients need.
 const FILES_EASE: u64 = 1024;
 
 /// Memory maps that a pool of sandboxes needs in one process.
@@ -29,6 +29,7 @@ pub(super) fn checks() -> Vec<Check> {
         memory(&read("/proc/meminfo")),
         address_space(&limits),
         open_files(&limits),
+        file_size(&limits),
         memory_maps(read("/proc/sys/vm/max_map_count").trim()),
         user(&read("/proc/self/status")),
         time_zones(),
@@ -116,11 +117,25 @@ fn open_files(limits: &str) -> Check {
         u64::MAX => "unlimited".to_owned(),
         count => format!("at most {}", human::count(count)),
     };
-    let next = format!("run `ulimit -n {FILES_EASE}` or set LimitNOFILE= of the service");
+    let next = MORE_FILES;
     match count {
         0..FILES_MIN => Check::fail("open files", found, next),
         FILES_MIN..FILES_EASE => Check::warn("open files", found, next),
         _ => Check::ok("open files", found),
+    }
+}
+
+fn file_size(limits: &str) -> Check {
+    match limit(limits, "Max file size") {
+        Some(u64::MAX) => Check::ok("file size", "unlimited"),
+        Some(bytes) => {
+            let found = format!("at most {}", human::bytes(bytes));
+            match bytes {
+                0..FILE_BYTES_MIN => Check::fail("file size", found, LARGER_FILES),
+                _ => Check::warn("file size", found, LARGER_FILES),
+            }
+        }
+        None => Check::warn("file size", "the limit cannot be read", "mount /proc"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the checks of the machine make of what they find.
 
 use super::super::Status;
-use super::{address_space, kernel, memory, memory_maps, open_files, processors, user};
+use super::{address_space, file_size, kernel, memory, memory_maps, open_files, processors, user};
 
 #[test]
 fn kernels() {
@@ -46,6 +46,10 @@ fn limits() {
     assert_eq!(files("64", "256").status, Status::Warn);
     assert_eq!(files("64", "64").status, Status::Fail);
     assert_eq!(files("64", "unlimited").found, "unlimited");
+    let size = |bytes: &str| file_size(&format!("Max file size  {bytes}  unlimited  bytes")).status;
+    assert_eq!(size("unlimited"), Status::Ok);
+    assert_eq!(size("2000000000"), Status::Warn);
+    assert_eq!(size("1024000"), Status::Fail);
     assert_eq!(address_space("").status, Status::Warn);
     assert_eq!(memory_maps("65530").status, Status::Ok);
     assert_eq!(memory_maps("1000").status, Status::Warn);
