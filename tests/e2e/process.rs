@@ -1,6 +1,6 @@
-//! What surrounds the process of a host: its log, signals, limits and mounts.
+//! What surrounds the process of a host: its log, signals, limits, mounts, and its place in a container.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -143,4 +143,39 @@ fn a_host_that_could_run_no_job_does_not_start() {
         "ulimit -v 16000000; exec HOST \"$@\"",
         &["ulimit -v unlimited"],
     );
+}
+
+/// Returns whether a process has a child that has ended and was not reaped.
+fn has_defunct_child(pid: u32) -> bool {
+    let processes = fs::read_dir("/proc").unwrap().flatten();
+    let defunct = format!(") Z {pid} ");
+    processes
+        .filter_map(|process| fs::read_to_string(process.path().join("stat")).ok())
+        .any(|stat| stat.contains(&defunct))
+}
+
+#[test]
+fn the_first_process_of_a_container_reaps_orphans() {
+    let folder = TempDir::new().unwrap();
+    let fifo = folder.path().join("fifo");
+    // The shell leaves its child to the host, which takes its place.
+    let script = "mkfifo FIFO; (cat FIFO >/dev/null &); exec HOST \"$@\"";
+    let script = script.replace("FIFO", &fifo.display().to_string());
+    let script = in_namespaces("--pid --fork --kill-child --mount-proc", &script);
+    let mut options = Options::new(&folder.path().join("data"));
+    options.program = Some(wrapper(folder.path(), &script));
+    let server = Server::start(&options);
+    let first = processes::children(server.pid())[0];
+    let orphan = || processes::children(first).len() == 2;
+    eventually("the orphan to start", WAIT_MAX, || orphan().then_some(()));
+    drop(File::options().write(true).open(&fifo).unwrap());
+    eventually("the orphan to be gone", WAIT_MAX, || {
+        (!orphan() && !has_defunct_child(first)).then_some(())
+    });
+    let client = server.client();
+    deploy(&client, "basics");
+    let id = client.enqueue(&json!({"handler": "echo", "params": [1]}));
+    assert_eq!(client.wait(&id)["result"], json!([1]));
+    signal(first, Signal::TERM);
+    assert_eq!(server.ended(), Some(0));
 }

@@ -8,6 +8,7 @@ pub mod clock;
 pub mod file;
 pub mod folder;
 pub mod ids;
+pub mod init;
 pub mod lifeline;
 pub mod lock;
 pub mod log;

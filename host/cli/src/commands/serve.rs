@@ -9,6 +9,7 @@ use host_cells::sandbox::spawn::{CellProgram, Confinement};
 use host_console::error::{CliError, Exit};
 use host_console::output::{put_line, say};
 use host_console::plain;
+use host_runtime::init;
 use host_runtime::log::LogWriter;
 use host_runtime::stops::Hangup;
 use host_server::config::{self, Config, Flags};
@@ -59,6 +60,7 @@ pub(crate) enum LogFormat {
 impl Serve {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
+        leave_first_place("serve");
         log(self.log_format)?;
         let fresh = self.fresh;
         let mut config = Config::load(&self.flags()).map_err(|error| match &error {
@@ -84,6 +86,18 @@ impl Serve {
             config: self.config,
             values: self.settings.0,
         }
+    }
+}
+
+/// Continues in a child if this is the first process of a container. Ends this process when the child has ended.
+pub(crate) fn leave_first_place(doing: &str) {
+    match init::run_in_child(std::env::args_os().skip(1)) {
+        Ok(None) => {}
+        Ok(Some(code)) => std::process::exit(code),
+        // Without a child to reap for it, the host still runs.
+        Err(error) => say(&format!(
+            "cannot {doing} in a process of its own: {error}; processes that lose their parent stay defunct"
+        )),
     }
 }
 

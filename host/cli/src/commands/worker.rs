@@ -174,6 +174,7 @@ impl Worker {
         let doing = role.doing;
         let common = Common::from_arg_matches(&self.matches)
             .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        serve::leave_first_place(doing);
         serve::log(common.log_format)?;
         let mut values = given(role, &self.matches);
         values.extend(common.values());
