@@ -37,7 +37,7 @@ export class Client {
   constructor(options = {}) {
     const settings = resolve(options);
     this.server = settings.server;
-    this.#transport = new Transport(settings, options.patienceMs ?? 30_000, options.fetch);
+    this.#transport = new Transport(settings, options.patienceMs ?? 30_000);
     this.api = apiOf(this.#transport);
   }
 

@@ -1,6 +1,7 @@
 // Finds the host and the token as the command line does: options, the environment, then the context.
 
 import { SettingsError } from './errors.js';
+import { check as checkFiles, fetchWith } from './files.js';
 
 const SERVER_DEFAULT = 'http://127.0.0.1:7700';
 
@@ -10,7 +11,7 @@ function readFile(path, what) {
   const fs = globalThis.process?.getBuiltinModule?.('node:fs');
   if (!fs) throw new SettingsError(`cannot read ${what} in ${path}: there are no files here`);
   try {
-    return fs.readFileSync(path, 'utf8');
+    return fs.readFileSync(path, 'utf8').replace(/^\uFEFF/, '');
   } catch (error) {
     if (error.code === 'ENOENT' && what === 'the contexts') return '';
     throw new SettingsError(`cannot read ${what} in ${path}: ${error.code}`);
@@ -79,10 +80,20 @@ export function resolve({ server, token, tokenFile, context, fetch } = {}) {
     const file = tokenFile || variable('HOST_TOKEN_FILE') || (given ? undefined : kept.token_file);
     token = file ? readFile(file, 'the token').trim() : given?.trim();
   }
-  if ((kept.client_cert || kept.ca_file) && !fetch) {
-    const next = 'set NODE_EXTRA_CA_CERTS to the file of its authority, or give a `fetch` that has its certificates';
-    throw new SettingsError(`${server}: fetch cannot use the files for TLS of this context; ${next}`);
-  }
   check(server, token);
-  return { server, token };
+  const isSecure = server.startsWith('https:');
+  return { server, token, fetch: fetch ?? (isSecure ? fetchOf(kept, server) : undefined) };
+}
+
+/** Returns the `fetch` that uses the files for TLS of a context, if it has any. */
+function fetchOf({ ca_file, client_cert, client_key }, server) {
+  if (!ca_file && !client_cert) return undefined;
+  const read = (path, what) => path && readFile(path, what);
+  const files = {
+    ca: read(ca_file, 'the authorities'),
+    cert: read(client_cert, 'the certificate'),
+    key: read(client_key, 'its key'),
+  };
+  checkFiles(files, server);
+  return fetchWith(files);
 }

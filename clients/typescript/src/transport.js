@@ -39,7 +39,7 @@ export class Transport {
   #fetch;
   #headers;
 
-  constructor({ server, token }, patienceMs, fetch) {
+  constructor({ server, token, fetch }, patienceMs) {
     this.server = server;
     this.patienceMs = patienceMs;
     this.#fetch = fetch ?? globalThis.fetch;
