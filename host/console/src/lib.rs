@@ -8,6 +8,7 @@ pub mod error;
 pub mod human;
 pub mod ids;
 pub mod input;
+pub mod interrupt;
 pub mod json;
 pub mod options;
 pub mod output;

@@ -114,6 +114,12 @@ impl Output {
         }
     }
 
+    /// Writes a note below a line that may be unfinished: that of a spinner.
+    pub(crate) fn interrupted(self, text: &str) {
+        let begin = if self.is_live() { "\n" } else { "" };
+        self.note(&format!("{begin}{text}"));
+    }
+
     /// Writes how something ended to standard error. `--quiet` hides success, never failure.
     pub fn ending(self, text: &str, failed: bool) {
         if failed || !self.quiet {

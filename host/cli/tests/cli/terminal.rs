@@ -1,8 +1,12 @@
 //! What holds for every command: servers that do not answer, readers that go away, wrong usage.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::canned::{CannedHost, Transcript, run, run_alone};
 
@@ -162,4 +166,82 @@ fn codes_are_explained() {
     seen.add(&run_alone(&["explain", "E_FIELD_RANGE", "-o", "json"]));
     seen.add(&run_alone(&["explain", "timed_out", "-o", "json"]));
     seen.check();
+}
+
+/// Reads a request, and answers it unless it is one to wait.
+fn answer(mut stream: &TcpStream, body: &str) -> bool {
+    let mut request = Vec::new();
+    let mut bytes = [0; 4_096];
+    loop {
+        let length = stream.read(&mut bytes).unwrap();
+        request.extend_from_slice(&bytes[..length]);
+        let text = String::from_utf8_lossy(&request);
+        if text.starts_with("GET ") && text.contains("/wait") {
+            return true;
+        }
+        let has_ended = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
+            let lines = head.lines().map(str::to_ascii_lowercase);
+            let length = lines.filter_map(|it| it.strip_prefix("content-length: ")?.parse().ok());
+            body.len() >= length.last().unwrap_or(0_usize)
+        });
+        if length == 0 || has_ended {
+            break;
+        }
+    }
+    let length = body.len();
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    )
+    .unwrap();
+    false
+}
+
+#[test]
+fn an_interrupted_wait_says_that_the_job_continues() {
+    let id = "01990f3c-1a2b-7000-8000-000000000001";
+    let document = format!(r#"{{"id":"{id}","state":"available","existing":false}}"#);
+    for (arguments, said) in [
+        (
+            &["job", "enqueue", "echo", "--wait"][..],
+            "the job continues; `host job wait 01990f3c-1a2b` waits again",
+        ),
+        (
+            &["job", "wait", id, "-o", "json"],
+            "the job continues; `host job wait 01990f3c-1a2b` waits again",
+        ),
+        (&["job", "wait", id, "--quiet"], ""),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut ran = Command::new(env!("CARGO_BIN_EXE_host"))
+            .args(arguments)
+            .env(
+                "HOST_SERVER",
+                format!("http://{}", listener.local_addr().unwrap()),
+            )
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It stays open until the command has ended.
+        let _waiting = loop {
+            let (stream, _) = listener.accept().unwrap();
+            if answer(&stream, &document) {
+                break stream;
+            }
+        };
+        kill_process(Pid::from_child(&ran), Signal::INT).unwrap();
+        let status = ran.wait().unwrap();
+        assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{status}");
+        let mut text = String::new();
+        ran.stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut text)
+            .unwrap();
+        assert!(
+            text.contains(said) && (said.is_empty() == text.is_empty()),
+            "{text}"
+        );
+    }
 }

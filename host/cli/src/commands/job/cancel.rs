@@ -6,6 +6,7 @@ use host_api::client::Client;
 use host_api::filter::FilterQuery;
 use host_console::error::{CliError, cannot};
 use host_console::ids::each;
+use host_console::interrupt::Farewell;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line};
 use host_console::{human, plain};
@@ -82,6 +83,11 @@ impl Cancel {
         let answer = client.cancel_job(id, &self.body());
         let answer = answer.map_err(cannot(&doing))?;
         let (document, state) = if self.wait && answer.view.state != "cancelled" {
+            let words = format!(
+                "the job is still asked to stop; `host job show {}` shows it",
+                short_id(id)
+            );
+            let _farewell = Farewell::say(output, words);
             let answer = wait::ended(client, output, id, None)?;
             (answer.json, answer.view.0.state)
         } else {

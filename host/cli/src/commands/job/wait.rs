@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use clap::Args;
 use host_api::client::{Answer, Client};
 use host_console::error::{CliError, Exit};
+use host_console::interrupt::Farewell;
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::waiting::{self, Awaited};
@@ -49,6 +50,7 @@ pub(crate) fn until_end(
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
     let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    let _farewell = Farewell::say(output, continues(id));
     waiting::until_end(client, output, &doing(id), wait, timeout)
 }
 
@@ -61,6 +63,12 @@ pub(super) fn ended(
 ) -> Result<Answer<View>, CliError> {
     let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
     waiting::ended(client, output, &doing(id), wait, timeout)
+}
+
+/// Says that a job does not end with the command that waits for it.
+fn continues(id: &str) -> String {
+    let id = short_id(id);
+    format!("the job continues; `host job wait {id}` waits again, `host job cancel {id}` stops it")
 }
 
 fn doing(id: &str) -> String {
@@ -134,8 +142,6 @@ impl Awaited for View {
                 human::took(timeout.map_or(0, |timeout| timeout.ms))
             ),
         )
-        .next(format!(
-            "the job continues; `host job wait {id}` waits again, `host job cancel {id}` stops it"
-        ))
+        .next(continues(&self.id))
     }
 }

@@ -4,6 +4,7 @@ use clap::Args;
 use host_api::client::Client;
 use host_api::path;
 use host_console::error::{CliError, Exit};
+use host_console::interrupt::Farewell;
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::waiting::{self, Awaited};
@@ -49,7 +50,14 @@ pub(super) fn until_end(
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
     let wait = |timeout| client.wait::<HeroJobView>(&path::of(WAIT, id), timeout);
+    let _farewell = Farewell::say(output, continues(id));
     waiting::until_end(client, output, &doing, wait, timeout)
+}
+
+/// Says that a job does not end with the command that waits for it.
+fn continues(id: &str) -> String {
+    let id = plain::line(id);
+    format!("the job continues; `host hero wait {id}` waits again, `host hero stop {id}` stops it")
 }
 
 impl Awaited for HeroJobView {
@@ -110,8 +118,8 @@ impl Awaited for HeroJobView {
         let after = human::took(timeout.map_or(0, |timeout| timeout.ms));
         let cause = format!("after {after} {}", self.now_at());
         CliError::new(Exit::WaitRanOut, format!("wait longer for job {id}"), cause).next(format!(
-            "the job continues; `host hero wait {id}` waits again, `host hero stop {id}` stops it, `host hero \
-             worker {}` shows the queues of its worker",
+            "{}, `host hero worker {}` shows the queues of its worker",
+            continues(&self.id),
             plain::line(&self.worker_id)
         ))
     }
