@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
+use host_core::encoding;
+
 use crate::error::{CliError, Exit};
 use crate::plain;
 
@@ -44,13 +46,13 @@ pub(crate) fn standard() -> io::Result<String> {
 }
 
 fn bounded(from: impl Read) -> io::Result<String> {
-    let mut text = String::new();
-    from.take(TEXT_BYTES_MAX + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > TEXT_BYTES_MAX {
+    let mut bytes = Vec::new();
+    from.take(TEXT_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > TEXT_BYTES_MAX {
         let message = format!("larger than {} MiB", TEXT_BYTES_MAX >> 20);
         return Err(io::Error::other(message));
     }
-    Ok(text)
+    encoding::text(bytes).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -62,5 +64,18 @@ mod tests {
         let refused = file(Path::new("/dev/zero")).unwrap_err().to_string();
         assert_eq!(refused, "larger than 16 MiB");
         assert_eq!(bounded(&b"text"[..]).unwrap(), "text");
+    }
+
+    #[test]
+    fn a_mark_is_left_out_and_another_encoding_is_named() {
+        assert_eq!(bounded(&b"\xef\xbb\xbftext"[..]).unwrap(), "text");
+        for (bytes, named) in [
+            (&b"\xff\xfe{\0}\0"[..], "UTF-16"),
+            (b"\x1f\x8b\x08\0", "gzip"),
+            (b"\"\xe9\"", "not UTF-8"),
+        ] {
+            let refused = bounded(bytes).unwrap_err().to_string();
+            assert!(refused.contains(named), "{refused}");
+        }
     }
 }

@@ -25,6 +25,34 @@ impl FromStr for JobId {
     }
 }
 
+/// How many characters an id has.
+const ID_CHARS: usize = 36;
+
+/// Where an id has dashes.
+const DASHES: [usize; 4] = [8, 13, 18, 23];
+
+/// Returns an id, or the start of one, as ids are written: in lower case, with dashes. It may have all of them or none.
+/// `None` if it is neither.
+pub fn start_of_id(text: &str) -> Option<String> {
+    let mut written = String::with_capacity(ID_CHARS);
+    let has_dashes = text.contains('-');
+    for c in text.chars() {
+        if DASHES.contains(&written.len()) {
+            written.push('-');
+            match (has_dashes, c) {
+                (true, '-') => continue,
+                (true, _) => return None,
+                (false, _) => {}
+            }
+        }
+        if written.len() == ID_CHARS || !c.is_ascii_hexdigit() {
+            return None;
+        }
+        written.push(c.to_ascii_lowercase());
+    }
+    (!written.is_empty()).then_some(written)
+}
+
 /// Identifies a batch of jobs: a `UUIDv7`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -79,5 +107,36 @@ impl fmt::Debug for LeaseId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [.., high, low] = *self.0.as_bytes();
         write!(f, "lease:…{high:02x}{low:02x}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_may_have_all_of_its_dashes_or_none() {
+        let whole = "01a2098e-9de4-7a84-876f-11494b8b5f34";
+        for (text, written) in [
+            (whole, Some(whole)),
+            ("01a2098e9de47a84876f11494b8b5f34", Some(whole)),
+            ("01A2098E9DE47A84876F11494B8B5F34", Some(whole)),
+            ("01a2098e9", Some("01a2098e-9")),
+            ("01a2098e-9", Some("01a2098e-9")),
+            ("01a2098e-", Some("01a2098e-")),
+            ("01a2098e", Some("01a2098e")),
+            ("0", Some("0")),
+            ("", None),
+            ("-", None),
+            ("01a2-098e", None),
+            ("01a2098e9-de4", None),
+            ("01a2098e-9de47a84876f11494b8b5f34", None),
+            ("01a2098e-9de4-7a84-876f-11494b8b5f340", None),
+            ("01a2098e9de47a84876f11494b8b5f340", None),
+            ("01a2098g", None),
+            ("\u{e9}", None),
+        ] {
+            assert_eq!(start_of_id(text).as_deref(), written, "{text}");
+        }
     }
 }

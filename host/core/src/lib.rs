@@ -13,6 +13,7 @@ pub mod command;
 pub mod cost;
 pub mod desk;
 pub mod egress;
+pub mod encoding;
 pub mod failure;
 pub mod glob;
 pub mod grant_words;

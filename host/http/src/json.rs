@@ -8,6 +8,7 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
+use host_core::encoding;
 use host_core::json::strict::Document;
 use host_core::json::words;
 use serde::de::value::MapAccessDeserializer;
@@ -46,7 +47,13 @@ impl std::error::Error for JsonError {}
 
 /// Reads a document as `T`.
 pub fn read<'a, T: Deserialize<'a>>(text: &'a [u8]) -> Result<T, JsonError> {
+    let text = unmarked(text)?;
     serde_json::from_slice(text).map_err(|error| explain::<T>(text, &error))
+}
+
+/// Returns a document without its byte order mark.
+fn unmarked(text: &[u8]) -> Result<&[u8], JsonError> {
+    encoding::unmarked(text).map_err(|other| JsonError::Syntax(format!("not JSON: {other}")))
 }
 
 /// Reads an object as `T`. [`read`] would also accept an array of its fields in order.
@@ -72,6 +79,10 @@ pub fn check(text: &[u8]) -> Result<(), JsonError> {
 
 /// Checks a document, and returns its values if `with_tree`.
 pub fn read_document(text: &[u8], with_tree: bool) -> Result<Document, JsonError> {
+    read_unmarked(unmarked(text)?, with_tree)
+}
+
+fn read_unmarked(text: &[u8], with_tree: bool) -> Result<Document, JsonError> {
     Document::read(text, with_tree)
         .map_err(|error| JsonError::Syntax(words::syntax(&error.to_string())))
 }
@@ -80,7 +91,7 @@ pub fn read_document(text: &[u8], with_tree: bool) -> Result<Document, JsonError
 /// the path makes reading slower. Whether the document is JSON is checked separately: serde also reports a
 /// syntax error for a value where it expects a variant.
 fn explain<'a, T: Deserialize<'a>>(text: &'a [u8], error: &serde_json::Error) -> JsonError {
-    if let Err(error) = check(text) {
+    if let Err(error) = read_unmarked(text, false) {
         return error.at("body");
     }
     let mut document = serde_json::Deserializer::from_slice(text);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use host_core::access::Verb;
 use host_core::audit::Note;
+use host_core::encoding;
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -151,13 +152,17 @@ pub fn signature_of(file: &Path) -> PathBuf {
     beside.into()
 }
 
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    encoding::text(bytes).map_err(io::Error::other)
+}
+
 fn read(path: &Path) -> Result<Found, FolderError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         |error| FolderError::Unreadable { path, error }
     };
     let beside = path.with_extension("toml");
-    let manifest = match fs::read_to_string(&beside) {
+    let manifest = match fs::read(&beside).and_then(text) {
         Ok(text) => manifest::parse(&text).map_err(|error| FolderError::Manifest {
             path: beside,
             error,

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read as _};
+use std::io::{self, ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
+use host_core::encoding;
 use serde::{Deserialize, Serialize};
 
 use super::{Client, SERVER_DEFAULT, TlsFiles, WrongServer};
@@ -176,7 +177,9 @@ impl Contexts {
         let Some(path) = path_with(variable) else {
             return Ok(Self::default());
         };
-        let read = match fs::read_to_string(&path) {
+        let read =
+            fs::read(&path).and_then(|bytes| encoding::text(bytes).map_err(io::Error::other));
+        let read = match read {
             Ok(text) => toml::from_str(&text).map_err(|error| error.message().to_owned()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error.to_string()),

@@ -26,6 +26,7 @@ use host_api::client::{Answer, Client};
 use host_api::job::{JobView, ProgressView};
 use host_console::error::{CliError, cannot_find};
 use host_console::{human, plain};
+use host_core::id::start_of_id;
 use host_core::job::State;
 use host_core::time::Time;
 
@@ -165,15 +166,11 @@ const ID_CHARS: usize = 36;
 
 /// Reads an id or the start of one. A word would be another path of the API.
 fn parse_id(text: &str) -> Result<String, String> {
-    let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
-    if text.is_empty() || text.len() > ID_CHARS || !text.chars().all(is_start) {
-        return Err(
-            "the id of a job, or the start of one, has only hexadecimal digits and dashes, such as \
-             01990f3c-1a2b; `host job ls` lists the jobs"
-                .to_owned(),
-        );
-    }
-    Ok(text.to_owned())
+    start_of_id(text).ok_or_else(|| {
+        "the id of a job, or the start of one, has only hexadecimal digits and dashes, such as \
+         01990f3c-1a2b; `host job ls` lists the jobs"
+            .to_owned()
+    })
 }
 
 /// Reads a name with a value.

@@ -45,3 +45,26 @@ fn a_line_that_is_too_long_holds_back_no_other() {
     seen.add(&host.run_with(&["job", "import", "-"], &jobs));
     seen.check();
 }
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_the_first_line_and_other_encodings_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs");
+    let path = file.to_str().unwrap();
+    let host = CannedHost::start(&[(200, ANSWERS)]);
+    std::fs::write(&file, format!("\u{feff}{JOBS}")).unwrap();
+    let ran = host.run(&["job", "import", path, "-o", "name"]);
+    assert!(ran.contains("> POST") && !ran.contains('\u{feff}'), "{ran}");
+    let utf16: Vec<u8> = "\u{feff}{}\n"
+        .encode_utf16()
+        .flat_map(u16::to_le_bytes)
+        .collect();
+    for (bytes, named) in [
+        (&utf16[..], "it is UTF-16; convert it to UTF-8"),
+        (b"\x1f\x8b\x08\x00", "it is packed with gzip; unpack it"),
+    ] {
+        std::fs::write(&file, bytes).unwrap();
+        let ran = host.run(&["job", "import", path]);
+        assert!(ran.contains(named) && !ran.contains("> POST"), "{ran}");
+    }
+}

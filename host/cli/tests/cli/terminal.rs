@@ -181,8 +181,9 @@ fn answer(mut stream: &TcpStream, body: &str) -> bool {
         }
         let has_ended = text.split_once("\r\n\r\n").is_some_and(|(head, body)| {
             let lines = head.lines().map(str::to_ascii_lowercase);
-            let length = lines.filter_map(|it| it.strip_prefix("content-length: ")?.parse().ok());
-            body.len() >= length.last().unwrap_or(0_usize)
+            let mut lengths =
+                lines.filter_map(|it| it.strip_prefix("content-length: ")?.parse().ok());
+            body.len() >= lengths.next().unwrap_or(0_usize)
         });
         if length == 0 || has_ended {
             break;

@@ -16,6 +16,7 @@ use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Component};
 use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
 use host_cells::deploy::trust::SIGNATURE_BYTES_MAX;
 use host_core::access::Verb;
+use host_core::encoding;
 use host_core::handler::{Digest, Manifest};
 use host_core::name::Name;
 use host_core::rejection::Rejection;
@@ -357,6 +358,7 @@ async fn part(mut field: Field<'_>, name: &str, bytes_max: usize) -> Result<Vec<
 
 fn read_manifest(text: &[u8]) -> Result<Manifest, ApiError> {
     let invalid = |text: &str| ApiError::new(&kinds::MANIFEST_INVALID, text);
-    let text = std::str::from_utf8(text).map_err(|_| invalid("the manifest is not UTF-8"))?;
-    manifest::parse(text).map_err(|error| invalid(&with_nearest(&error.to_string())))
+    let text = encoding::text(text.to_vec())
+        .map_err(|other| invalid(&format!("the manifest cannot be read: {other}")))?;
+    manifest::parse(&text).map_err(|error| invalid(&with_nearest(&error.to_string())))
 }

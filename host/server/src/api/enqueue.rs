@@ -21,6 +21,7 @@ use host_api::new_job::{
 use host_api::path;
 use host_core::access::Principal;
 use host_core::command::{Command, NewJob, Reply};
+use host_core::encoding;
 use host_core::id::BatchId;
 use host_core::job::Origin;
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
@@ -143,7 +144,8 @@ pub(super) fn join(job: &mut NewJob, batch: BatchId) {
 }
 
 fn is_array(text: &[u8]) -> bool {
-    text.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'[')
+    let text = encoding::unmarked(text).unwrap_or_default();
+    text.trim_ascii_start().starts_with(b"[")
 }
 
 /// Returns the trace context of a request, if its headers have a whole one.

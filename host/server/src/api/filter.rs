@@ -5,7 +5,7 @@ use host_api::filter_text::Filter;
 use host_api::time;
 use host_core::access::{Glob, Verb};
 use host_core::failure::FailureKind;
-use host_core::id::BatchId;
+use host_core::id::{BatchId, start_of_id};
 use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
 use host_core::query::{Cursor, JobFilter};
 use host_core::time::Time;
@@ -16,9 +16,6 @@ use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::{needs, scope};
-
-/// How many characters an id has.
-const ID_CHARS: usize = 36;
 
 /// Returns where the answer before ended.
 pub(super) fn after(query: &FilterQuery) -> Result<Option<Cursor>, ApiError> {
@@ -53,7 +50,7 @@ pub(super) fn checked(query: &Filter, caller: &Caller) -> Result<JobFilter, ApiE
         handlers: glob.map_err(|error| wrong(format!("handler: {error}")))?,
         since: instant("since", query.since.as_deref())?,
         until: instant("until", query.until.as_deref())?,
-        id: query.id.as_deref().map(start_of_id).transpose()?,
+        id: query.id.as_deref().map(id).transpose()?,
         failure,
         user_kind: user_kind.map(str::to_owned),
         wire: query.wire.clone(),
@@ -99,13 +96,7 @@ fn instant(key: &str, text: Option<&str>) -> Result<Option<Time>, ApiError> {
     read.transpose()
 }
 
-fn start_of_id(text: &str) -> Result<String, ApiError> {
-    let text = text.to_ascii_lowercase();
-    let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
-    if text.is_empty() || text.len() > ID_CHARS || !text.chars().all(is_start) {
-        return Err(wrong(
-            "id: expected the start of an id: hexadecimal digits and dashes",
-        ));
-    }
-    Ok(text)
+fn id(text: &str) -> Result<String, ApiError> {
+    let expected = "id: expected the start of an id: hexadecimal digits and dashes";
+    start_of_id(text).ok_or_else(|| wrong(expected))
 }

@@ -2,7 +2,7 @@
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use host_core::id::JobId;
+use host_core::id::{JobId, start_of_id};
 use host_http::extract::TextInPath;
 use host_http::gate::Caller;
 use host_http::problem::Problem;
@@ -30,7 +30,6 @@ impl FromRequestParts<Shared> for IdInPath {
     async fn from_request_parts(parts: &mut Parts, shared: &Shared) -> Result<Self, Problem> {
         let TextInPath(text) = TextInPath::from_request_parts(parts, shared).await?;
         let caller = Caller::from_request_parts(parts, shared).await?;
-        let text = text.to_ascii_lowercase();
         Ok(Self { text, caller })
     }
 }
@@ -39,8 +38,10 @@ impl IdInPath {
     /// Returns the one job whose id starts so, among those that the caller may see.
     pub(super) async fn find(self, shared: &Shared) -> Result<JobId, ApiError> {
         let Self { text, caller } = self;
-        if text.len() == ID_CHARS
-            && let Ok(id) = text.parse()
+        let start = start_of_id(&text);
+        if let Some(start) = &start
+            && start.len() == ID_CHARS
+            && let Ok(id) = start.parse()
         {
             return if sees_job(shared, &caller, id).await? {
                 Ok(id)
@@ -55,11 +56,9 @@ impl IdInPath {
                 format!("no job has an id that starts with {shown:?}"),
             )
         };
-        let is_start = |c: char| c.is_ascii_hexdigit() || c == '-';
-        if text.is_empty() || text.len() >= ID_CHARS || !text.chars().all(is_start) {
+        let Some(start) = start else {
             return Err(nobody());
-        }
-        let start = text.clone();
+        };
         let limit = if scope(&caller).is_all() { 2 } else { READ_MAX };
         let found = shared
             .api

@@ -5,6 +5,7 @@ mod access_model;
 mod audit;
 mod deployed;
 mod desk;
+mod encodings;
 mod enqueue;
 mod events;
 mod fixture;

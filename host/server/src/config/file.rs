@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use host_core::encoding;
 use host_core::name::Name;
 use host_wire_kit::section::{ConfigError, NamedTable, Stated, Tables, refused, wrong_type};
 use host_wire_kit::settings::Kind;
@@ -35,7 +36,7 @@ pub(super) fn read(path: &Path) -> Result<File, ConfigError> {
         message,
     };
     let bytes = bytes(path).map_err(|error| unreadable(error.to_string()))?;
-    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".to_owned()))?;
+    let text = encoding::text(bytes).map_err(|other| unreadable(other.to_string()))?;
     parse(path, &text)
 }
 

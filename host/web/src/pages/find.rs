@@ -11,6 +11,7 @@ use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
 use host_api::queue::QueueView;
+use host_core::id::start_of_id;
 use serde::Deserialize;
 
 use super::ALL;
@@ -98,17 +99,17 @@ async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {
         let name = format!("{} {}", job.handler, job.id);
         some("Job", &name, format!("/jobs/{}", job.id))
     };
-    let is_start = q.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     let by_key = FilterQuery {
         unique_key: Some(q.to_owned()),
         limit: Some(10),
         ..FilterQuery::default()
     };
     let by_id = FilterQuery {
-        id: Some(q.to_owned()),
+        id: start_of_id(q),
         limit: Some(10),
         ..FilterQuery::default()
     };
+    let is_start = by_id.id.is_some();
     for query in [Some(by_key), Some(by_id).filter(|_| is_start)]
         .into_iter()
         .flatten()

@@ -13,6 +13,7 @@ use host_console::output::{Format, Output, put_line, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
 use host_console::{human, plain};
+use host_core::encoding;
 use serde_json::json;
 
 /// How many refused lines are shown to people.
@@ -82,6 +83,7 @@ impl Import {
             path => Box::new(File::open(Path::new(path)).map_err(unreadable)?),
         };
         let mut reader = BufReader::with_capacity(LINE_BYTES_MAX, source);
+        skip_mark(&mut reader).map_err(unreadable)?;
         let (mut totals, mut next) = (Totals::default(), 1);
         let spinner = Spinner::new(output, &doing);
         loop {
@@ -95,6 +97,14 @@ impl Import {
         drop(spinner);
         totals.print(output)
     }
+}
+
+/// Skips a byte order mark. Fails if the lines are not UTF-8 by their beginning.
+fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
+    let begin = reader.fill_buf()?;
+    let mark = begin.len() - encoding::unmarked(begin).map_err(io::Error::other)?.len();
+    reader.consume(mark);
+    Ok(())
 }
 
 impl Lines {

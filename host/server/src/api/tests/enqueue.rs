@@ -36,7 +36,7 @@ const BAD: &[Case<'_>] = &[
         "body: not valid JSON: ends too early",
     ),
     (
-        "\u{feff}{}",
+        "\u{feff}\u{feff}{}",
         400,
         "invalid_json",
         "body: not valid JSON at line 1, column 1",
