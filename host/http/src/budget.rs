@@ -16,13 +16,14 @@ use hyper::body::Body as _;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::gate::Caller;
+use crate::places::Admission;
 use crate::refusal::Refusal;
 use crate::share::{FREE_BYTES, Share, UNITS};
 
 /// How long the body of a request may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of a large answer is passed to its connection at once, in bytes.
+/// How much of a large answer is passed to its connection at a time, in bytes.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The memory that all bodies together may use: 256 MiB. Clones share it.
@@ -82,13 +83,25 @@ impl ByteBudget {
             return Err(Refusal::BodyTooLarge { limit_bytes });
         }
         let caller = parts.extensions.get::<Caller>();
-        let share = caller.and_then(|caller| caller.share.as_ref());
+        let admission = parts.extensions.get::<Admission>();
+        let share = match caller {
+            Some(caller) => caller.share.as_ref(),
+            None => admission.and_then(|admission| admission.share.as_ref()),
+        };
         let own = share.map(|share| &share.bodies);
-        tokio::time::timeout(BODY_TIMEOUT, self.collect(body, limit_bytes, own))
-            .await
-            .map_err(|_| Refusal::BodyTimeout {
-                limit: BODY_TIMEOUT,
-            })?
+        // Until it is known who sends a body, others may have the place of its connection.
+        let unknown = admission.filter(|_| caller.is_none());
+        if let Some(admission) = unknown {
+            admission.place.yield_place();
+        }
+        let read = self.collect(body, limit_bytes, own);
+        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
+        if let Some(admission) = unknown {
+            admission.place.hold();
+        }
+        read.map_err(|_| Refusal::BodyTimeout {
+            limit: BODY_TIMEOUT,
+        })?
     }
 
     async fn collect(

@@ -27,8 +27,10 @@ use crate::budget::{ByteBudget, RefusedBody};
 use crate::gate::{self, Asked, Caller, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
+use crate::places::Admission;
 use crate::refusal::{Refusal, Render};
 use crate::serve::STOP_GRACE;
+use crate::share::Share;
 use crate::tls::Tls;
 
 /// How long a handler may take to answer if its route is not long-running.
@@ -143,6 +145,10 @@ pub(crate) async fn guard(
     }
     let caller = checked.as_ref().ok().cloned().flatten();
     let over = caller.as_ref().and_then(|caller| caller.over.clone());
+    let share = share(caller.as_ref(), &request);
+    let waits = share.as_ref().filter(|_| guard.is_long_running);
+    let waiting = waits.map(|share| share.wait().ok_or(Refusal::WaitsUsed));
+    let checked = checked.and_then(|_| waiting.transpose());
     let answered = match checked {
         Err(refusal) => {
             drain(request).await;
@@ -161,8 +167,7 @@ pub(crate) async fn guard(
     let answered = match answered {
         // If the request changed something, it must be answered even if the budget is exhausted.
         Ok(response) if changes_nothing => {
-            let share = caller.as_ref().and_then(|caller| caller.share.as_ref());
-            guard.answers.charge_answer(response, share).await
+            guard.answers.charge_answer(response, share.as_ref()).await
         }
         other => other,
     };
@@ -177,9 +182,21 @@ pub(crate) async fn guard(
     response
 }
 
+/// Returns what a request may use together with others of its caller, or of its address if it has no caller.
+fn share(caller: Option<&Caller>, request: &Request) -> Option<Share> {
+    let admission = request.extensions().get::<Admission>();
+    match caller {
+        Some(caller) => caller.share.clone(),
+        None => admission.and_then(|admission| admission.share.clone()),
+    }
+}
+
 /// Reads a body that nobody wants, so that its client sends it to the end and then reads why it was refused. A client
-/// that asks first (`Expect`) has not begun.
+/// that asks first (`Expect`) has not begun. Others may have the place of its connection.
 async fn drain(request: Request) {
+    if let Some(admission) = request.extensions().get::<Admission>() {
+        admission.place.yield_place();
+    }
     if request.headers().contains_key(EXPECT) {
         return;
     }
@@ -306,12 +323,18 @@ impl Guard {
             // A caller without the proof learns nothing about its body.
             request.extensions_mut().insert(RefusedBody(refusal));
         }
-        if let Some(caller) = caller.clone() {
-            let extensions = request.extensions_mut();
-            extensions.insert(caller);
-            extensions.insert(self.access);
+        let Some(mut caller) = caller else {
+            return Ok(None);
+        };
+        let extensions = request.extensions_mut();
+        if caller.share.is_none() {
+            // Without a token, its address has a share.
+            let admission = extensions.get::<Admission>();
+            caller.share = admission.and_then(|admission| admission.share.clone());
         }
-        Ok(caller)
+        extensions.insert(caller.clone());
+        extensions.insert(self.access);
+        Ok(Some(caller))
     }
 
     fn check_body(&self, request: &Request) -> Result<(), Refusal> {

@@ -8,21 +8,23 @@ pub mod door;
 pub mod extract;
 pub mod gate;
 pub mod guard;
-mod handshakes;
 mod heads;
 pub mod json;
 pub mod metrics;
 pub mod peer;
+mod places;
 pub mod problem;
 mod problem_stream;
 pub mod proxies;
 pub mod query;
 pub mod refusal;
+mod requests;
 pub mod route;
 pub mod router;
 pub mod serve;
 pub mod share;
 pub mod tls;
+mod watch;
 mod write_timeout;
 
 #[cfg(test)]

@@ -1,12 +1,13 @@
 //! What a connection knows of its peer. Each request has it in its extensions.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use rustix::process::geteuid;
+use tokio_util::sync::CancellationToken;
 
 /// The peer of a connection, as far as the connection itself proves it. Cheap to clone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +52,22 @@ impl Peer {
     pub(crate) fn other_user(&self) -> Option<u32> {
         let own = geteuid().as_raw();
         self.uid.filter(|uid| !may_connect(*uid, own))
+    }
+}
+
+/// Cancelled when the client of a request has closed its side of the connection. It may still read the answer, or be
+/// gone. Each request has it in its extensions.
+#[derive(Clone, Debug, Default)]
+pub struct ClientClosed(pub CancellationToken);
+
+/// Returns the network by which a client counts: one has a whole /64 of IPv6.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => address,
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
+        }
     }
 }
 

@@ -204,7 +204,9 @@ impl From<&Refusal> for Problem {
             Refusal::Forbidden { .. } | Refusal::Unscoped => &kinds::FORBIDDEN,
             Refusal::TooManyWrong { .. } => &kinds::TOO_MANY_WRONG_TOKENS,
             Refusal::RateLimited { .. } => &kinds::RATE_LIMITED,
-            Refusal::ShareUsed => &kinds::SHARE_USED,
+            Refusal::ShareUsed | Refusal::WaitsUsed | Refusal::ConnectionsUsed => {
+                &kinds::SHARE_USED
+            }
             Refusal::NotFound => &kinds::NOT_FOUND,
             Refusal::MethodNotAllowed { .. } => &kinds::METHOD_NOT_ALLOWED,
         };

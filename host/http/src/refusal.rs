@@ -76,7 +76,7 @@ pub enum Refusal {
     Forbidden { verb: Verb },
     /// The caller may use only some queues or handlers, and this path is for those who may use all.
     Unscoped,
-    /// Too many wrong tokens came from this address.
+    /// The token is wrong, and too many wrong ones came from this address.
     TooManyWrong {
         /// When it may try again, in seconds.
         retry_after: u32,
@@ -88,6 +88,10 @@ pub enum Refusal {
     },
     /// The bodies of the caller's requests and answers use all the memory that one caller may use.
     ShareUsed,
+    /// As many requests of the caller wait for their answers as of one caller may.
+    WaitsUsed,
+    /// The requests of this address use half of the connections.
+    ConnectionsUsed,
     /// The audit could not record the request. It was not handled.
     NotRecorded,
     /// No route has this path.
@@ -132,9 +136,11 @@ impl Refusal {
             Self::TimedOut { .. } => StatusCode::GATEWAY_TIMEOUT,
             Self::AnswerBroken => StatusCode::INTERNAL_SERVER_ERROR,
             Self::Unauthenticated => StatusCode::UNAUTHORIZED,
-            Self::TooManyWrong { .. } | Self::RateLimited { .. } | Self::ShareUsed => {
-                StatusCode::TOO_MANY_REQUESTS
-            }
+            Self::TooManyWrong { .. }
+            | Self::RateLimited { .. }
+            | Self::ShareUsed
+            | Self::WaitsUsed
+            | Self::ConnectionsUsed => StatusCode::TOO_MANY_REQUESTS,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed { .. } => StatusCode::METHOD_NOT_ALLOWED,
         }
@@ -154,7 +160,7 @@ impl fmt::Display for Refusal {
                 f.write_str("the Sec-Fetch-Site header shows that a page of another site sent the request")
             }
             Self::ContentEncoding => {
-                f.write_str("the body has a content encoding; send it without one")
+                f.write_str("the body has a content encoding, such as gzip; send it without one")
             }
             Self::MediaTypeRepeated => {
                 f.write_str("a request may have at most one Content-Type header")
@@ -204,14 +210,20 @@ impl fmt::Display for Refusal {
             Self::Unscoped => f.write_str("this needs a token without a scope"),
             Self::TooManyWrong { retry_after } => write!(
                 f,
-                "too many wrong tokens came from this address; try again in {retry_after} seconds"
+                "this token is wrong, and too many wrong ones came from this address; try again in {retry_after} seconds"
             ),
             Self::RateLimited { retry_after } => write!(
                 f,
                 "the token has used up its request rate; try again in {retry_after} seconds"
             ),
             Self::ShareUsed => {
-                f.write_str("requests and answers of this token use all the memory that one token may use")
+                f.write_str("requests and answers of this token or address use all the memory that one may use")
+            }
+            Self::WaitsUsed => {
+                f.write_str("this token or address has as many requests that wait as one may have")
+            }
+            Self::ConnectionsUsed => {
+                f.write_str("requests from this address use half of the connections, the most that one address may use")
             }
             Self::NotRecorded => {
                 f.write_str("the audit cannot record the request, so nothing was done; try again later")

@@ -1,51 +1,44 @@
 //! The listener: limits the number of connections, the size of headers and the time of both, and
 //! lets requests end when the process stops.
 
-use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 use std::{fmt, io};
 
 use axum::Router;
-use axum::http::header::{CONNECTION, STRICT_TRANSPORT_SECURITY, TRANSFER_ENCODING};
-use axum::http::{HeaderValue, Request};
-use axum::response::{IntoResponse as _, Response};
 use host_core::access::{Principal, Verbs};
 use host_runtime::socket::LocalListener;
 use host_runtime::tasks::Tasks;
-use hyper::body::Incoming;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use rustix::process::{Resource, getrlimit};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::gate::{Asked, CONNECT, Gate};
-use crate::handshakes::{Handshake, Handshakes};
-use crate::heads::Unclear;
 use crate::metrics::Metrics;
-use crate::peer::Peer;
-use crate::problem::Problem;
-use crate::problem_stream::{HSTS, ProblemStream};
+use crate::peer::{Peer, network};
+use crate::places::{Place, Places};
+use crate::problem_stream::ProblemStream;
 use crate::proxies::Proxies;
-use crate::refusal::Refusal;
+use crate::requests::Requests;
 use crate::tls::{self, Tls};
+use crate::watch::{Watch, WatchedStream};
 use crate::write_timeout::WriteTimeout;
 
-/// How many connections may be open at once, if the process may have twice as many files open.
-/// Further connections are answered with 503 and closed.
+/// How many connections may be open, if the process may have twice as many files open. If all of them have requests,
+/// further ones are answered with 503 and closed.
 const CONNECTIONS_MAX: usize = 8_192;
 
-/// How many connections may be open beyond that for the path that is answered always: each for one request, and with
+/// How many connections may be open beyond that for the paths that are always answered: each for one request, and with
 /// this time for its header.
-const RESERVED_MAX: usize = 8;
+const RESERVED_MAX: usize = 32;
 const RESERVED_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How long a header may take, and how long a connection may be idle between requests.
@@ -67,7 +60,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const REFUSED_BYTES_MAX: u64 = 64 << 10;
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// How many connections may be opening TLS at once, and how long each may take.
+/// How many connections may be opening TLS, and how long each may take.
 const HANDSHAKES_MAX: usize = 1_024;
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -123,7 +116,7 @@ impl Accept for LocalListener {
 }
 
 /// Serves connections until `tasks` stop. Each connection is a task of its own, which then has ten
-/// seconds to end its request. The path `always` is answered even if there are too many connections.
+/// seconds to end its request. The paths in `always` are answered even if there are too many connections.
 ///
 /// Cancel safe: no further connection is accepted, and open ones continue.
 pub async fn serve(
@@ -133,31 +126,29 @@ pub async fn serve(
     gate: Arc<dyn Gate>,
     metrics: Arc<dyn Metrics>,
     tasks: &Tasks,
-    always: Option<&'static str>,
+    always: &'static [&'static str],
 ) {
     let limits = ConnectionLimits {
         max: connections_max(getrlimit(Resource::Nofile).current, transport.listeners),
         handshakes_max: HANDSHAKES_MAX,
-        always,
     };
     let serving = Served {
         transport,
         router,
         gate,
         metrics,
+        always,
     };
     accept(&listener, &serving, tasks, limits).await;
 }
 
-/// How many connections may be open at once.
+/// How many connections may be open.
 #[derive(Clone, Copy)]
 pub(crate) struct ConnectionLimits {
     /// For all requests.
     pub(crate) max: usize,
     /// Of them, those that are opening TLS.
     pub(crate) handshakes_max: usize,
-    /// The path that a few more connections are reserved for.
-    pub(crate) always: Option<&'static str>,
 }
 
 /// What the connections of a listener share.
@@ -168,6 +159,8 @@ pub(crate) struct Served {
     /// Hears of connections that are refused.
     pub(crate) gate: Arc<dyn Gate>,
     pub(crate) metrics: Arc<dyn Metrics>,
+    /// The paths that a few more connections are reserved for.
+    pub(crate) always: &'static [&'static str],
 }
 
 impl Served {
@@ -208,10 +201,8 @@ pub(crate) async fn accept(
     tasks: &Tasks,
     limits: ConnectionLimits,
 ) {
-    let handshakes = Handshakes::new(limits.handshakes_max);
     let Transport { tls, proxies, .. } = &served.transport;
-    let permits = Arc::new(Semaphore::new(limits.max));
-    let reserved = Arc::new(Semaphore::new(RESERVED_MAX));
+    let entrance = Entrance::new(limits, !served.always.is_empty());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -237,13 +228,7 @@ pub(crate) async fn accept(
             tasks.spawn(refuse(stream, PLAIN));
             continue;
         }
-        let permit = Arc::clone(&permits).try_acquire_owned().ok();
-        let (permit, only) = match (permit, limits.always) {
-            (Some(permit), _) => (Some(permit), None),
-            (None, Some(path)) => (Arc::clone(&reserved).try_acquire_owned().ok(), Some(path)),
-            (None, None) => (None, None),
-        };
-        let Some(permit) = permit else {
+        let Some(admitted) = entrance.admit(&peer) else {
             // With TLS, nothing can be said before a handshake.
             if tls.is_none() {
                 tasks.spawn(refuse(stream, FULL));
@@ -251,19 +236,64 @@ pub(crate) async fn accept(
             continue;
         };
         let (served, stopping) = (served.clone(), tasks.stopping().clone());
-        let handshake = tls.is_some().then(|| handshakes.begin());
+        let handshake = tls.as_ref().and_then(|_| entrance.begin_handshake(&peer));
         tasks.spawn(async move {
             match handshake {
-                None => connection((stream, peer), served, stopping, only).await,
+                None => connection((stream, peer), served, stopping, admitted).await,
                 Some(handshake) => {
-                    let secured = secure((stream, peer), &served, handshake, &stopping, only).await;
-                    if let Some(secured) = secured {
-                        connection(secured, served, stopping, only).await;
+                    let securing = secure((stream, peer), &served, handshake, &admitted);
+                    if let Some(Some(secured)) = stopping.run_until_cancelled(securing).await {
+                        connection(secured, served, stopping, admitted).await;
                     }
                 }
             }
-            drop(permit);
         });
+        // What has arrived on it is read before another may take its place.
+        tokio::task::yield_now().await;
+    }
+}
+
+/// The places of a listener.
+struct Entrance {
+    places: Places,
+    /// For the paths that are always answered.
+    reserved: Option<Places>,
+    handshakes: Places,
+}
+
+/// A connection that may be open.
+pub(crate) struct Admitted {
+    pub(crate) place: Arc<Place>,
+    /// Whether it is only for the paths that are always answered.
+    pub(crate) is_reserved: bool,
+}
+
+impl Entrance {
+    fn new(limits: ConnectionLimits, has_reserve: bool) -> Self {
+        Self {
+            places: Places::new(limits.max),
+            reserved: has_reserve.then(|| Places::new(RESERVED_MAX)),
+            handshakes: Places::new(limits.handshakes_max),
+        }
+    }
+
+    fn admit(&self, peer: &Peer) -> Option<Admitted> {
+        let client = peer.address.map(network);
+        let admitted = |is_reserved| {
+            move |place| Admitted {
+                place: Arc::new(place),
+                is_reserved,
+            }
+        };
+        let reserved = || self.reserved.as_ref()?.take(client).map(admitted(true));
+        self.places
+            .take(client)
+            .map(admitted(false))
+            .or_else(reserved)
+    }
+
+    fn begin_handshake(&self, peer: &Peer) -> Option<Place> {
+        self.handshakes.take(peer.address.map(network))
     }
 }
 
@@ -271,16 +301,19 @@ pub(crate) async fn accept(
 async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
     (stream, mut peer): (S, Peer),
     served: &Served,
-    mut handshake: Handshake,
-    stopping: &CancellationToken,
-    only: Option<&'static str>,
+    handshake: Place,
+    admitted: &Admitted,
 ) -> Option<(TlsStream<S>, Peer)> {
     let tls = served.transport.tls.as_ref()?;
-    let limit = only.map_or(HANDSHAKE_TIMEOUT, |_| RESERVED_TIMEOUT);
+    let limit = if admitted.is_reserved {
+        RESERVED_TIMEOUT
+    } else {
+        HANDSHAKE_TIMEOUT
+    };
     let secured = tokio::select! {
         secured = tokio::time::timeout(limit, tls.accept(stream, &mut peer)) => secured,
-        () = handshake.ended() => return failed(served, peer.address, &"others wait"),
-        () = stopping.cancelled() => return None,
+        () = handshake.given_up() => return failed(served, peer.address, &"others wait"),
+        () = admitted.place.given_up() => return failed(served, peer.address, &"others wait"),
     };
     match secured {
         Ok(Ok(stream)) => Some((stream, peer)),
@@ -329,93 +362,58 @@ impl Drop for Open {
     }
 }
 
-/// The requests of one connection.
-struct Requests {
-    router: TowerToHyperService<Router>,
-    proxies: Proxies,
-    peer: Peer,
-    unclear: Unclear,
-    /// The only path that is answered, if there are too many connections.
-    only: Option<&'static str>,
-    count: AtomicU64,
-}
-
-impl Requests {
-    fn new(served: Served, peer: Peer, unclear: Unclear, only: Option<&'static str>) -> Self {
-        Self {
-            router: TowerToHyperService::new(served.router),
-            proxies: served.transport.proxies,
-            peer,
-            unclear,
-            only,
-            count: AtomicU64::new(0),
-        }
-    }
-
-    /// Answers the next request. Refuses one whose length is unclear. Such a request, or one with chunks, is
-    /// the last of its connection, because the heads after it are not followed.
-    fn answer(
-        &self,
-        mut request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response, Infallible>> + use<> {
-        let is_unclear = self
-            .unclear
-            .is_request(self.count.fetch_add(1, Ordering::Relaxed));
-        let is_busy = self.only.is_some_and(|only| request.uri().path() != only);
-        let is_last =
-            is_unclear || self.only.is_some() || request.headers().contains_key(TRANSFER_ENCODING);
-        let client = self.proxies.client(&self.peer, request.headers());
-        let is_tls = client.is_tls;
-        let answered = if is_unclear {
-            Err(Refusal::LengthUnclear)
-        } else if is_busy {
-            Err(Refusal::Busy)
-        } else {
-            request.extensions_mut().insert(client);
-            Ok(self.router.call(request))
-        };
-        async move {
-            let mut response = match answered {
-                Ok(answered) => answered.await?,
-                Err(refusal) => Problem::from(refusal).into_response(),
-            };
-            if is_tls {
-                let headers = response.headers_mut();
-                headers.insert(STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(HSTS));
-            }
-            if is_last {
-                let close = HeaderValue::from_static("close");
-                response.headers_mut().insert(CONNECTION, close);
-            }
-            Ok(response)
-        }
-    }
-}
-
-/// Answers the requests of one connection until it ends or breaks, or until `stopping` is
-/// cancelled. With `only`, it answers one request for this path and refuses any other.
+/// Answers the requests of one connection until it ends or breaks, must make room for others, or until `stopping` is
+/// cancelled. A connection from the reserve answers one request for a path that is always answered, and refuses any other.
 pub(crate) async fn connection(
     (stream, peer): (impl AsyncRead + AsyncWrite + Unpin + 'static, Peer),
     served: Served,
     stopping: CancellationToken,
-    only: Option<&'static str>,
+    admitted: Admitted,
 ) {
     let _open = Open::new(Arc::clone(&served.metrics));
+    let Admitted { place, is_reserved } = admitted;
+    let watch = Watch::default();
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let stream = WatchedStream::new(stream, watch.clone());
     let stream = ProblemStream::new(stream, HEADER_BYTES_MAX, peer.is_tls);
-    let requests = Requests::new(served, peer, stream.unclear(), only);
+    let requests = Requests {
+        router: TowerToHyperService::new(served.router),
+        proxies: served.transport.proxies,
+        peer,
+        place: Arc::clone(&place),
+        always: served.always,
+        is_reserved,
+        unclear: stream.unclear(),
+        watch: watch.clone(),
+        count: AtomicU64::new(0),
+    };
+    let head_timeout = if is_reserved {
+        RESERVED_TIMEOUT
+    } else {
+        HEADER_TIMEOUT
+    };
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(only.map_or(HEADER_TIMEOUT, |_| RESERVED_TIMEOUT))
+        .header_read_timeout(head_timeout)
         .max_header_size(HEADER_BYTES_MAX)
         .max_buf_size(READ_BYTES_MAX)
+        // A client that has sent its request may close its side, and read the answer.
+        .half_close(true)
         .serve_connection(
             TokioIo::new(stream),
             service_fn(|request| requests.answer(request)),
         );
+    // Such a client may as well be gone, so others may have its place.
+    let closed = async {
+        watch.closed.cancelled().await;
+        place.yield_place();
+        place.given_up().await;
+    };
     tokio::pin!(connection);
     let ended = tokio::select! {
         ended = connection.as_mut() => Some(ended),
+        () = place.given_up() => None,
+        () = closed => None,
         () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             tokio::time::timeout(STOP_GRACE, connection).await.ok()

@@ -2,6 +2,7 @@
 
 pub(crate) mod certificates;
 mod connections;
+mod crowds;
 mod doors;
 mod fixture;
 mod gone_clients;

@@ -215,7 +215,7 @@ impl ServedApi {
     pub async fn serve(self, listener: impl Accept, doorway: Doorway) {
         let (router, gate) = (self.router(&doorway), Arc::new(self.auth));
         let metrics = Arc::new(self.metrics);
-        let always = Some(host_api::path::HEALTH);
+        let always = &[host_api::path::HEALTH, host_api::path::READY];
         let transport = doorway.transport;
         let tasks = &self.tasks;
         host_http::serve::serve(listener, transport, router, gate, metrics, tasks, always).await;

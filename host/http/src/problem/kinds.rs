@@ -49,14 +49,14 @@ crate::kinds! {
         "The token is valid but does not allow this. The detail names the verb that is missing.",
         "Use a token with this verb, or have one made with `host token create`.";
     TOO_MANY_WRONG_TOKENS 429 "too_many_wrong_tokens", "Too many wrong tokens",
-        "This address has presented ten wrong tokens within a minute. Requests from other addresses are not affected.",
+        "The token is wrong, and this address has presented ten wrong texts of it, or a hundred wrong tokens in all, within a minute. Valid tokens and other addresses are not affected.",
         "Correct the token, and repeat the request after the time in the Retry-After header.";
     RATE_LIMITED 429 "rate_limited", "Too many requests",
         "The token has used up its request rate; this request had no effect.",
         "Repeat it after the time in the Retry-After header; `GET /api/v1/tokens/self` shows the rate.";
-    SHARE_USED 429 "share_used", "The token's share is used up",
-        "One token may use half of the memory for requests and answers, and a quarter of the streams of events, so that others have some left.",
-        "Let some requests or streams of this token end first; `GET /api/v1/tokens/self` shows what it uses."
+    SHARE_USED 429 "share_used", "The client's share is used up",
+        "One token, or one address without a token, may use half of the memory for requests and answers, of the streams of events, and of the requests that wait or have lines, so that others have some left. Requests from one address may use half of the connections.",
+        "Let some requests or streams of this client end first; `GET /api/v1/tokens/self` shows what a token uses."
         retry 1;
     NOT_FOUND 404 "not_found", "No such path",
         "The API has no such path.",

@@ -1,4 +1,4 @@
-//! Malformed requests, too many connections, and connections when the process stops.
+//! Malformed requests, and connections when the process stops.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use tokio::net::{TcpListener, TcpStream};
 use super::fixture::{Counted, SOON, served};
 use crate::serve::{ConnectionLimits, accept, serve};
 
-const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
+pub(super) const PING: &str = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// Starts a listener and returns its address.
-async fn start(
+pub(super) async fn start(
     tasks: &Tasks,
     metrics: &Arc<Counted>,
     connections_max: Option<usize>,
@@ -27,12 +27,11 @@ async fn start(
             let (router, metrics) = (served.router, served.metrics);
             let gate = Arc::clone(&served.gate);
             let transport = served.transport;
-            return serve(listener, transport, router, gate, metrics, &theirs, None).await;
+            return serve(listener, transport, router, gate, metrics, &theirs, &[]).await;
         };
         let limits = ConnectionLimits {
             max,
             handshakes_max: max,
-            always: Some("/api/list"),
         };
         accept(&listener, &served, &theirs, limits).await;
     });
@@ -40,7 +39,7 @@ async fn start(
 }
 
 /// Sends bytes, closes the sending half and reads until the server closes the connection.
-async fn exchange(address: SocketAddr, sent: &str) -> String {
+pub(super) async fn exchange(address: SocketAddr, sent: &str) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     // The server may answer and close before it has read everything.
     let _broken = stream.write_all(sent.as_bytes()).await;
@@ -52,7 +51,7 @@ async fn exchange(address: SocketAddr, sent: &str) -> String {
 }
 
 /// Opens a connection, sends a request and reads the first line of its answer.
-async fn open(address: SocketAddr, request: &str) -> TcpStream {
+pub(super) async fn open(address: SocketAddr, request: &str) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut first = [0; 12];
@@ -132,33 +131,6 @@ async fn malformed_requests_get_one_clear_answer() {
         }
     }
     tasks.stop();
-}
-
-#[tokio::test]
-async fn a_connection_above_the_limit_is_refused() {
-    let (tasks, metrics) = (Tasks::default(), Arc::default());
-    let address = start(&tasks, &metrics, Some(1)).await;
-    let one = open(address, PING).await;
-    let answer = exchange(address, PING).await;
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    assert!(answer.contains("retry-after: 1"), "{answer}");
-    assert_eq!(*metrics.open.lock().unwrap(), 1);
-    let list = "GET /api/list?limit=3 HTTP/1.1\r\nhost: localhost\r\n\r\n";
-    let always = exchange(address, &format!("{list}{list}")).await;
-    assert!(
-        always.starts_with("HTTP/1.1 200") && always.ends_with("\r\n\r\n3"),
-        "{always}"
-    );
-    drop(one);
-    let again = async {
-        while !exchange(address, PING).await.starts_with("HTTP/1.1 200") {
-            tokio::task::yield_now().await;
-        }
-    };
-    tokio::time::timeout(SOON, again).await.unwrap();
-    tasks.stop();
-    tokio::time::timeout(SOON, tasks.join()).await.unwrap();
-    assert_eq!(*metrics.open.lock().unwrap(), 0);
 }
 
 #[tokio::test]

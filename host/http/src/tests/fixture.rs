@@ -26,12 +26,13 @@ use crate::gate::{Asked, Caller, Gate, NoGate};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
+use crate::places::Places;
 use crate::problem::{self, Problem};
 use crate::query::page_limit;
 use crate::refusal::Refusal;
 use crate::route::{Group, Route};
 use crate::router::{Serving, router};
-use crate::serve::{Served, Transport};
+use crate::serve::{Admitted, Served, Transport};
 
 /// A timeout longer than any answer takes.
 pub(super) const SOON: Duration = Duration::from_mins(1);
@@ -190,6 +191,15 @@ pub(super) fn served(metrics: &Arc<Counted>) -> Served {
         router: app(metrics),
         gate: Arc::new(NoGate::default()),
         metrics: Arc::clone(metrics) as _,
+        always: &["/api/list"],
+    }
+}
+
+/// Admits a connection to a listener that has room.
+pub(super) fn admitted() -> Admitted {
+    Admitted {
+        place: Arc::new(Places::new(1).take(None).unwrap()),
+        is_reserved: false,
     }
 }
 

@@ -56,7 +56,7 @@ fn start_behind(
     };
     let router = app(&metrics);
     tasks.spawn(async move {
-        serve(listener, transport, router, hears, metrics, &theirs, None).await;
+        serve(listener, transport, router, hears, metrics, &theirs, &[]).await;
     });
     gate
 }

@@ -7,7 +7,7 @@ use host_runtime::tasks::Tasks;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::time::Instant;
 
-use super::fixture::{Counted, LARGE_BYTES, served};
+use super::fixture::{Counted, LARGE_BYTES, admitted, served};
 use crate::peer::Peer;
 use crate::serve::connection;
 
@@ -21,7 +21,7 @@ fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let metrics = Arc::<Counted>::default();
     let (served, stopping) = (served(&metrics), tasks.stopping().clone());
     let accepted = (theirs, Peer::default());
-    tasks.spawn(async move { connection(accepted, served, stopping, None).await });
+    tasks.spawn(async move { connection(accepted, served, stopping, admitted()).await });
     (ours, metrics)
 }
 

@@ -7,17 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ProtocolVersion, RootCertStore, SupportedProtocolVersion};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use super::certificates::{Authority, EXPIRED, NOT_YET, VALID, pair, replace};
+use super::crowds::allow_many_files;
 use super::fixture::{Counted, Recorded, SOON, served};
 use crate::serve::{ConnectionLimits, Served, Transport, accept};
 use crate::tls::{Tls, TlsFiles};
@@ -56,7 +56,6 @@ async fn listen(files: TlsFiles, handshakes_max: usize) -> Listening {
     let limits = ConnectionLimits {
         max: 100_000,
         handshakes_max,
-        always: None,
     };
     let theirs = tasks.clone();
     tasks.spawn(async move { accept(&listener, &served, &theirs, limits).await });
@@ -260,12 +259,7 @@ fn idle_count() -> usize {
     if !is_long {
         return 500;
     }
-    let maximum = getrlimit(Resource::Nofile).maximum;
-    let most = Rlimit {
-        current: maximum,
-        maximum,
-    };
-    setrlimit(Resource::Nofile, most).unwrap();
+    allow_many_files();
     10_000
 }
 
@@ -297,6 +291,34 @@ async fn those_who_say_nothing_do_not_keep_out_those_who_speak() {
         assert!(matches!(read.unwrap(), Ok(0) | Err(_)));
     }
     let answer = ask(host.address, config, "localhost").await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+}
+
+#[tokio::test]
+async fn handshakes_of_one_address_give_way_to_those_of_others() {
+    let authority = Authority::new();
+    let host = listen(authority.server(), 8).await;
+    let slow = TcpStream::connect(host.address).await.unwrap();
+    let mut idle = Vec::new();
+    for _ in 0..100 {
+        let socket = TcpSocket::new_v4().unwrap();
+        socket.bind("127.0.0.2:0".parse().unwrap()).unwrap();
+        idle.push(socket.connect(host.address).await.unwrap());
+    }
+    // It began long before the last of them.
+    let config = client(&authority, None, BOTH);
+    let name = ServerName::try_from("localhost").unwrap();
+    let connecting = TlsConnector::from(Arc::new(config)).connect(name, slow);
+    let mut stream = tokio::time::timeout(SOON, connecting)
+        .await
+        .unwrap()
+        .unwrap();
+    // With TLS, too, a client may close its side once its request is complete.
+    stream.write_all(ASK).await.unwrap();
+    stream.shutdown().await.unwrap();
+    let mut answer = String::new();
+    let read = stream.read_to_string(&mut answer);
+    tokio::time::timeout(SOON, read).await.unwrap().unwrap();
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 

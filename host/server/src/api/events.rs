@@ -46,11 +46,12 @@ pub(super) async fn events(
     InQuery(query): InQuery<EventsQuery>,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
+    let own = own_stream(&caller)?;
     let Ok(permit) = Arc::clone(&shared.streams).try_acquire_owned() else {
         let detail = "too many event streams are open";
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let permits = (permit, own_stream(&caller)?);
+    let permits = (permit, own);
     let received = headers
         .get("last-event-id")
         .map(last_event_id)
@@ -68,12 +69,15 @@ pub(super) async fn events(
 }
 
 /// Takes one of the streams that a caller may have open, if there is a limit.
-pub(super) fn own_stream(caller: &Caller) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+fn own_stream(caller: &Caller) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
     let Some(share) = &caller.share else {
         return Ok(None);
     };
-    let detail = format!("this token has {STREAMS_MAX} streams open, the most it may have");
-    let used = || ApiError::new(&kinds::SHARE_USED, detail);
+    let used = || {
+        let detail =
+            format!("this token or address has {STREAMS_MAX} streams open, the most it may have");
+        ApiError::new(&kinds::SHARE_USED, detail)
+    };
     share.stream().ok_or_else(used).map(Some)
 }
 

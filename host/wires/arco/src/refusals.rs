@@ -178,16 +178,17 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         | Refusal::MediaTypeMissing { .. }
         | Refusal::MediaTypeRepeated
         | Refusal::MediaType { .. } => "unsupported_media_type",
-        Refusal::Busy => "busy",
+        Refusal::Busy | Refusal::ShareUsed | Refusal::WaitsUsed | Refusal::ConnectionsUsed => {
+            "busy"
+        }
         Refusal::TimedOut { .. } | Refusal::BodyTimeout { .. } => "timeout",
         Refusal::AnswerBroken => "internal_error",
-        // These routes ask for proofs of their own, so the first seven do not occur.
+        // These routes ask for proofs of their own, so the first five do not occur.
         Refusal::Unauthenticated
         | Refusal::Forbidden { .. }
         | Refusal::Unscoped
         | Refusal::TooManyWrong { .. }
         | Refusal::RateLimited { .. }
-        | Refusal::ShareUsed
         | Refusal::NotRecorded
         | Refusal::BodyBroken
         | Refusal::NotHttp
@@ -199,9 +200,10 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
         | Refusal::ForeignOrigin
         | Refusal::ForeignSite => "invalid_request",
     };
-    let code = match refusal {
-        Refusal::Busy => Code::Busy,
-        _ => Code::Body,
+    let code = if error == "busy" {
+        Code::Busy
+    } else {
+        Code::Body
     };
     Refused::named(code, refusal.status().as_u16(), error, &refusal.to_string())
 }

@@ -17,13 +17,13 @@ use host_api::new_job::{LINE_BYTES_MAX, LINES_AT_ONCE, LINES_MEDIA_TYPE};
 use host_http::gate::Caller;
 use host_http::guard::media_type;
 use host_http::refusal::Refusal;
+use host_http::share::LINE_REQUESTS_MAX;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::codec::{AnyDelimiterCodec, Decoder as _};
 use tokio_util::sync::CancellationToken;
 
 use super::{Shared, accept, trace_headers};
 use crate::api::error::ApiError;
-use crate::api::events::own_stream;
 use crate::api::problem::kinds;
 
 /// How many requests with lines may be open at once.
@@ -43,12 +43,13 @@ pub(super) async fn enqueue(
     caller: Caller,
     request: Request,
 ) -> Result<Response, ApiError> {
+    let own = own_request(&caller)?;
     let Ok(permit) = Arc::clone(&shared.line_requests).try_acquire_owned() else {
         let detail =
             format!("{REQUESTS_MAX} requests with lines of jobs are open, the most there may be");
         return Err(ApiError::new(&kinds::BUSY, detail));
     };
-    let permits = (permit, own_stream(&caller)?);
+    let permits = (permit, own);
     let (parts, body) = request.into_parts();
     let enqueuer = Enqueuer {
         shared,
@@ -69,7 +70,21 @@ pub(super) async fn enqueue(
     Ok(response)
 }
 
-/// The right to be open: among all such requests, and among the streams of the caller if it has a share.
+/// Takes one of the requests that a caller may have open, if there is a limit.
+fn own_request(caller: &Caller) -> Result<Option<OwnedSemaphorePermit>, ApiError> {
+    let Some(share) = &caller.share else {
+        return Ok(None);
+    };
+    let used = || {
+        let detail = format!(
+            "this token or address has {LINE_REQUESTS_MAX} requests with lines of jobs open, the most it may have"
+        );
+        ApiError::new(&kinds::SHARE_USED, detail)
+    };
+    share.line_request().ok_or_else(used).map(Some)
+}
+
+/// The right to be open: among all such requests, and among those of the caller if it has a share.
 type Permits = (OwnedSemaphorePermit, Option<OwnedSemaphorePermit>);
 
 /// A body whose lines are answered.

@@ -6,7 +6,6 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use futures_util::{StreamExt as _, stream};
-use host_http::share::STREAMS_MAX;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
@@ -156,17 +155,24 @@ async fn only_so_many_requests_with_lines_are_open_at_once() {
 }
 
 #[tokio::test]
-async fn lines_count_among_the_streams_of_a_token() {
+async fn one_token_leaves_requests_with_lines_for_others() {
     let guarded = Guarded::start().await;
     let body = json!({"name": "p", "role": "producer"});
     let (one, two) = (guarded.make(&body).await, guarded.make(&body).await);
     let open = |token| Sending::open(&guarded.host.router, token, LINE);
-    let mut streams = Vec::new();
-    for _ in 1..STREAMS_MAX {
-        streams.push(guarded.open(&one, "/api/v1/events").await);
+    let mut all = Vec::new();
+    for token in [&one, &two] {
+        for _ in 0..LINE_REQUESTS_MAX / 2 {
+            all.push(open(token).await);
+        }
+        assert!(all.iter().all(|it| it.status == StatusCode::OK));
+        assert_eq!(open(token).await.status, StatusCode::TOO_MANY_REQUESTS);
     }
-    let last = open(&one).await;
-    assert_eq!(last.status, StatusCode::OK);
-    assert_eq!(open(&one).await.status, StatusCode::TOO_MANY_REQUESTS);
-    assert_eq!(open(&two).await.status, StatusCode::OK);
+    all.remove(0);
+    assert_eq!(open(&one).await.status, StatusCode::OK);
+    // They are no streams of events.
+    assert_eq!(
+        guarded.open(&one, "/api/v1/events").await.status(),
+        StatusCode::OK
+    );
 }

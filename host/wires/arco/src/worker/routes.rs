@@ -62,7 +62,16 @@ pub(super) async fn serve(
     let router = routes(&shared, bound.address, own);
     let (plain, uncounted) = (Transport::default(), Arc::new(Uncounted));
     let gate = Arc::new(NoGate::default());
-    serve::serve(bound.listener, plain, router, gate, uncounted, http, None).await;
+    serve::serve(
+        bound.listener,
+        plain,
+        router,
+        gate,
+        uncounted,
+        http,
+        &["/health"],
+    )
+    .await;
 }
 
 fn routes(shared: &Shared, address: SocketAddr, own: &Tasks) -> axum::Router {

@@ -16,6 +16,7 @@ use axum::response::Response;
 use host_core::access::Access::Proof;
 use host_http::budget::RequestBody;
 use host_http::door::Door;
+use host_http::peer::ClientClosed;
 use host_http::route::{Description, Group, Route, RoutePorts};
 use serde::Deserialize;
 use utoipa::OpenApi as _;
@@ -164,6 +165,8 @@ impl Api {
     )
 )]
 async fn lease(State(api): State<Shared>, request: Request) -> Response {
+    let closed = request.extensions().get::<ClientClosed>().cloned();
+    let ClientClosed(closed) = closed.unwrap_or_default();
     let leased = async {
         let (access, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
         let (pool, body) = (access.pool(&api.pools.config)?, body?);
@@ -172,7 +175,10 @@ async fn lease(State(api): State<Shared>, request: Request) -> Response {
         // A request that waits keeps no body.
         drop(body);
         let ask = orchestrator::Request::Ask(pool.name.clone(), ask);
-        api.pools.request_until(ask, &api.ports.stopping).await
+        let asking = api.pools.request_until(ask, &api.ports.stopping);
+        // A runner that is gone gets no job.
+        let answer = closed.run_until_cancelled(asking).await;
+        answer.unwrap_or(Ok(Answer::Granted(None)))
     };
     let leased = leased.await;
     api.answer(None, leased)

@@ -127,14 +127,18 @@ pub(super) fn render(refusal: &Refusal) -> Response {
 pub(super) fn of_http(refusal: &Refusal) -> Refused {
     let code = match refusal {
         Refusal::BodyTooLarge { .. } => Code::BodyTooLarge,
-        Refusal::Busy | Refusal::TimedOut { .. } | Refusal::AnswerBroken => Code::Busy,
-        // These routes ask for proofs of their own, so the first seven do not occur.
+        Refusal::Busy
+        | Refusal::ShareUsed
+        | Refusal::WaitsUsed
+        | Refusal::ConnectionsUsed
+        | Refusal::TimedOut { .. }
+        | Refusal::AnswerBroken => Code::Busy,
+        // These routes ask for proofs of their own, so the first five do not occur.
         Refusal::Unauthenticated
         | Refusal::Forbidden { .. }
         | Refusal::Unscoped
         | Refusal::TooManyWrong { .. }
         | Refusal::RateLimited { .. }
-        | Refusal::ShareUsed
         | Refusal::NotRecorded
         | Refusal::HostHeaderCount
         | Refusal::HostHeaderNotAscii

@@ -54,7 +54,7 @@ pub(super) struct Host {
     pub(super) model: Arc<LeaseHost>,
     refusals: Arc<Refusals>,
     pub(super) pools: Arc<Pools>,
-    router: Router,
+    pub(super) router: Router,
     pub(super) stopping: CancellationToken,
 }
 

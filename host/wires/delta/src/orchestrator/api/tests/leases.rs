@@ -4,10 +4,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Extension;
 use futures_util::FutureExt as _;
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::port::lease::{LeaseError, Leases};
+use host_http::peer::ClientClosed;
 use host_wire_kit::executors::Executors as _;
 use serde_json::json;
 use tokio::time::timeout;
@@ -365,6 +367,23 @@ async fn a_request_waits_for_a_job_that_its_runner_can_execute() {
     };
     let (none, ()) = tokio::join!(host.post("lease", ask(&["os:linux"])), stops);
     assert_eq!(none.status, 204);
+}
+
+#[tokio::test]
+async fn a_runner_that_closes_its_side_while_it_waits_is_leased_no_job() {
+    let mut host = Host::start();
+    let client = ClientClosed::default();
+    host.router = host.router.clone().layer(Extension(client.clone()));
+    let ask = json!({"runner_id": "w1", "capabilities": ["os:linux"], "wait_seconds": 9});
+    let closing = async {
+        host.until_waiting(1).await;
+        client.0.cancel();
+    };
+    let (none, ()) = tokio::join!(host.post("lease", ask.to_string()), closing);
+    assert_eq!(none.status, 204);
+    host.until_waiting(0).await;
+    let job = host.enqueue();
+    assert_eq!(host.model.state(job), State::Available);
 }
 
 #[tokio::test]
