@@ -477,16 +477,22 @@ impl Inner {
             let caller = session.and_then(|text| self.find((text, true), peer.address, now));
             return caller.unwrap_or(Err(Refusal::Unauthenticated));
         };
-        if let Some(retry_after) = self.failures.lock().wait(peer.address, now) {
-            return Err(Refusal::TooManyWrong { retry_after });
-        }
         let text = presented.to_str().ok().filter(|_| more.is_none());
         let text = text.and_then(bearer).unwrap_or_default();
+        // What is right is compared first: those who present wrong tokens keep out none that share their address.
         self.find((text, false), peer.address, now)
-            .unwrap_or_else(|| {
-                self.failures.lock().record(peer.address, now);
-                Err(Refusal::Unauthenticated)
-            })
+            .unwrap_or_else(|| Err(self.refuse_wrong(text, peer.address, now)))
+    }
+
+    /// Records that a text is no token that counts, and returns the refusal.
+    fn refuse_wrong(&self, text: &str, address: Option<IpAddr>, now: Time) -> Refusal {
+        let id = TokenText::read(text).map(|read| read.id());
+        let mut failures = self.failures.lock();
+        if let Some(retry_after) = failures.wait(address, id.as_ref(), now) {
+            return Refusal::TooManyWrong { retry_after };
+        }
+        failures.record(address, id, now);
+        Refusal::Unauthenticated
     }
 }
 
@@ -523,7 +529,8 @@ impl Gate for Auth {
     /// Asks the store: another node may have made the token, or begun the session, a moment ago. It asks for every wrong
     /// text, so that none is refused sooner than another.
     fn learn(&self, peer: &Peer, headers: &HeaderMap) -> Option<BoxFuture<'static, ()>> {
-        let (_, is_session) = presented(peer, headers).filter(|_| self.requires_tokens())?;
+        let (text, is_session) = presented(peer, headers).filter(|_| self.requires_tokens())?;
+        let id = TokenText::read(text).map(|read| read.id());
         let now = self.0.clock.now();
         self.0
             .lookup_budget
@@ -535,7 +542,7 @@ impl Gate for Auth {
             let _unread = auth.refresh().await;
             // The request is checked again now, and if it is still wrong, it counts then. Sessions never do.
             if !is_session {
-                auth.0.failures.lock().forgive(address);
+                auth.0.failures.lock().forgive(address, id.as_ref());
             }
         }))
     }

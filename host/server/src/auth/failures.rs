@@ -1,13 +1,16 @@
-//! Addresses that present wrong tokens: each may do so ten times a minute, and is then put off until the minute is
-//! over. Pure.
+//! Addresses that present wrong tokens: each may present ten wrong texts of one token a minute, and a hundred in all.
+//! Further wrong ones are put off until the minute is over; what is right is never put off. Pure.
 
 use std::collections::HashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
+use host_core::access::token::TokenId;
 use host_core::time::Time;
+use host_http::peer::network;
 
-/// How many wrong tokens an address may present in [`WINDOW_MS`].
+/// How many wrong texts of one token an address may present in [`WINDOW_MS`], and how many in all.
 const WRONG_MAX: u32 = 10;
+const WRONG_IN_ALL_MAX: u32 = 100;
 
 /// How long wrong tokens count, in milliseconds.
 const WINDOW_MS: u64 = 60_000;
@@ -22,28 +25,48 @@ pub(super) struct Failures(HashMap<IpAddr, Wrong>);
 #[derive(Debug)]
 struct Wrong {
     since: Time,
-    count: u32,
+    in_all: u32,
+    /// By the id in the text, whether or not such a token exists; `None` for a text without an id.
+    by_id: HashMap<Option<TokenId>, u32>,
+}
+
+impl Wrong {
+    fn new(since: Time) -> Self {
+        Self {
+            since,
+            in_all: 0,
+            by_id: HashMap::new(),
+        }
+    }
 }
 
 impl Failures {
-    /// Returns for how many seconds an address is put off.
-    pub(super) fn wait(&self, address: Option<IpAddr>, now: Time) -> Option<u32> {
+    /// Returns for how many seconds wrong texts with this id are put off.
+    pub(super) fn wait(
+        &self,
+        address: Option<IpAddr>,
+        id: Option<&TokenId>,
+        now: Time,
+    ) -> Option<u32> {
         let wrong = self.0.get(&network(address?))?;
         let left = WINDOW_MS.checked_sub(now.since_ms(wrong.since))?;
-        (wrong.count >= WRONG_MAX && left > 0)
-            .then(|| u32::try_from(left.div_ceil(1_000)).unwrap_or(u32::MAX))
+        let count = wrong.by_id.get(&id.cloned()).copied().unwrap_or(0);
+        let is_over = count >= WRONG_MAX || wrong.in_all >= WRONG_IN_ALL_MAX;
+        (is_over && left > 0).then(|| u32::try_from(left.div_ceil(1_000)).unwrap_or(u32::MAX))
     }
 
     /// Takes back a wrong token: another node has made it.
-    pub(super) fn forgive(&mut self, address: Option<IpAddr>) {
+    pub(super) fn forgive(&mut self, address: Option<IpAddr>, id: Option<&TokenId>) {
         let wrong = address.and_then(|address| self.0.get_mut(&network(address)));
-        if let Some(wrong) = wrong {
-            wrong.count = wrong.count.saturating_sub(1);
+        let Some(wrong) = wrong else { return };
+        if let Some(count) = wrong.by_id.get_mut(&id.cloned()) {
+            *count = count.saturating_sub(1);
+            wrong.in_all = wrong.in_all.saturating_sub(1);
         }
     }
 
     /// Records that an address has presented a wrong token.
-    pub(super) fn record(&mut self, address: Option<IpAddr>, now: Time) {
+    pub(super) fn record(&mut self, address: Option<IpAddr>, id: Option<TokenId>, now: Time) {
         let Some(address) = address.map(network) else {
             return;
         };
@@ -57,29 +80,12 @@ impl Failures {
                 self.0.remove(&first);
             }
         }
-        let fresh = Wrong {
-            since: now,
-            count: 0,
-        };
-        let wrong = self.0.entry(address).or_insert(fresh);
+        let wrong = self.0.entry(address).or_insert_with(|| Wrong::new(now));
         if is_over(wrong) {
-            *wrong = Wrong {
-                since: now,
-                count: 0,
-            };
+            *wrong = Wrong::new(now);
         }
-        wrong.count += 1;
-    }
-}
-
-/// Returns the address by which a client counts: one has a whole /64 of IPv6.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
+        wrong.in_all += 1;
+        *wrong.by_id.entry(id).or_default() += 1;
     }
 }
 
@@ -91,42 +97,67 @@ mod tests {
         text.parse().ok()
     }
 
+    fn id(n: u32) -> TokenId {
+        TokenId::try_from(format!("{n:012}")).unwrap()
+    }
+
     #[test]
-    fn ten_wrong_tokens_put_one_address_off_for_the_rest_of_the_minute() {
+    fn ten_wrong_texts_of_a_token_put_it_off_at_one_address_for_the_rest_of_the_minute() {
         let mut failures = Failures::default();
         let (bad, good) = (address("192.0.2.1"), address("192.0.2.2"));
-        for n in 0..10 {
-            assert_eq!(failures.wait(bad, Time(n * 1_000)), None, "{n}");
-            failures.record(bad, Time(n * 1_000));
+        for of in [Some(id(1)), None] {
+            let mut failures = Failures::default();
+            let of = of.as_ref();
+            for n in 0..10 {
+                assert_eq!(failures.wait(bad, of, Time(n * 1_000)), None, "{n}");
+                failures.record(bad, of.cloned(), Time(n * 1_000));
+            }
+            assert_eq!(failures.wait(bad, of, Time(9_500)), Some(51));
+            assert_eq!(failures.wait(bad, Some(&id(2)), Time(9_500)), None);
+            assert_eq!(failures.wait(good, of, Time(9_500)), None);
+            assert_eq!(failures.wait(bad, of, Time(59_999)), Some(1));
+            assert_eq!(failures.wait(bad, of, Time(60_000)), None);
+            failures.record(bad, of.cloned(), Time(60_000));
+            assert_eq!(failures.wait(bad, of, Time(60_001)), None, "a new minute");
         }
-        assert_eq!(failures.wait(bad, Time(9_500)), Some(51));
-        assert_eq!(failures.wait(good, Time(9_500)), None);
-        assert_eq!(failures.wait(bad, Time(59_999)), Some(1));
-        assert_eq!(failures.wait(bad, Time(60_000)), None);
-        failures.record(bad, Time(60_000));
-        assert_eq!(failures.wait(bad, Time(60_001)), None, "a new minute");
         // A local socket has no address.
         for _ in 0..20 {
-            failures.record(None, Time(0));
+            failures.record(None, None, Time(0));
         }
-        assert_eq!(failures.wait(None, Time(0)), None);
+        assert_eq!(failures.wait(None, None, Time(0)), None);
+    }
+
+    #[test]
+    fn a_hundred_wrong_texts_put_off_all_wrong_ones_of_an_address() {
+        let mut failures = Failures::default();
+        let bad = address("192.0.2.1");
+        for n in 0..100 {
+            assert_eq!(failures.wait(bad, Some(&id(n)), Time(0)), None, "{n}");
+            failures.record(bad, Some(id(n)), Time(0));
+        }
+        assert_eq!(failures.wait(bad, Some(&id(100)), Time(0)), Some(60));
+        failures.forgive(bad, Some(&id(7)));
+        failures.forgive(bad, Some(&id(7)));
+        failures.forgive(bad, Some(&id(100)));
+        assert_eq!(failures.wait(bad, Some(&id(100)), Time(0)), None);
     }
 
     #[test]
     fn a_client_is_its_network_on_ipv6() {
         let mut failures = Failures::default();
         for n in 0..10 {
-            failures.record(address(&format!("2001:db8::{n}")), Time(0));
+            failures.record(address(&format!("2001:db8::{n}")), None, Time(0));
         }
-        assert!(failures.wait(address("2001:db8::ffff"), Time(1)).is_some());
-        assert!(failures.wait(address("2001:db8:0:1::1"), Time(1)).is_none());
+        let wait = |text| failures.wait(address(text), None, Time(1));
+        assert!(wait("2001:db8::ffff").is_some());
+        assert!(wait("2001:db8:0:1::1").is_none());
     }
 
     #[test]
     fn the_memory_for_addresses_is_bounded() {
         let mut failures = Failures::default();
         for n in 0..20_000_u32 {
-            failures.record(Some(IpAddr::V4(n.into())), Time(i64::from(n)));
+            failures.record(Some(IpAddr::V4(n.into())), Some(id(n)), Time(i64::from(n)));
         }
         assert_eq!(failures.0.len(), ADDRESSES_MAX);
     }

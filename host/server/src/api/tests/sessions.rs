@@ -180,7 +180,7 @@ async fn a_session_ends_with_its_token() {
 }
 
 #[tokio::test]
-async fn wrong_tokens_at_the_login_slow_an_address_down_and_sessions_that_are_over_do_not() {
+async fn wrong_tokens_at_the_login_count_and_sessions_that_are_over_do_not() {
     let guarded = Guarded::start().await;
     let mut browser = Browser::new(&guarded);
     browser.cookie = "host_session=hst_000000000000_0".to_owned();
@@ -190,16 +190,14 @@ async fn wrong_tokens_at_the_login_slow_an_address_down_and_sessions_that_are_ov
     for _ in 0..10 {
         assert_eq!(browser.log_in("hst_x", "").await.status, 401);
     }
-    let slowed = browser.log_in(&guarded.admin, "").await;
+    let slowed = browser.log_in("hst_x", "").await;
     assert_eq!(slowed.status, 429);
     assert!(
-        slowed.text.contains("too many wrong tokens"),
+        slowed.text.contains("too many wrong ones"),
         "{}",
         slowed.text
     );
-    let mut other = Browser::new(&guarded);
-    other.peer = Peer::remote([127, 0, 0, 2].into());
-    assert_eq!(other.log_in(&guarded.admin, "").await.status, 303);
+    assert_eq!(browser.log_in(&guarded.admin, "").await.status, 303);
 }
 
 #[tokio::test]
