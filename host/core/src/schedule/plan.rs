@@ -1,8 +1,8 @@
 //! What a schedule does with the nominal times that have come.
 
 use super::{
-    CatchUp, Fate, Firing, HELD_MAX, KeptSchedule, NOMINALS_MAX, OPEN_MAX, Overlap, Progress,
-    Schedule,
+    Calendar, CatchUp, Fate, Firing, HELD_MAX, KeptSchedule, NOMINALS_MAX, OPEN_MAX, Overlap,
+    Progress, Schedule,
 };
 use crate::id::JobId;
 use crate::time::Time;
@@ -51,13 +51,23 @@ impl KeptSchedule {
         if self.schedule.is_paused {
             return planning.plan;
         }
+        let calendar = match self.schedule.calendar() {
+            Ok(calendar) => calendar,
+            Err(error) => {
+                planning.plan.progress.refused = Some(error.to_string());
+                return planning.plan;
+            }
+        };
+        if self.lags(&calendar, now) {
+            planning.begin_anew(&calendar);
+        }
         // A newer time takes the place of the one that waits.
         if self.schedule.overlap == Overlap::Cancel {
-            planning.meet_due();
+            planning.meet_due(&calendar);
             planning.release();
         } else {
             planning.release();
-            planning.meet_due();
+            planning.meet_due(&calendar);
         }
         planning.plan
     }
@@ -115,11 +125,18 @@ impl Planning<'_> {
         }
     }
 
+    /// Takes the next nominal time from the clock as it is now.
+    fn begin_anew(&mut self, calendar: &Calendar) {
+        let since = self.now.minus_ms(self.schedule.offset_ms());
+        let next = self.schedule.times_of(calendar, since).next();
+        let progress = &mut self.plan.progress;
+        progress.next = next;
+        // A job works on the time since the one before it.
+        progress.previous = progress.previous.filter(|before| Some(*before) < next);
+    }
+
     /// Decides about the nominal times that have come, oldest first.
-    fn meet_due(&mut self) {
-        let Ok(calendar) = self.schedule.calendar() else {
-            return;
-        };
+    fn meet_due(&mut self, calendar: &Calendar) {
         let offset_ms = self.schedule.offset_ms();
         let now = self.now;
         let is_due = |time: &Time| time.plus_ms(offset_ms) <= now;
@@ -131,9 +148,11 @@ impl Planning<'_> {
         };
         let mut next = self.plan.progress.next;
         let mut due = Vec::new();
+        let first = next.unwrap_or_default();
+        let mut coming = self.schedule.times_of(calendar, first);
         while let Some(nominal) = next.filter(is_due).filter(|_| due.len() < most) {
             due.push(nominal);
-            next = self.schedule.first_after(&calendar, nominal);
+            next = coming.next();
         }
         self.plan.progress.next = next;
         let is_last = next.as_ref().is_none_or(|next| !is_due(next));
@@ -169,13 +188,18 @@ impl Planning<'_> {
 
     /// Decides about a nominal time that has come and is not missed.
     fn meet(&mut self, nominal: Time) {
+        // Times that are made up for run in turn: at their own times, they would not have met.
+        let is_made_up =
+            self.schedule.catch_up == CatchUp::All && self.schedule.is_late(nominal, self.now);
         let progress = &mut self.plan.progress;
         let is_free = progress.open.is_empty() && progress.held.is_empty();
+        let has_room = progress.held.len() < HELD_MAX;
         match self.schedule.overlap {
             _ if is_free => self.start(nominal),
             Overlap::Allow => self.start(nominal),
             Overlap::QueueOne if progress.held.is_empty() => self.hold(nominal),
-            Overlap::QueueAll if progress.held.len() < HELD_MAX => self.hold(nominal),
+            Overlap::QueueAll if has_room => self.hold(nominal),
+            Overlap::Skip | Overlap::QueueOne if is_made_up && has_room => self.hold(nominal),
             Overlap::Cancel => self.hold(nominal),
             Overlap::Skip | Overlap::QueueOne | Overlap::QueueAll => self.skip(nominal),
         }

@@ -217,6 +217,10 @@ async fn set_paused(
         is_paused,
         ..kept.schedule
     });
+    if !is_paused {
+        let checked = schedule.check(wall);
+        checked.map_err(|error| invalid(error.to_string()))?;
+    }
     let set = Command::SetSchedule { schedule, wall };
     let detail = if is_paused { "paused" } else { "resumed" };
     actor

@@ -134,10 +134,8 @@ impl<R: Rows> Batch<'_, R> {
             let job = self.get(id)?;
             self.apply(&job, &Input::Cancel { reason, grace_ms })?;
         }
-        let (schedule, progress) = (kept.schedule, plan.progress);
-        let last = progress.recorded;
-        self.rows
-            .put_schedule(&KeptSchedule { schedule, progress })?;
+        let last = plan.progress.recorded;
+        self.rows.put_schedule(&kept.with(plan.progress))?;
         self.rows.add_firings(name, last, &plan.firings)?;
         Ok(Reply::Fired(plan.firings))
     }

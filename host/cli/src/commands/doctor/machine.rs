@@ -3,7 +3,7 @@
 
 use host_cells::sandbox::needs::{FILE_BYTES_MIN, FILES_MIN, LARGER_FILES, MORE_FILES};
 use host_console::human;
-use host_core::schedule::TIME_ZONES_VERSION;
+use host_core::schedule::time_zones_version;
 
 use super::Check;
 
@@ -43,7 +43,10 @@ fn read(path: &str) -> String {
 
 /// Says how old the time zones of schedules are.
 fn time_zones() -> Check {
-    Check::ok("time zones", format!("{TIME_ZONES_VERSION}, for schedules"))
+    Check::ok(
+        "time zones",
+        format!("{}, for schedules", time_zones_version()),
+    )
 }
 
 fn kernel(release: &str) -> Check {

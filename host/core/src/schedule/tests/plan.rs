@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::*;
 use crate::id::JobId;
-use crate::schedule::{Fate, Firing, HELD_MAX, NOMINALS_MAX, Plan};
+use crate::schedule::{Fate, Firing, HELD_MAX, NOMINALS_MAX, Plan, Progress};
 
 pub(super) fn ids(count: usize) -> Vec<JobId> {
     (1..=count)
@@ -79,7 +79,7 @@ fn what_no_host_saw_is_caught_up_with() {
 #[test]
 fn a_job_that_has_not_ended_meets_the_next_time() {
     for (overlap, expected, cancelled) in [
-        (Overlap::Skip, vec!["120 skipped", "180 skipped"], false),
+        (Overlap::Skip, vec!["120 held", "180 skipped"], false),
         (Overlap::QueueOne, vec!["120 held", "180 skipped"], false),
         (Overlap::QueueAll, vec!["120 held", "180 held"], false),
         (Overlap::Cancel, vec!["120 skipped", "180 held"], true),
@@ -101,7 +101,7 @@ fn a_job_that_has_not_ended_meets_the_next_time() {
         assert_eq!(shown(&plan), expected, "{overlap:?}");
         let cancels = if cancelled { vec![running] } else { vec![] };
         assert_eq!(plan.cancels, cancels, "{overlap:?}");
-        let holds = !matches!(overlap, Overlap::Skip | Overlap::Allow);
+        let holds = overlap != Overlap::Allow;
         kept.progress = plan.progress;
         assert_eq!(kept.holds(), holds, "{overlap:?}");
         // Once it has ended, what waits is enqueued, one after the other.
@@ -117,6 +117,53 @@ fn a_job_that_has_not_ended_meets_the_next_time() {
             "{overlap:?}"
         );
     }
+}
+
+#[test]
+fn all_times_that_are_made_up_for_run_in_turn() {
+    for overlap in [Overlap::Skip, Overlap::QueueOne, Overlap::QueueAll] {
+        let catch_up = CatchUp::All;
+        let mut kept = kept(
+            Schedule {
+                overlap,
+                catch_up,
+                ..every(MINUTE)
+            },
+            0,
+        );
+        // No host was there for ten minutes. Each job ends within two seconds.
+        let mut started = Vec::new();
+        for second in 0..20 {
+            let now = Time(10 * MINUTE + 30 * SECOND + second * SECOND);
+            let plan = kept.plan(now, &ids(9), None, |_| second % 2 == 1);
+            assert!(plan.starts.len() <= 1, "{overlap:?}: {:?}", plan.starts);
+            started.extend(plan.starts.iter().map(|start| start.nominal.0 / MINUTE));
+            kept.progress = plan.progress;
+        }
+        assert_eq!(started, (1..=10).collect::<Vec<_>>(), "{overlap:?}");
+        assert_eq!(kept.progress.counts.skipped, 0, "{overlap:?}");
+    }
+}
+
+#[test]
+fn a_schedule_whose_times_cannot_be_found_is_paused_and_says_why() {
+    let schedule = cron(&[", * * * *"], "UTC");
+    let progress = Progress {
+        next: Some(Time(MINUTE)),
+        ..Progress::default()
+    };
+    let kept = KeptSchedule { schedule, progress };
+    assert!(kept.is_astray(Time(0)));
+    let plan = kept.plan(Time(MINUTE), &ids(1), None, |_| false);
+    assert!(plan.starts.is_empty() && plan.firings.is_empty());
+    let paused = kept.with(plan.progress);
+    let reason = paused.progress.refused.as_deref().unwrap();
+    assert!(reason.contains("has a comma without a value"), "{reason}");
+    assert_eq!(paused.fires_at(), None);
+    assert!(!paused.is_astray(Time(0)));
+    let again = KeptSchedule::set(every(MINUTE), Some(paused), Time(0));
+    assert_eq!(again.progress.refused, None);
+    assert_eq!(again.fires_at(), Some(Time(MINUTE)));
 }
 
 #[test]

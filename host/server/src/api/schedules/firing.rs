@@ -15,7 +15,7 @@ use host_dispatch::SubmitError;
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
 
-use self::coming::{Coming, PAGE, READ_EVERY, READ_MS};
+use self::coming::{ClockWatch, Coming, PAGE, READ_EVERY, READ_MS};
 use crate::api::Shared;
 use crate::api::error::ApiError;
 
@@ -31,8 +31,15 @@ const WARN_MS: u64 = 60_000;
 /// Lets schedules fire until the host starts no more jobs.
 pub(in crate::api) async fn run(shared: Shared, draining: CancellationToken) {
     let (mut coming, mut warnings) = (Coming::default(), Warnings::default());
+    let mut watch = ClockWatch::default();
     let clock = shared.api.clock;
     while !draining.is_cancelled() {
+        if watch.is_set_back(clock.uptime(), clock.civil())
+            && let Err(error) = set_right(&shared).await
+        {
+            watch = ClockWatch::default();
+            tracing::warn!(error = %error.detail(), "cannot read schedules; retrying");
+        }
         let pause = match turn(&shared, &mut coming, &mut warnings).await {
             Ok(()) => coming.pause(clock.uptime(), clock.civil()),
             Err(error) => {
@@ -84,6 +91,39 @@ async fn turn(
         }
     }
     Ok(())
+}
+
+/// Sets the schedules right whose next time is too far ahead, and pauses those whose times cannot be found.
+async fn set_right(shared: &Shared) -> Result<(), ApiError> {
+    let mut after = String::new();
+    loop {
+        let dispatch = &shared.api.dispatch;
+        let page = dispatch.read(move |reader| reader.schedules(&after, PAGE));
+        let page = page.await?;
+        let Some(last) = page.last() else {
+            return Ok(());
+        };
+        after = last.schedule.name.to_string();
+        let now = shared.api.clock.civil();
+        for kept in page.into_iter().filter(|kept| kept.is_astray(now)) {
+            let calendar = kept.schedule.calendar();
+            let (schedule, fired) = one(Shared::clone(shared), kept).await;
+            fired?;
+            let schedule = &schedule.name;
+            match calendar {
+                Ok(_) => tracing::warn!(
+                    %schedule,
+                    "a schedule was too far ahead, because the clock was set back or its time zone has new rules; \
+                     it follows the clock again"
+                ),
+                Err(error) => tracing::warn!(
+                    %schedule,
+                    %error,
+                    "a schedule is paused, because its times cannot be found; set it again or remove it"
+                ),
+            }
+        }
+    }
 }
 
 /// Returns the schedules that wait for jobs which have all ended.

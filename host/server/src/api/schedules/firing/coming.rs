@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use host_core::schedule::KeptSchedule;
+use host_core::schedule::{KeptSchedule, SET_BACK_MS};
 use host_core::time::Time;
 
 /// How often to read schedules that others have set, and jobs that have ended.
@@ -16,6 +16,28 @@ pub(super) const PAGE: u32 = 256;
 
 /// How long to wait at least, so that schedules which fire at almost the same time share a commit.
 const SHARE: Duration = Duration::from_millis(50);
+
+/// Notices that the wall clock was set back, by comparing it with the host's uptime.
+#[derive(Default)]
+pub(super) struct ClockWatch {
+    /// How far the wall clock was ahead of the uptime at most, in milliseconds.
+    ahead_ms: Option<i64>,
+}
+
+impl ClockWatch {
+    /// Returns whether the clock was set back since the last call that returned true, by more than schedules wait for.
+    /// True at first: it may have been set while no host was running.
+    pub(super) fn is_set_back(&mut self, uptime: Duration, civil: Time) -> bool {
+        let uptime_ms = i64::try_from(uptime.as_millis()).unwrap_or(i64::MAX);
+        let ahead_ms = civil.0.saturating_sub(uptime_ms);
+        let most_ms = self
+            .ahead_ms
+            .map_or(ahead_ms, |most_ms| most_ms.max(ahead_ms));
+        let is_set_back = self.ahead_ms.is_none() || most_ms.abs_diff(ahead_ms) > SET_BACK_MS;
+        self.ahead_ms = Some(if is_set_back { ahead_ms } else { most_ms });
+        is_set_back
+    }
+}
 
 /// Times are those of the host's uptime, except when schedules fire: clocks may be set.
 #[derive(Default)]
@@ -120,6 +142,24 @@ mod tests {
         coming.record_read(ms(0), firing_at(&[3_600_500]));
         assert_eq!(coming.pause(ms(0), Time::default()), READ_EVERY);
         assert!(coming.is_read_due(READ_EVERY));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_by_more_than_a_minute_is_noticed_once() {
+        let mut watch = ClockWatch::default();
+        let noticed: Vec<bool> = [
+            (0, 7_200_000),
+            (1_000, 7_201_000),
+            (2_000, 7_150_000),
+            (3_000, 1_000),
+            (4_000, 2_000),
+            (5_000, 9_000_000),
+            (6_000, 8_000_000),
+        ]
+        .map(|(uptime, civil)| watch.is_set_back(ms(uptime), Time(civil)))
+        .into();
+        let expected = [true, false, false, true, false, false, true];
+        assert_eq!(noticed, expected);
     }
 
     #[test]
