@@ -85,7 +85,7 @@ impl Error {
         }
     }
 
-    /// Asks for another attempt after `after_ms` milliseconds.
+    /// Asks for another attempt after the job's backoff, and not before `after_ms` milliseconds.
     pub fn retry_after_ms(reason: impl Display, after_ms: u32) -> Self {
         Self::Retry {
             reason: reason.to_string(),

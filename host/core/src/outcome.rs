@@ -19,7 +19,7 @@ pub enum Outcome {
     Retry {
         /// The handler's reason.
         reason: String,
-        /// How long to wait, in milliseconds; `None` means the job's backoff.
+        /// How long to wait at least, in milliseconds. The job's backoff may be longer.
         after_ms: Option<u64>,
     },
     /// The attempt stopped because of a cancel.

@@ -9,7 +9,7 @@ export class JobError extends Error {
   }
 }
 
-/** The handler asks for another attempt, `afterMs` milliseconds from now or after the job's backoff. */
+/** The handler asks for another attempt after the job's backoff, and not before `afterMs` milliseconds. */
 export class Retry extends Error {
   constructor(reason, { afterMs } = {}) {
     super(reason);

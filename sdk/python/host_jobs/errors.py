@@ -45,7 +45,7 @@ class JobError(Exception):
 
 
 class Retry(Exception):
-    """The handler asks for another attempt, `after` seconds from now or after the job's backoff."""
+    """The handler asks for another attempt after the job's backoff, and not before `after` seconds."""
 
     def __init__(self, reason: object, *, after: float | None = None) -> None:
         super().__init__(str(reason))

@@ -41,15 +41,22 @@ pub(super) fn apply(
         }
         Outcome::Retry { after_ms, .. } => {
             job.failure = Some(FailureKind::UserError);
-            if job.limits.held_in == job.attempt && job.attempt <= HELD_ATTEMPTS_MAX {
+            let is_free = job.limits.held_in == job.attempt && job.attempt <= HELD_ATTEMPTS_MAX;
+            if is_free {
                 job.attempts_forgiven += 1;
             }
-            job.try_again(now, *after_ms);
+            let delay_ms = match *after_ms {
+                // It does not count, and the key that it holds says when it may start.
+                Some(after_ms) if is_free => after_ms,
+                // What asks for another attempt soon, again and again, would use up all of them while the reason lasts.
+                after_ms => job.backoff_ms().max(after_ms.unwrap_or_default()),
+            };
+            job.try_again(now, delay_ms);
         }
         Outcome::Failed(failure) => {
             job.failure = Some(failure.kind);
             if failure.is_retryable() {
-                job.try_again(now, None);
+                job.try_again(now, job.backoff_ms());
             } else {
                 job.finish(now, State::Discarded);
             }
@@ -68,14 +75,15 @@ const RESTLESS_ATTEMPTS: u32 = 10;
 const REST_MS: u64 = 1_000;
 
 impl Lifecycle {
-    /// Requeues the job after `after_ms` or its backoff, and after many attempts not before it has rested.
+    /// Returns the pause before the next attempt, in milliseconds.
+    pub(super) fn backoff_ms(&self) -> u64 {
+        let charged = self.attempts_charged();
+        self.policy.backoff.delay_ms(self.id, charged)
+    }
+
+    /// Requeues the job after `delay_ms`, and after many attempts not before it has rested.
     /// Discards it if no attempt is left, or if the next one could not start before the deadline.
-    pub(super) fn try_again(&mut self, now: Time, after_ms: Option<u64>) {
-        let delay_ms = after_ms.unwrap_or_else(|| {
-            self.policy
-                .backoff
-                .delay_ms(self.id, self.attempts_charged())
-        });
+    pub(super) fn try_again(&mut self, now: Time, delay_ms: u64) {
         let delay_ms = if self.attempt < RESTLESS_ATTEMPTS {
             delay_ms
         } else {

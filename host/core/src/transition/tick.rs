@@ -77,6 +77,6 @@ fn timed_out(job: &mut Lifecycle, now: Time) -> Vec<Effect> {
         format!("the worker did not end the attempt within {report_s} s after its time limit");
     let failure = Failure::new(FailureKind::TimedOut, message);
     job.failure = Some(failure.kind);
-    job.try_again(now, None);
+    job.try_again(now, job.backoff_ms());
     vec![Effect::AttemptLost { failure }]
 }

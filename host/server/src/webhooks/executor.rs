@@ -69,7 +69,10 @@ impl Deliveries {
 
     async fn deliver(&self, assignment: &Assignment) -> Outcome {
         match self.request(assignment).await {
-            Ok((pass, request)) => outcome::of(self.parts.broker.send(pass, request).await),
+            Ok((pass, request)) => {
+                let answer = self.parts.broker.send(pass, request).await;
+                outcome::of(answer, self.parts.clock.civil())
+            }
             Err(failure) => Outcome::Failed(failure),
         }
     }

@@ -1,23 +1,26 @@
 //! What the answer of a receiver means for its delivery. Pure.
 
+use std::time::UNIX_EPOCH;
+
 use host_core::egress::{HttpError, HttpErrorKind, HttpResponse};
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_core::time::Time;
 use serde_json::json;
 
 /// The longest pause that a receiver may ask for, in seconds: as long as the longest between two attempts.
 const RETRY_AFTER_SECONDS_MAX: u64 = 4 * 3_600;
 
-/// Returns how the attempt of a delivery ended.
-pub(super) fn of(answer: Result<HttpResponse, HttpError>) -> Outcome {
+/// Returns how the attempt of a delivery ended at the time `now`.
+pub(super) fn of(answer: Result<HttpResponse, HttpError>, now: Time) -> Outcome {
     match answer {
-        Ok(response) => of_response(&response),
+        Ok(response) => of_response(&response, now),
         Err(error) => Outcome::Failed(of_error(error)),
     }
 }
 
-fn of_response(response: &HttpResponse) -> Outcome {
+fn of_response(response: &HttpResponse, now: Time) -> Outcome {
     let status = response.status;
     let body = String::from_utf8_lossy(&response.body);
     let body = json!({"status": status, "body": body});
@@ -25,7 +28,7 @@ fn of_response(response: &HttpResponse) -> Outcome {
         let result = Some(JsonText(body.to_string()));
         return Outcome::Completed { result };
     }
-    if let Some(seconds) = retry_after(response) {
+    if let Some(seconds) = retry_after(response, now) {
         return Outcome::Retry {
             reason: format!("the receiver answered {status} and asks to wait {seconds} s"),
             after_ms: Some(seconds * 1_000),
@@ -45,15 +48,26 @@ fn of_response(response: &HttpResponse) -> Outcome {
     })
 }
 
-/// Returns for how long a busy receiver wants to be left alone, in seconds.
-fn retry_after(response: &HttpResponse) -> Option<u64> {
+/// Returns for how long a busy receiver wants to be left alone, in seconds. It writes them, or a date.
+fn retry_after(response: &HttpResponse, now: Time) -> Option<u64> {
     if !matches!(response.status, 429 | 503) {
         return None;
     }
     let mut headers = response.headers.iter();
     let (_, value) = headers.find(|(name, _)| name == "retry-after")?;
-    let seconds: u64 = value.parse().ok()?;
-    Some(seconds.clamp(1, RETRY_AFTER_SECONDS_MAX))
+    let value = value.trim();
+    let seconds = match value.parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let date = httpdate::parse_http_date(value).ok()?;
+            let since = date.duration_since(UNIX_EPOCH).unwrap_or_default();
+            Time::default()
+                .plus_ms(since.as_secs() * 1_000)
+                .since_ms(now)
+                .div_ceil(1_000)
+        }
+    };
+    Some(seconds.min(RETRY_AFTER_SECONDS_MAX))
 }
 
 fn of_error(error: HttpError) -> Failure {

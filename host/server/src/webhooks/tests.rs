@@ -3,6 +3,7 @@
 use host_core::egress::{HttpError, HttpErrorKind, HttpResponse};
 use host_core::notify::JOB_EVENTS;
 use host_core::outcome::Outcome;
+use host_core::time::Time;
 
 use super::*;
 
@@ -114,15 +115,19 @@ fn a_message_is_signed_as_the_standard_says() {
     }
 }
 
+/// 6 November 1994, 08:49:30.
+const NOW: Time = Time(784_111_770_000);
+
 fn answered(status: u16, headers: &[(&str, &str)]) -> Outcome {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    outcome::of(Ok(HttpResponse {
+    let answer = HttpResponse {
         status,
         headers: headers.collect(),
         body: b"ok \xff".to_vec(),
-    }))
+    };
+    outcome::of(Ok(answer), NOW)
 }
 
 #[test]
@@ -153,7 +158,12 @@ fn only_2xx_is_a_success_and_only_410_ends_the_retries() {
 fn a_busy_receiver_is_left_alone_for_a_while() {
     for (status, after, ms) in [
         (429, "7", 7_000),
-        (503, "0", 1_000),
+        (503, "0", 0),
+        (503, "Sun, 06 Nov 1994 08:49:37 GMT", 7_000),
+        (429, "Sunday, 06-Nov-94 08:50:30 GMT", 60_000),
+        (503, "Sun Nov  6 08:49:37 1994", 7_000),
+        (503, "Sun, 06 Nov 1994 08:00:00 GMT", 0),
+        (503, "Sat, 06 Nov 2094 08:00:00 GMT", 14_400_000),
         (429, "999999999", 14_400_000),
     ] {
         let outcome = answered(status, &[("retry-after", after)]);
@@ -162,7 +172,7 @@ fn a_busy_receiver_is_left_alone_for_a_while() {
         };
         assert_eq!(after_ms, Some(ms));
     }
-    for (status, after) in [(429, "soon"), (500, "7")] {
+    for (status, after) in [(429, "soon"), (503, "-1"), (500, "7")] {
         assert!(matches!(
             answered(status, &[("retry-after", after)]),
             Outcome::Failed(_)
@@ -180,7 +190,7 @@ fn a_refused_address_is_not_tried_again_and_one_that_is_down_is() {
         (HttpErrorKind::CertificateRefused, true),
         (HttpErrorKind::Unavailable, true),
     ] {
-        let Outcome::Failed(failure) = outcome::of(Err(HttpError::new(kind, "why"))) else {
+        let Outcome::Failed(failure) = outcome::of(Err(HttpError::new(kind, "why")), NOW) else {
             panic!("{kind:?}");
         };
         assert_eq!(failure.is_retryable(), again, "{kind:?}");

@@ -61,7 +61,7 @@ impl Ending {
 pub(super) enum Verdict {
     /// The job has ended.
     Ended(Ending),
-    /// The job is retried if retries are left, after `after_ms` if the handler asks for a wait.
+    /// The job is retried if retries are left, after its backoff, and not before `after_ms` if the handler asks for a wait.
     Again {
         after_ms: Option<u64>,
         /// How the job ends if no retry is left.

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::uri::Scheme;
 use hyper::{Method, Request};
 use hyper_rustls::HttpsConnector;
@@ -65,7 +65,7 @@ pub struct Post<'a> {
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
-    /// The seconds of `Retry-After`. A date there is not read.
+    /// How long to wait, by `Retry-After`: its seconds, or the time from `Date` to the date there.
     pub retry_after: Option<Duration>,
     pub body: Bytes,
 }
@@ -205,14 +205,24 @@ impl HttpClient {
                 RequestError::Broken(error.to_string())
             }
         })?;
-        let retry_after = parts.headers.get(RETRY_AFTER);
-        let retry_after = retry_after.and_then(|it| it.to_str().ok()?.trim().parse().ok());
         Ok(Answer {
             status: parts.status.as_u16(),
-            retry_after: retry_after.map(Duration::from_secs),
+            retry_after: retry_after(&parts.headers),
             body: body.to_bytes(),
         })
     }
+}
+
+/// Reads `Retry-After`. A date there counts from that of the answer, so that no clock of ours has to agree with it.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| Some(headers.get(name)?.to_str().ok()?.trim());
+    let after = text(RETRY_AFTER)?;
+    if let Ok(seconds) = after.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = |text| httpdate::parse_http_date(text).ok();
+    let (until, now) = (date(after)?, date(text(DATE)?)?);
+    Some(until.duration_since(now).unwrap_or_default())
 }
 
 fn request(post: Post<'_>) -> Result<Request<Full<Bytes>>, RequestError> {

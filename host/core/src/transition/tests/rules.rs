@@ -521,6 +521,32 @@ fn a_handler_decides_about_its_own_errors_only() {
 }
 
 #[test]
+fn a_retry_that_is_asked_for_raises_the_backoff_and_never_lowers_it() {
+    let policy = Policy {
+        max_attempts: 5,
+        ..Policy::default()
+    };
+    for (after_ms, is_longer) in [(None, false), (Some(1), false), (Some(60_000), true)] {
+        let mut job = available(policy.clone());
+        let again = Outcome::Retry {
+            reason: "429".to_owned(),
+            after_ms,
+        };
+        let mut now = NOW;
+        for attempt in 1..policy.max_attempts {
+            claim(&mut job, now, Hold::Connection);
+            job.apply(now, &Input::Complete(&FENCE, &again)).unwrap();
+            let waits_ms = job.wakeup().unwrap().since_ms(now);
+            let backoff_ms = policy.backoff.delay_ms(job.id, attempt);
+            let expected = if is_longer { 60_000 } else { backoff_ms };
+            assert_eq!(waits_ms, expected, "{after_ms:?} after attempt {attempt}");
+            now = job.wakeup().unwrap();
+            job.apply(now, &Input::Tick).unwrap();
+        }
+    }
+}
+
+#[test]
 fn attempts_that_hold_a_key_and_ask_for_a_retry_do_not_count_up_to_a_number() {
     let mut job = available(Policy {
         max_attempts: 1,

@@ -193,8 +193,8 @@ impl Worker {
             let doublings = held.attempt - 1;
             held.attempt += 1;
             let backoff = Backoff::new(BACKOFF_MS, BACKOFF_MS_MAX);
-            let wait_ms =
-                after_ms.map_or_else(|| backoff.nth_ms(doublings), |ms| ms.min(BACKOFF_MS_MAX));
+            let after_ms = after_ms.map_or(0, |ms| ms.min(BACKOFF_MS_MAX));
+            let wait_ms = backoff.nth_ms(doublings).max(after_ms);
             if wait_ms >= REST_MS_MIN {
                 let until = at.wall.plus_ms(wait_ms);
                 return self.end(at, &id, Phase::Resting(until), todo);

@@ -46,6 +46,29 @@ fn post<'a>(base: &'a BaseUrl, headers: &'a [(HeaderName, HeaderValue)]) -> Post
 }
 
 #[tokio::test]
+async fn a_wait_is_read_as_seconds_or_as_a_date() {
+    for (headers, seconds) in [
+        ("retry-after: 7", Some(7)),
+        (
+            "date: Sun, 06 Nov 1994 08:49:30 GMT\r\nretry-after: Sun, 06 Nov 1994 08:49:37 GMT",
+            Some(7),
+        ),
+        (
+            "date: Sun, 06 Nov 1994 08:49:30 GMT\r\nretry-after: Sun, 06 Nov 1994 08:00:00 GMT",
+            Some(0),
+        ),
+        ("retry-after: Sun, 06 Nov 1994 08:49:37 GMT", None),
+        ("retry-after: soon", None),
+    ] {
+        let answer = format!("HTTP/1.1 503 Busy\r\n{headers}\r\ncontent-length: 0\r\n\r\n");
+        let (base, _requests) = served(answer.into_bytes()).await;
+        let answer = HttpClient::default().post(post(&base, &[])).await.unwrap();
+        let expected = seconds.map(Duration::from_secs);
+        assert_eq!(answer.retry_after, expected, "{headers}");
+    }
+}
+
+#[tokio::test]
 async fn a_request_is_sent_and_its_answer_read() {
     let answer = b"HTTP/1.1 503 Busy\r\nretry-after: 7\r\ncontent-length: 4\r\n\r\nbusy";
     let (base, mut requests) = served(answer.to_vec()).await;
