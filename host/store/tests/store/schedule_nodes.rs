@@ -47,11 +47,21 @@ impl Node {
         }
     }
 
-    fn fire(&mut self, schedules: &[Schedule], number: usize, wall: Time, jobs: u8) {
+    /// Lets a schedule fire. Like a host, it reads the clock after the schedule.
+    fn fire(
+        &mut self,
+        schedules: &[Schedule],
+        number: usize,
+        wall: impl FnOnce() -> Time,
+        jobs: u8,
+    ) {
         let ids: Vec<JobId> = (0..jobs.into()).map(|n| id(self.next + n)).collect();
         self.next += u128::from(jobs);
         let name = &schedules[number].name;
-        let fire = fire(&self.store, name, wall, &ids, None);
+        let mut fire = fire(&self.store, name, START, &ids, None);
+        if let Command::Fire(fire) = &mut fire {
+            fire.wall = wall();
+        }
         match ask(&mut self.store, NOW, fire) {
             Ok(Reply::Fired(firings)) => {
                 self.fired
@@ -169,9 +179,10 @@ proptest! {
                         let step = i64::from(choice / 16);
                         // The hosts' clocks are up to two seconds apart.
                         let skew = i64::try_from(n).unwrap() * 1_000;
-                        let wall = time.fetch_add(step * step * 100, Ordering::Relaxed) + skew;
+                        let later = step * step * 100;
+                        let wall = || Time(time.fetch_add(later, Ordering::Relaxed) + skew);
                         let number = usize::from(*choice) % schedules.len();
-                        node.fire(schedules, number, Time(wall), choice % 4);
+                        node.fire(schedules, number, wall, choice % 4);
                         node.run(usize::from(choice % 3));
                     }
                     while !node.running.is_empty() {
@@ -187,7 +198,7 @@ proptest! {
         let end = Time(time.into_inner() + 4_000);
         loop {
             for number in 0..schedules.len() {
-                first.fire(&schedules, number, end, 50);
+                first.fire(&schedules, number, || end, 50);
             }
             first.run(9);
             let reader = first.store.reader().unwrap();

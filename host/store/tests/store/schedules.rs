@@ -77,6 +77,27 @@ fn fired(store: &mut dyn Store, command: Command) -> Vec<Firing> {
     }
 }
 
+#[test]
+fn a_schedule_whose_times_cannot_be_found_is_paused_and_can_be_removed() {
+    check(|store| {
+        let name: Name = "report".parse().unwrap();
+        let broken = Schedule {
+            when: When::Cron(vec![", * * * *".to_owned()]),
+            ..every("report", 60_000, Overlap::Skip)
+        };
+        ask(store, NOW, set(broken, NOW)).unwrap();
+        let command = fire(store, &name, NOW, &ids(1, 1), None);
+        assert_eq!(fired(store, command), []);
+        let kept = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        assert!(kept.schedule.is_paused);
+        let reason = kept.progress.refused.unwrap();
+        assert!(reason.contains("has a comma without a value"), "{reason}");
+        let schedule = name.clone();
+        ask(store, NOW, Command::RemoveSchedule { schedule }).unwrap();
+        assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), None);
+    });
+}
+
 /// Ends a job of a schedule.
 fn run(store: &mut dyn Store, n: u128) {
     assert_eq!(claimed(store, NOW, claim([n], false)).len(), 1);
