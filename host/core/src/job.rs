@@ -51,6 +51,12 @@ pub const STATES: [State; 8] = [
     State::Discarded,
 ];
 
+impl fmt::Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.as_str())
+    }
+}
+
 impl State {
     /// Returns whether the job has ended. Only an operator's retry leaves such a state.
     pub const fn is_terminal(self) -> bool {

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::access::{Object, Scope};
 use crate::job::{KeyOfJob, LimitKey, NewJob};
 use crate::name::Name;
-use crate::rejection::Rejection;
+use crate::rejection::LimitRefusal;
 use crate::schedule::Source;
 
 pub use self::key::{KeyPart, KeyPartError};
@@ -202,9 +202,9 @@ impl Limits {
     }
 
     /// Returns the keys of a new job that these limits concern, and what it takes of each.
-    pub fn keys_of(&self, new: &NewJob, concerning: &[u64]) -> Result<Vec<KeyOfJob>, Rejection> {
+    pub fn keys_of(&self, new: &NewJob, concerning: &[u64]) -> Result<Vec<KeyOfJob>, LimitRefusal> {
         if concerning.len() > LIMITS_OF_JOB_MAX {
-            return Err(Rejection::TooManyLimitsOfJob {
+            return Err(LimitRefusal::TooManyOfJob {
                 limit: LIMITS_OF_JOB_MAX,
             });
         }
@@ -215,7 +215,7 @@ impl Limits {
             };
             let key = limit.key_of(&new.payload);
             if key.len() > KEY_BYTES_MAX {
-                return Err(Rejection::LimitKeyTooLong {
+                return Err(LimitRefusal::KeyTooLong {
                     limit: limit.name.clone(),
                     bytes: key.len(),
                     bytes_max: KEY_BYTES_MAX,

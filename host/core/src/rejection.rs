@@ -1,185 +1,223 @@
-//! Why the current state refuses a well-formed request.
+//! Why the current state refuses a well-formed request. Each feature has its refusals in a file, one row for each: its
+//! sentence about this request, and its kind, which says the same to every client. The API, `host explain`, its document
+//! and `docs/errors.md` read these rows.
+
+pub mod batch;
+pub mod component;
+pub mod job;
+pub mod lease;
+pub mod limit;
+pub mod queue;
+pub mod schedule;
+pub mod state;
+pub mod token;
 
 use thiserror::Error;
 
-use crate::access::token::TokenId;
-use crate::id::{BatchId, JobId};
 use crate::job::State;
-use crate::name::Name;
-use crate::schedule::Source;
-use crate::state::Space;
+
+pub use self::batch::Refusal as BatchRefusal;
+pub use self::component::Refusal as ComponentRefusal;
+pub use self::job::Refusal as JobRefusal;
+pub use self::lease::Refusal as LeaseRefusal;
+pub use self::limit::Refusal as LimitRefusal;
+pub use self::queue::Refusal as QueueRefusal;
+pub use self::schedule::Refusal as ScheduleRefusal;
+pub use self::state::Refusal as StateRefusal;
+pub use self::token::Refusal as TokenRefusal;
+
+/// One kind of problem. Codes are stable: the same cause always has the same code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The stable code.
+    pub code: &'static str,
+    /// The HTTP status, 400 to 599.
+    pub status: u16,
+    /// A short title, the same for every occurrence.
+    pub title: &'static str,
+    /// What the problem means.
+    pub meaning: &'static str,
+    /// What the client should do next.
+    pub next: &'static str,
+    /// The time after which the request may be repeated, in seconds.
+    pub retry_after_seconds: Option<u32>,
+}
+
+/// Declares the refusals of a feature: `#[error(SENTENCE)] VARIANT = KIND status "code", "title", "meaning", "next";`.
+/// Add `retry seconds` before the semicolon if the request may be repeated. A refusal of the kind of an earlier one ends
+/// after the kind.
+macro_rules! refusals {
+    (
+        $(#[$doc:meta])*
+        pub enum Refusal {
+            $(
+                $(#[$meta:meta])*
+                $variant:ident $(($($tuple:tt)*))? $({$($field:tt)*})? = $kind:ident $(
+                    $status:literal $code:literal, $title:literal, $meaning:literal, $next:literal $(retry $retry:literal)?
+                )?;
+            )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+        pub enum Refusal {
+            $($(#[$meta])* $variant $(($($tuple)*))? $({$($field)*})?,)+
+        }
+
+        impl Refusal {
+            /// Returns its kind, which is the same for every request.
+            pub fn kind(&self) -> &'static super::Kind {
+                use self::kinds::*;
+                match self {
+                    $(Self::$variant { .. } => &$kind),+
+                }
+            }
+        }
+
+        /// The kinds of these refusals.
+        pub mod kinds {
+            $($(
+                #[doc = $meaning]
+                pub static $kind: super::super::Kind = {
+                    let retry: &[u32] = &[$($retry)?];
+                    super::super::Kind {
+                        code: $code,
+                        status: $status,
+                        title: $title,
+                        meaning: $meaning,
+                        next: $next,
+                        retry_after_seconds: retry.first().copied(),
+                    }
+                };
+            )?)+
+        }
+
+        /// All of these kinds.
+        pub static KINDS: &[&super::Kind] = &[$($({
+            // The code makes this one entry for each kind that is declared.
+            let _: &str = $code;
+            &kinds::$kind
+        },)?)+];
+    };
+}
+use refusals;
+
+/// The kinds of all refusals.
+pub mod kinds {
+    pub use super::batch::kinds::*;
+    pub use super::component::kinds::*;
+    pub use super::job::kinds::*;
+    pub use super::lease::kinds::*;
+    pub use super::limit::kinds::*;
+    pub use super::queue::kinds::*;
+    pub use super::schedule::kinds::*;
+    pub use super::state::kinds::*;
+    pub use super::token::kinds::*;
+}
+
+/// All of these kinds, by feature.
+pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+    let of_features = [
+        job::KINDS,
+        queue::KINDS,
+        lease::KINDS,
+        limit::KINDS,
+        schedule::KINDS,
+        batch::KINDS,
+        component::KINDS,
+        token::KINDS,
+        state::KINDS,
+    ];
+    of_features.into_iter().flatten().copied()
+}
 
 /// What the rules do not allow in the current state. It changes nothing; in another state, the same request may succeed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Rejection {
-    #[error("no job has the id {0}")]
-    UnknownJob(JobId),
-    /// The message does not name the current lease or attempt.
-    #[error("the lease or attempt named is not the current one")]
-    Stale,
-    /// The message names the current lease, but the lease has expired.
-    #[error("the lease has expired")]
-    LeaseExpired,
-    /// The worker must acknowledge its lease before it sends other messages.
-    #[error("the lease is not acknowledged yet")]
-    NotAcknowledged,
-    /// A worker acknowledges a cancel that was not requested.
-    #[error("no cancel of the job is requested: complete the attempt or give the lease back")]
-    CancelNotRequested,
-    /// A part of a log begins elsewhere than where the log goes on.
-    #[error("the log was received up to byte {next}")]
-    LogOffset { next: u64 },
-    #[error("the job is already {}", .0.as_str())]
-    Terminal(State),
-    /// The state of the job does not allow this input.
-    #[error("the job is {}, which does not allow this", .0.as_str())]
-    WrongState(State),
-    /// The handler's component was removed while the job was on its way.
-    #[error("no handler is named {0}; its component was just removed")]
-    HandlerRemoved(Name),
-    /// The job belongs to another orchestrator, which alone decides whether it runs again.
-    #[error("the job belongs to another orchestrator, which alone decides whether it runs again")]
-    Foreign,
-    /// The principal may not enqueue for this handler in this queue.
-    #[error("{handler} cannot be enqueued here: the handler or the queue is out of scope")]
-    OutOfScope { handler: String },
-    /// A job cannot depend on a job that does not exist.
-    #[error("no job has the id {0} named in depends_on")]
-    UnknownPrerequisite(JobId),
-    /// Jobs of one command wait for each other. Has their places in the command, the first repeated at the end.
-    #[error("the jobs wait for each other: {}", crate::graph::path(.0))]
-    DependencyCycle(Vec<usize>),
-    /// Another job that has not ended has the same unique key.
-    #[error("job {0} has the same unique key and has not ended")]
-    UniqueKeyTaken(JobId),
-    /// A job cannot wait again for a job that is no longer kept.
-    #[error("the job {0} that it waits for is no longer kept")]
-    PrerequisiteGone(JobId),
-    /// A job waits for the failure of one that has completed, for good.
-    #[error("the job {0} has completed, and this one waits for it to fail")]
-    PrerequisiteCompleted(JobId),
-    /// A handler or principal that may not read results of other jobs asks for one as an input.
-    #[error("the result of job {0} cannot be an input here")]
-    InputHidden(JobId),
-    /// A job that runs again cannot have an input. Says which and why.
-    #[error("{0}")]
-    InputFailed(String),
-    #[error(
-        "the jobs ask for more than {results_max} results of jobs that have ended, or {bytes_max} bytes of them"
-    )]
-    TooManyInputs {
-        results_max: usize,
-        bytes_max: usize,
-    },
-    /// Jobs that wait for this one, which has ended, are still to be settled.
-    #[error("the jobs that wait for {0} are still being settled")]
-    CascadeUnfinished(JobId),
-    /// A key does not have the value that a change of it expects.
-    #[error("the key {key:?} of the state {space} has changed meanwhile")]
-    StateChanged { space: Space, key: String },
-    /// A change would make a space of state larger than its writer may.
-    #[error(
-        "the state {space} would have {bytes} bytes, more than the {quota_bytes} of state.quota_kib in the manifest"
-    )]
-    StateFull {
-        space: Space,
-        bytes: u64,
-        quota_bytes: u64,
-    },
-    /// A new job would need a new queue.
-    #[error("there are {limit} queues already, and none is named {queue}")]
-    TooManyQueues { queue: Name, limit: u64 },
-    /// Too many jobs have not ended.
-    #[error("{jobs} jobs have not ended, and at most {limit} may wait or run")]
-    TooManyWaiting {
-        /// How many have not ended.
-        jobs: u64,
-        limit: u64,
-    },
-    /// The principal has reached its limit of waiting and running jobs.
-    #[error("{jobs} jobs of this token wait or run, and at most {limit} may")]
-    TooManyOwned { jobs: u64, limit: u64 },
-    /// A new job asks for too many attempts.
-    #[error("max_attempts: must be 1–{limit}, got {asked}")]
-    TooManyAttempts { asked: u32, limit: u32 },
-    #[error("there are {limit} components already, and none is named {component}")]
-    TooManyComponents { component: Name, limit: u64 },
-    #[error("no token has the id {0}")]
-    UnknownToken(TokenId),
-    #[error("there are {limit} tokens already; revoke some")]
-    TooManyTokens { limit: u64 },
-    #[error("no schedule is named {0}")]
-    UnknownSchedule(Name),
-    #[error("there are {limit} schedules already; remove some")]
-    TooManySchedules { limit: u64 },
-    /// The schedule belongs to the configuration or a component, and changes with it.
-    #[error("the schedule {schedule} belongs to {}; change it there", .owner.in_words())]
-    ScheduleOwned { schedule: Name, owner: Source },
-    /// Another node was faster, or the schedule was changed.
-    #[error("the schedule {0} has changed meanwhile")]
-    ScheduleChanged(Name),
-    #[error("no limit is named {0}")]
-    UnknownLimit(Name),
-    #[error("there are {limit} limits already; remove some")]
-    TooManyLimits { limit: usize },
-    /// The limit belongs to something else, with which it changes.
-    #[error("the limit {limit} belongs to {}; change it there", .owner.in_words())]
-    LimitOwned { limit: Name, owner: Source },
-    /// A key of a limit is full, and the limit refuses new jobs then.
-    #[error("the limit {limit} is full{}", of_key(key))]
-    LimitFull { limit: Name, key: String },
-    #[error("more than {limit} limits match the job")]
-    TooManyLimitsOfJob { limit: usize },
-    /// The key that a limit finds in a job is too long.
-    #[error("the key of the limit {limit} has {bytes} bytes, more than {bytes_max}")]
-    LimitKeyTooLong {
-        limit: Name,
-        bytes: usize,
-        bytes_max: usize,
-    },
-    /// A handler holds a key of a limit that its job does not have.
-    #[error("the job has no limit {0}")]
-    NotLimited(Name),
-    /// The units of a job are not a whole number, or more than the bucket ever holds.
-    #[error(
-        "the units of the limit {limit} must be a whole number, 0–{burst}: its bucket holds no more"
-    )]
-    LimitUnits { limit: Name, burst: u32 },
-    #[error("no batch has the id {0}")]
-    UnknownBatch(BatchId),
-    /// It was closed, has ended or is cancelled.
-    #[error("the batch {0} takes no more jobs")]
-    BatchClosed(BatchId),
-    #[error("the batch {batch} may have at most {limit} jobs")]
-    BatchFull { batch: BatchId, limit: u64 },
-    #[error("there are {limit} batches already that have not ended; close or cancel some")]
-    TooManyBatches { limit: u64 },
-    #[error("no queue is named {0}")]
-    UnknownQueue(Name),
-    #[error("no component is named {0}")]
-    UnknownComponent(Name),
-    #[error("component {component} has no revision {revision}")]
-    UnknownRevision { component: Name, revision: u32 },
-    /// Another component already has a handler with this name.
-    #[error("handler {handler} belongs to component {owner}")]
-    HandlerOwned {
-        handler: Name,
-        /// The component that has the handler.
-        owner: Name,
-    },
-    /// Jobs that have not ended need the component's handlers.
-    #[error("component {component} has {jobs} jobs that have not ended")]
-    ComponentInUse {
-        component: Name,
-        /// How many jobs have not ended; of each handler at most 10,000 are counted.
-        jobs: u64,
-    },
+    #[error(transparent)]
+    Job(#[from] JobRefusal),
+    #[error(transparent)]
+    Queue(#[from] QueueRefusal),
+    #[error(transparent)]
+    Lease(#[from] LeaseRefusal),
+    #[error(transparent)]
+    Limit(#[from] LimitRefusal),
+    #[error(transparent)]
+    Schedule(#[from] ScheduleRefusal),
+    #[error(transparent)]
+    Batch(#[from] BatchRefusal),
+    #[error(transparent)]
+    Component(#[from] ComponentRefusal),
+    #[error(transparent)]
+    Token(#[from] TokenRefusal),
+    #[error(transparent)]
+    State(#[from] StateRefusal),
 }
 
-/// Names the key that is full, if the limit has several.
-fn of_key(key: &str) -> String {
-    if key.is_empty() {
-        return String::new();
+impl Rejection {
+    /// Returns its kind, which is the same for every request.
+    pub fn kind(&self) -> &'static Kind {
+        match self {
+            Self::Job(refusal) => refusal.kind(),
+            Self::Queue(refusal) => refusal.kind(),
+            Self::Lease(refusal) => refusal.kind(),
+            Self::Limit(refusal) => refusal.kind(),
+            Self::Schedule(refusal) => refusal.kind(),
+            Self::Batch(refusal) => refusal.kind(),
+            Self::Component(refusal) => refusal.kind(),
+            Self::Token(refusal) => refusal.kind(),
+            Self::State(refusal) => refusal.kind(),
+        }
     }
-    format!(" for {key}")
+
+    /// Returns the state of the job, if that is the reason.
+    pub const fn state(&self) -> Option<State> {
+        match self {
+            Self::Job(JobRefusal::Terminal(state) | JobRefusal::WrongState(state)) => Some(*state),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::id::JobId;
+
+    #[test]
+    fn each_code_is_declared_once() {
+        let mut codes = BTreeSet::new();
+        for kind in kinds() {
+            assert!(codes.insert(kind.code), "{} is declared twice", kind.code);
+        }
+        let stale = Rejection::Lease(LeaseRefusal::Stale);
+        assert!(codes.contains(stale.kind().code));
+    }
+
+    #[test]
+    fn a_worker_gets_the_refusal_of_its_lease() {
+        let job = JobId(uuid::Uuid::from_u128(7));
+        for (rejection, refusal) in [
+            (
+                Rejection::Lease(LeaseRefusal::Expired),
+                LeaseRefusal::Expired,
+            ),
+            (
+                Rejection::Job(JobRefusal::Unknown(job)),
+                LeaseRefusal::UnknownJob(job),
+            ),
+            (
+                Rejection::Job(JobRefusal::WrongState(State::Running)),
+                LeaseRefusal::WrongState(State::Running),
+            ),
+            (
+                Rejection::Job(JobRefusal::Terminal(State::Completed)),
+                LeaseRefusal::Stale,
+            ),
+        ] {
+            assert_eq!(LeaseRefusal::from(rejection), refusal);
+        }
+    }
 }

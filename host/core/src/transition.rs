@@ -22,7 +22,7 @@ use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold, Lease, Revocation};
 use crate::outcome::Outcome;
-use crate::rejection::Rejection;
+use crate::rejection::{LeaseRefusal, Rejection};
 use crate::time::Time;
 
 pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, Loss};
@@ -184,7 +184,7 @@ impl Lifecycle {
     /// the lease has not run out.
     fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Rejection> {
         if self.check_current(fence)?.is_expired(now) {
-            return Err(Rejection::LeaseExpired);
+            return Err(Rejection::Lease(LeaseRefusal::Expired));
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Lifecycle {
     /// Returns the lease of the running job if `fence` names it or its attempt.
     fn check_current(&self, fence: &Fence) -> Result<&Lease, Rejection> {
         let Some(lease) = &self.lease else {
-            return Err(Rejection::Stale);
+            return Err(Rejection::Lease(LeaseRefusal::Stale));
         };
         let is_current = |fence: &Fence| match fence {
             Fence::Lease(id) => *id == lease.id,
@@ -205,7 +205,9 @@ impl Lifecycle {
             Fence::Remote(inner) => lease.hold != Hold::Connection && is_current(inner),
             other => is_current(other),
         };
-        current.then_some(lease).ok_or(Rejection::Stale)
+        current
+            .then_some(lease)
+            .ok_or(Rejection::Lease(LeaseRefusal::Stale))
     }
 
     /// Ends the job.

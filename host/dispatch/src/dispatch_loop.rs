@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
-use host_core::command::{Command, Committed, Reply};
+use host_core::command::{Command, Committed, Recover, Reply, TakenBack};
 use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
 use host_core::port::spans::Spans;
@@ -233,21 +233,21 @@ impl<P: CellPort> DispatchLoop<P> {
         let now = self.clock.now();
         let (mut after, mut jobs) = (0, 0);
         let committed = loop {
-            let recover = Command::Recover {
+            let recover = Recover {
                 node: self.node,
                 living: living.to_vec(),
                 after,
             };
-            let committed = self.try_to_commit(now, &[recover], TRIES_ALONE_MAX)?;
+            let committed = self.try_to_commit(now, &[recover.into()], TRIES_ALONE_MAX)?;
             jobs += committed.changes.len();
             let changes = &committed.changes;
             self.signals.publish(now, committed.first_change, changes);
             match committed.replies[..] {
                 [
-                    Ok(Reply::TakenBack {
+                    Ok(Reply::TakenBack(TakenBack {
                         next: Some((next, _)),
                         ..
-                    }),
+                    })),
                 ] => after = next,
                 _ => break committed,
             }

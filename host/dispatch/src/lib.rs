@@ -22,7 +22,7 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Ask, Command, Reply};
 use host_core::id::JobId;
 use host_core::outcome::Progress;
 use host_core::rejection::Rejection;
@@ -185,7 +185,11 @@ impl Dispatch {
 
     /// Sends the loop a command and returns its answer once that is on disk, or while the database is away. Cancel
     /// safe: if the call is cancelled, a command that was sent is still carried out.
-    pub async fn submit(&self, command: Command) -> Result<Reply, SubmitError> {
+    pub async fn submit<A: Ask>(&self, command: A) -> Result<A::Reply, SubmitError> {
+        self.send(command.into()).await.map(Reply::unpack)
+    }
+
+    async fn send(&self, command: Command) -> Result<Reply, SubmitError> {
         let away = &self.shared.away;
         if away.is_away() {
             return Err(SubmitError::StoreAway);

@@ -14,7 +14,7 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host_core::command::{Command, Reply};
+use host_core::command::{TakeOver, Tick};
 use host_core::id::NodeId;
 use host_core::node::{ChangeCounters, ClusterView, Dead, Life};
 use host_runtime::clock::{Clock, ClockAdjuster};
@@ -251,7 +251,7 @@ pub async fn handle_node_events(
         let handled = match event {
             NodeEvent::Dead(dead) => take_over(&dispatch, dead).await,
             // The loop finds out with its next batch, and ends.
-            NodeEvent::Fenced => dispatch.submit(Command::Tick { limit: 0 }).await.map(drop),
+            NodeEvent::Fenced => dispatch.submit(Tick { limit: 0 }).await.map(drop),
         };
         match handled {
             Ok(()) => {}
@@ -268,12 +268,10 @@ async fn take_over(dispatch: &Dispatch, dead: Dead) -> Result<(), SubmitError> {
     let mut taken = 0;
     let mut next = Some((0, Some(dead)));
     while let Some((after, Some(dead))) = next {
-        let command = Command::TakeOver { dead, after };
-        let Reply::TakenBack { jobs, next: rest } = dispatch.submit(command).await? else {
-            return Ok(());
-        };
-        taken += jobs;
-        next = rest;
+        let command = TakeOver { dead, after };
+        let taken_back = dispatch.submit(command).await?;
+        taken += taken_back.jobs;
+        next = taken_back.next;
     }
     let node = dead.node;
     tracing::info!(%node, jobs = taken, "took over the jobs of another node");

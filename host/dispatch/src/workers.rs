@@ -5,7 +5,9 @@ pub(crate) mod assignment;
 pub(crate) mod requests;
 pub(crate) mod table;
 
-use host_core::command::{Claimed, Command};
+use host_core::command::{
+    Ack, CancelAck, CancelReceived, Claimed, Complete, Heartbeat, Log, Lose, lease,
+};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
@@ -114,7 +116,11 @@ impl Workers {
     /// Makes the command for a worker's message. If no worker holds the job, it may be running in a
     /// cell. The command then gets a fence that matches no attempt, so that the rules refuse it; if
     /// other nodes share the store, one that matches no lease of a cell.
-    pub(crate) fn command(&self, message: &WorkerMessage, progress: Option<Progress>) -> Command {
+    pub(crate) fn command(
+        &self,
+        message: &WorkerMessage,
+        progress: Option<Progress>,
+    ) -> lease::Command {
         let job = message.job;
         let (fence, worker) = match self.table.worker(job) {
             Some(worker) => (message.fence.clone(), worker),
@@ -124,23 +130,25 @@ impl Workers {
             }
             None => (Fence::Attempt(0), String::new()),
         };
-        let lose = |fence, loss, executor| Command::Lose {
-            job,
-            fence,
-            loss,
-            executor,
-            requests: None,
+        let lose = |fence, loss, executor| {
+            lease::Command::Lose(Lose {
+                job,
+                fence,
+                loss,
+                executor,
+                requests: None,
+            })
         };
         match &message.body {
-            LeaseMessage::Ack => Command::Ack { job, fence },
-            LeaseMessage::Heartbeat { .. } => Command::Heartbeat { job, fence },
-            LeaseMessage::Log { offset, bytes } => Command::Log {
+            LeaseMessage::Ack => lease::Command::Ack(Ack { job, fence }),
+            LeaseMessage::Heartbeat { .. } => lease::Command::Heartbeat(Heartbeat { job, fence }),
+            LeaseMessage::Log { offset, bytes } => lease::Command::Log(Log {
                 job,
                 fence,
                 offset: *offset,
                 bytes: *bytes,
-            },
-            LeaseMessage::Complete { outcome, meter } => Command::Complete {
+            }),
+            LeaseMessage::Complete { outcome, meter } => lease::Command::Complete(Complete {
                 job,
                 fence,
                 report: Box::new(Report {
@@ -152,18 +160,20 @@ impl Workers {
                     requests: None,
                 }),
                 writes: None,
-            },
-            LeaseMessage::CancelAck { partial, message } => Command::CancelAck {
+            }),
+            LeaseMessage::CancelAck { partial, message } => lease::Command::CancelAck(CancelAck {
                 job,
                 fence,
                 partial: partial.clone(),
                 message: message.clone(),
-            },
-            LeaseMessage::CancelReceived { grace_ms } => Command::CancelReceived {
-                job,
-                fence,
-                grace_ms: *grace_ms,
-            },
+            }),
+            LeaseMessage::CancelReceived { grace_ms } => {
+                lease::Command::CancelReceived(CancelReceived {
+                    job,
+                    fence,
+                    grace_ms: *grace_ms,
+                })
+            }
             LeaseMessage::GiveBack { begun: true } => lose(fence, Loss::WorkerGone, worker),
             LeaseMessage::GiveBack { begun: false } => lose(fence, Loss::NotBegun, worker),
             LeaseMessage::Exited(exit) => lose(fence, Loss::Exited(*exit), worker),

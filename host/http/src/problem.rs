@@ -14,22 +14,7 @@ use utoipa::ToSchema;
 use crate::json::JsonError;
 use crate::refusal::Refusal;
 
-/// One kind of problem. Codes are stable: the same cause always has the same code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind {
-    /// The stable code.
-    pub code: &'static str,
-    /// The HTTP status, 400 to 599.
-    pub status: u16,
-    /// A short title, the same for every occurrence.
-    pub title: &'static str,
-    /// What the problem means.
-    pub meaning: &'static str,
-    /// What the client should do next.
-    pub next: &'static str,
-    /// The time after which the request may be repeated, in seconds.
-    pub retry_after_seconds: Option<u32>,
-}
+pub use host_core::rejection::Kind;
 
 /// Declares kinds as statics, and `KINDS`, a list of them in the same order. The syntax is
 /// `NAME status "code", "title", "meaning", "next";`. Add `retry seconds` before the semicolon if

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use host_api::audit::EntryView;
 use host_core::audit::{DONE, Note};
-use host_core::command::Command;
+use host_core::command::{AddNote, ForgetAudit};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_runtime::clock::Clock;
@@ -36,7 +36,7 @@ pub(crate) async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
     let note = Note::by_host("start", "host");
     let note = Box::new(note.detail(format!("configuration: {}", keys.join(" "))));
     let outcome = DONE.to_owned();
-    if let Err(error) = dispatch.submit(Command::Note { note, outcome }).await {
+    if let Err(error) = dispatch.submit(AddNote { note, outcome }).await {
         tracing::warn!(%error, "cannot record the start in the audit");
     }
 }
@@ -77,7 +77,7 @@ pub(crate) async fn forget(dispatch: &Dispatch, before: Time) {
             Ok([first, _]) => first.at < before,
             _ => false,
         };
-        let forget = Command::ForgetAudit { before };
+        let forget = ForgetAudit { before };
         if !is_old || dispatch.submit(forget).await.is_err() {
             return;
         }

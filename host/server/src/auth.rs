@@ -23,7 +23,7 @@ use host_core::access::token::{
 };
 use host_core::access::{Principal, Verb, Verbs};
 use host_core::audit::{DONE, Note};
-use host_core::command::Command;
+use host_core::command::{AddNote, Ask as _, RevokeToken, UseTokens};
 use host_core::node::Standing;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
@@ -322,7 +322,7 @@ impl Auth {
         }
         for token in over {
             let note = Note::by_host(Verb::Tokens.as_str(), format!("token {token}"));
-            let revoke = Command::RevokeToken { token };
+            let revoke = RevokeToken { token };
             // Another node may have removed it, or the next read does.
             let _late = self
                 .0
@@ -338,11 +338,7 @@ impl Auth {
         for (note, outcome) in denied {
             let note = Box::new(note);
             // A host that cannot write has other troubles, and says so.
-            let _lost = self
-                .0
-                .dispatch
-                .submit(Command::Note { note, outcome })
-                .await;
+            let _lost = self.0.dispatch.submit(AddNote { note, outcome }).await;
         }
     }
 
@@ -356,7 +352,7 @@ impl Auth {
         }
         if !used.is_empty() {
             // What is lost here is stored with the next use.
-            let _best_effort = self.0.dispatch.submit(Command::UseTokens { used }).await;
+            let _best_effort = self.0.dispatch.submit(UseTokens { used }).await;
         }
     }
 
@@ -552,7 +548,7 @@ impl Gate for Auth {
     }
 
     fn record(&self, asked: &Asked<'_>) -> BoxFuture<'static, bool> {
-        let note = Command::Note {
+        let note = AddNote {
             note: Box::new(note(asked)),
             outcome: DONE.to_owned(),
         };

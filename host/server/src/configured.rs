@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use host_core::audit::Note;
-use host_core::command::Command;
+use host_core::command::{Ask as _, Command, RemoveLimit, RemoveSchedule, SetLimit, SetSchedule};
 use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::schedule::{Schedule, Source};
@@ -65,9 +65,10 @@ fn limits(mut stored: BTreeMap<Name, Limit>, configured: &[Limit]) -> Vec<Change
                 kind,
                 name: limit.name.clone(),
                 done: "set",
-                command: Command::SetLimit {
+                command: SetLimit {
                     limit: Box::new(limit.clone()),
-                },
+                }
+                .into(),
             });
         }
     }
@@ -75,7 +76,7 @@ fn limits(mut stored: BTreeMap<Name, Limit>, configured: &[Limit]) -> Vec<Change
         kind,
         name: name.clone(),
         done: "removed",
-        command: Command::RemoveLimit { limit: name },
+        command: RemoveLimit { limit: name }.into(),
     }));
     changes
 }
@@ -120,10 +121,11 @@ fn schedules(
                 kind,
                 name: schedule.name.clone(),
                 done: "set",
-                command: Command::SetSchedule {
+                command: SetSchedule {
                     schedule: Box::new(schedule),
                     wall,
-                },
+                }
+                .into(),
             });
         }
     }
@@ -131,7 +133,7 @@ fn schedules(
         kind,
         name: name.clone(),
         done: "removed",
-        command: Command::RemoveSchedule { schedule: name },
+        command: RemoveSchedule { schedule: name }.into(),
     }));
     changes
 }

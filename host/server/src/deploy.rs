@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_core::audit::Note;
-use host_core::command::{Command, RemovedHandler, Reply};
+use host_core::command::{self, Ask, Deploy, RemoveComponent, RemovedHandler, Rollback};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::job::Origin;
 use host_core::name::Name;
@@ -319,7 +319,7 @@ impl Shared {
             signature,
             schedules,
         };
-        let command = Command::Deploy {
+        let command = Deploy {
             revision: Box::new(revision),
             bytes,
             wall,
@@ -399,7 +399,7 @@ impl Shared {
             };
         }
         // The rules check whether the revision exists.
-        let command = Command::Rollback {
+        let command = Rollback {
             component: name,
             revision: number,
             wall: self.clock.civil(),
@@ -409,7 +409,7 @@ impl Shared {
 
     async fn remove(&self, name: Name, note: Note) -> Result<(), DeployError> {
         let _one = self.one_at_a_time.lock().await;
-        let command = Command::Remove { component: name }.noted(note);
+        let command = RemoveComponent { component: name }.noted(note);
         self.dispatch
             .submit(command)
             .await
@@ -419,23 +419,15 @@ impl Shared {
 
     async fn change(
         &self,
-        command: Command,
+        command: impl Ask<Reply = command::Deployed>,
         changes: RevisionChanges,
     ) -> Result<Deployed, DeployError> {
-        let reply = self
-            .dispatch
-            .submit(command)
-            .await
-            .map_err(DeployError::Submit)?;
-        let Reply::Deployed {
+        let deployed = self.dispatch.submit(command).await;
+        let command::Deployed {
             revision,
             unchanged,
             removed,
-        } = reply
-        else {
-            let message = "unexpected reply of the dispatch loop".to_owned();
-            return Err(DeployError::Store(message));
-        };
+        } = deployed.map_err(DeployError::Submit)?;
         self.announce(Some(&revision)).await?;
         Ok(Deployed {
             revision: *revision,

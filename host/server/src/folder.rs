@@ -10,7 +10,7 @@ use host_core::audit::Note;
 use host_core::encoding;
 use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, Rejection};
 use thiserror::Error;
 
 use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Component, Examiner, Flaw};
@@ -119,10 +119,10 @@ fn owned_once(earlier: &[Revision], new: &Revision) -> Result<(), DeployError> {
         let has = |revision: &&Revision| revision.handlers.iter().any(|it| it.name == *handler);
         if let Some(owner) = earlier.iter().find(has) {
             return Err(DeployError::Submit(SubmitError::Rejected(
-                Rejection::HandlerOwned {
+                Rejection::Component(ComponentRefusal::HandlerOwned {
                     handler: handler.clone(),
                     owner: owner.component.clone(),
-                },
+                }),
             )));
         }
     }

@@ -23,7 +23,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use host_core::capacity::Capacity;
-use host_core::command::{Change, Command, Committed, NewJob, Reply};
+use host_core::command::{
+    Ask, Change, Command, Committed, NewJob, Reply, SetPaused, Tick, Ticked, job, queue,
+};
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId};
@@ -34,9 +36,9 @@ use host_core::json::JsonText;
 use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::Dead;
-use host_core::outcome::{Attempt, Progress, Report};
+use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::requests::Requests;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input};
@@ -81,9 +83,9 @@ pub(crate) enum Stop {
     Failed(StoreError),
 }
 
-impl From<Rejection> for Stop {
-    fn from(rejection: Rejection) -> Self {
-        Self::Rejected(rejection)
+impl<R: Into<Rejection>> From<R> for Stop {
+    fn from(refusal: R) -> Self {
+        Self::Rejected(refusal.into())
     }
 }
 
@@ -320,11 +322,8 @@ pub fn run<R: Rows>(
 
 /// Returns the jobs that a command enqueues; for a firing, the template of its jobs.
 fn jobs_to_accept(command: &Command) -> impl Iterator<Item = &NewJob> {
-    let fired = match command.bare() {
-        Command::Fire(fire) => fire.job.as_deref().ok(),
-        _ => None,
-    };
-    command.new_jobs().iter().chain(fired)
+    let template = command.firing().and_then(|fire| fire.job.as_deref().ok());
+    command.new_jobs().iter().chain(template)
 }
 
 /// Returns how many jobs have changed.
@@ -336,111 +335,65 @@ fn jobs_in(changes: &[Change]) -> usize {
 impl<R: Rows> Batch<'_, R> {
     fn command(&mut self, command: &Command) -> Result<Reply, Stop> {
         match command {
-            Command::Enqueue(jobs) => self.enqueue(jobs),
-            Command::Claim {
-                node,
-                slots,
-                except,
-                params_bytes_max,
-            } => self.claim(*node, slots, except, *params_bytes_max),
-            Command::Ack { job, fence } => self.moved(*job, &Input::Ack(fence)),
-            Command::Heartbeat { job, fence } => self.moved(*job, &Input::Heartbeat(fence)),
-            Command::Log {
-                job,
-                fence,
-                offset,
-                bytes,
-            } => self.log(*job, fence, *offset, *bytes),
-            Command::Renew(renewal) => self.renew(renewal),
-            Command::Complete {
-                job,
-                fence,
-                report,
-                writes,
-            } => self.complete(*job, fence, Report::clone(report), writes.as_deref()),
-            Command::Lose {
-                job,
-                fence,
-                loss,
-                executor,
-                requests,
-            } => {
-                self.lost_requests.clone_from(requests);
-                let lost = self.lose(*job, fence, *loss, executor);
-                self.lost_requests = None;
-                lost
-            }
-            Command::Cancel {
-                job,
-                reason,
-                grace_ms,
-            } => {
-                let (reason, grace_ms) = (reason.as_deref(), *grace_ms);
-                self.moved(*job, &Input::Cancel { reason, grace_ms })
-            }
-            Command::Hold(hold) => self.hold(hold),
-            Command::CancelReceived {
-                job,
-                fence,
-                grace_ms,
-            } => self.moved(*job, &Input::CancelReceived(fence, *grace_ms)),
-            Command::CancelAck {
-                job,
-                fence,
-                partial,
-                message,
-            } => self.cancel_ack(*job, fence, partial.clone(), message.clone()),
-            Command::Retry { job, force } => self.retry(*job, *force),
-            Command::SetPriority { job, priority } => {
-                self.moved(*job, &Input::SetPriority(*priority))
-            }
-            Command::Reschedule { job, run_at } => self.moved(*job, &Input::Reschedule(*run_at)),
-            Command::Purge { job } => self.moved(*job, &Input::Purge),
-            Command::Tick { limit } => self.tick(*limit),
-            Command::Recover {
-                node,
-                living,
-                after,
-            } => self.recover(*node, living, *after),
-            Command::TakeOver { dead, after } => self.take_over(dead, *after),
-            Command::Record(foreign) => self.record(foreign),
-            Command::SetState(writes) => self.change_state(writes),
-            Command::SetPaused { queue, paused } => self.set_paused(queue, *paused),
-            Command::Deploy {
-                revision,
-                bytes,
-                wall,
-            } => self.deploy(Revision::clone(revision), bytes, *wall),
-            Command::Rollback {
-                component,
-                revision,
-                wall,
-            } => self.rollback(component, *revision, *wall),
-            Command::Remove { component } => self.remove(component),
-            Command::SetSchedule { schedule, wall } => self.set_schedule(schedule, *wall),
-            Command::RemoveSchedule { schedule } => self.remove_schedule(schedule),
-            Command::Fire(fire) => self.fire(fire),
-            Command::SetLimit { limit } => self.set_limit(limit),
-            Command::RemoveLimit { limit } => self.remove_limit(limit),
-            Command::NewBatch(new) => self.new_batch(new),
-            Command::CloseBatch { batch } => self.close_batch(*batch),
-            Command::CancelBatch { batch, reason } => self.cancel_batch(*batch, reason.as_deref()),
-            Command::PutToken { token, is_new } => self.put_token(token, *is_new),
-            Command::RevokeToken { token } => self.revoke_token(token),
-            Command::BeginSession(new) => self.begin_session(new),
-            Command::EndSession { token, session } => self.end_session(token, session),
-            Command::UseTokens { used } => self.use_tokens(used),
+            Command::Job(command) => self.job_command(command),
+            Command::Lease(command) => self.lease_command(command),
+            Command::Limit(command) => self.limit_command(command),
+            Command::Schedule(command) => self.schedule_command(command),
+            Command::Batch(command) => self.batch_command(command),
+            Command::Component(command) => self.component_command(command),
+            Command::Token(command) => self.token_command(command),
+            Command::State(command) => self.state_command(command),
+            Command::Queue(command) => self.queue_command(command),
+            Command::Node(command) => self.node_command(command),
+            Command::Audit(command) => self.audit_command(command),
             Command::Noted { command, note } => self.noted(command, note),
-            Command::Note { note, outcome } => self.note(note, outcome),
-            Command::ForgetAudit { before } => self.forget_audit(*before),
+        }
+    }
+
+    /// Carries out a command, and packs its reply.
+    fn carry_out<A: Ask>(
+        &mut self,
+        command: &A,
+        rule: impl FnOnce(&mut Self, &A) -> Result<A::Reply, Stop>,
+    ) -> Result<Reply, Stop> {
+        rule(self, command).map(Into::into)
+    }
+
+    fn job_command(&mut self, command: &job::Command) -> Result<Reply, Stop> {
+        match command {
+            job::Command::Enqueue(enqueue) => {
+                self.carry_out(enqueue, |it, enqueue| it.enqueue(&enqueue.0))
+            }
+            job::Command::Cancel(cancel) => self.carry_out(cancel, |it, cancel| {
+                let (reason, grace_ms) = (cancel.reason.as_deref(), cancel.grace_ms);
+                it.moved(cancel.job, &Input::Cancel { reason, grace_ms })
+            }),
+            job::Command::Retry(retry) => self.carry_out(retry, Self::retry),
+            job::Command::SetPriority(set) => self.carry_out(set, |it, set| {
+                it.moved(set.job, &Input::SetPriority(set.priority))
+            }),
+            job::Command::Reschedule(reschedule) => self.carry_out(reschedule, |it, reschedule| {
+                it.moved(reschedule.job, &Input::Reschedule(reschedule.run_at))
+            }),
+            job::Command::Purge(purge) => {
+                self.carry_out(purge, |it, purge| it.moved(purge.job, &Input::Purge))
+            }
+            job::Command::Tick(tick) => self.carry_out(tick, Self::tick),
+            job::Command::Record(record) => self.carry_out(record, Self::record),
+        }
+    }
+
+    fn queue_command(&mut self, command: &queue::Command) -> Result<Reply, Stop> {
+        match command {
+            queue::Command::SetPaused(set) => self.carry_out(set, Self::set_paused),
         }
     }
 
     fn get(&mut self, id: JobId) -> Result<Lifecycle, Stop> {
-        Ok(self.rows.job(id)?.ok_or(Rejection::UnknownJob(id))?)
+        Ok(self.rows.job(id)?.ok_or(JobRefusal::Unknown(id))?)
     }
 
-    fn tick(&mut self, limit: u32) -> Result<Reply, Stop> {
+    fn tick(&mut self, &Tick { limit }: &Tick) -> Result<Ticked, Stop> {
         let until = self.in_time();
         let of_commands = std::mem::replace(&mut self.until, until);
         let mut handled = self.go_on(limit as usize)?;
@@ -462,7 +415,7 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         self.until = of_commands;
-        Ok(Reply::Ticked { jobs })
+        Ok(Ticked { jobs })
     }
 
     /// Returns when work that begins now must end, besides its last job.
@@ -478,16 +431,16 @@ impl<R: Rows> Batch<'_, R> {
         end.is_some_and(|(clock, until)| clock.now() >= until)
     }
 
-    fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<Reply, Stop> {
+    fn set_paused(&mut self, SetPaused { queue, paused }: &SetPaused) -> Result<(), Stop> {
         self.check_queues([queue])?;
-        self.rows.set_paused(queue, paused)?;
-        Ok(Reply::Done)
+        self.rows.set_paused(queue, *paused)?;
+        Ok(())
     }
 
-    fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Reply, Stop> {
+    fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Box<Lifecycle>, Stop> {
         let job = self.get(id)?;
         let job = self.apply(&job, input)?;
-        Ok(Reply::Moved(Box::new(job)))
+        Ok(Box::new(job))
     }
 
     /// Reports a job's change.

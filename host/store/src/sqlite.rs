@@ -39,7 +39,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed};
+use host_core::command::{Command, Committed, batch, component, job};
 use host_core::id::{JobId, NodeId};
 use host_core::port::Clock;
 use host_core::time::Time;
@@ -261,11 +261,10 @@ pub fn open_reader(path: &Path) -> Result<Box<dyn Reader>, StoreError> {
 fn asks_for_room(command: &Command) -> bool {
     matches!(
         command.bare(),
-        Command::Enqueue(_)
-            | Command::NewBatch(_)
-            | Command::Deploy { .. }
-            | Command::Record(_)
-            | Command::SetState(_)
+        Command::Job(job::Command::Enqueue(_) | job::Command::Record(_))
+            | Command::Batch(batch::Command::NewBatch(_))
+            | Command::Component(component::Command::Deploy(_))
+            | Command::State(_)
     )
 }
 

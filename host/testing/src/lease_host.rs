@@ -20,7 +20,7 @@ use host_core::port::Clock as _;
 use host_core::port::lease::{
     End, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
 };
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
 use parking_lot::Mutex;
@@ -274,7 +274,7 @@ impl Inner {
         input: &Input<'_>,
     ) -> (Result<Standing, Rejection>, Calls) {
         let Some(job) = self.jobs.get_mut(&id) else {
-            return (Err(Rejection::UnknownJob(id)), Calls::new());
+            return (Err(Rejection::Job(JobRefusal::Unknown(id))), Calls::new());
         };
         let before = job.lifecycle.clone();
         let effects = match job.lifecycle.apply(now, input) {

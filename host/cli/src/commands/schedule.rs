@@ -284,7 +284,10 @@ fn show(named: &Named) -> Result<(), CliError> {
         let lines = [
             ("when", view.schedule.when_in_words()),
             ("fires at", fires_at(view)),
-            ("paused because", view.paused_because.clone().unwrap_or_default()),
+            (
+                "paused because",
+                view.paused_because.clone().unwrap_or_default(),
+            ),
             ("job", view.schedule.job.get().to_owned()),
             ("overlap", overlap.unwrap_or_default()),
             ("catch up", catch_up.unwrap_or_default()),

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use super::Limit;
 use crate::job::Payload;
-use crate::rejection::Rejection;
+use crate::rejection::LimitRefusal;
 
 /// The longest part of a key as it is written, in bytes.
 const PART_BYTES_MAX: usize = 256;
@@ -97,7 +97,7 @@ impl Limit {
     }
 
     /// Returns how many units a job has. Refuses more than the bucket holds: the job could never start.
-    pub(super) fn units_of(&self, payload: &Payload) -> Result<u32, Rejection> {
+    pub(super) fn units_of(&self, payload: &Payload) -> Result<u32, LimitRefusal> {
         let counted = self.rate.as_ref();
         let counted = counted.and_then(|rate| Some((rate.burst, rate.units.as_ref()?)));
         let Some((burst, units)) = counted.filter(|(_, units)| units.is_in(payload)) else {
@@ -105,7 +105,7 @@ impl Limit {
         };
         let number = units.find(payload).and_then(|it| it.parse().ok());
         let number = number.filter(|it| *it <= burst);
-        number.ok_or_else(|| Rejection::LimitUnits {
+        number.ok_or_else(|| LimitRefusal::Units {
             limit: self.name.clone(),
             burst,
         })

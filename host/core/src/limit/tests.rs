@@ -8,7 +8,7 @@ use super::{KeyPart, KeyUse, Limit, LimitError, Rate, WhenFull};
 use crate::access::Scope;
 use crate::job::Payload;
 use crate::json::JsonText;
-use crate::rejection::Rejection;
+use crate::rejection::LimitRefusal;
 use crate::schedule::Source;
 use crate::time::Time;
 
@@ -277,7 +277,7 @@ fn units_are_a_whole_number_within_the_burst_and_one_if_absent() {
         if let Some(rate) = &mut limit.rate {
             rate.units = units.map(|it| KeyPart::try_from(it.to_owned()).unwrap());
         }
-        let expected = expected.map_err(|burst| Rejection::LimitUnits {
+        let expected = expected.map_err(|burst| LimitRefusal::Units {
             limit: "by-customer".parse().unwrap(),
             burst,
         });

@@ -14,7 +14,7 @@ use crate::lease::{Fence, Hold, Revocation};
 use crate::name::Name;
 use crate::outcome::{Attempt, Meter, Outcome, Progress};
 use crate::query::JobDetail;
-use crate::rejection::Rejection;
+use crate::rejection::LeaseRefusal;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 use crate::transition::Exit;
@@ -201,7 +201,7 @@ pub enum LeaseMessage {
         progress: Option<Progress>,
     },
     /// The worker uploads a part of its log, which extends a lease by TTL like a heartbeat. Refused with
-    /// [`Rejection::LogOffset`] unless it begins where the part before ended, at whichever node.
+    /// [`LeaseRefusal::LogOffset`] unless it begins where the part before ended, at whichever node.
     Log {
         /// Where the part begins in the log, in bytes.
         offset: u64,
@@ -269,9 +269,9 @@ pub struct Standing {
 /// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LeaseError {
-    /// The rules refuse it: the fence is stale, the lease has run out, or the state forbids it.
+    /// The rules refuse it.
     #[error(transparent)]
-    Rejected(#[from] Rejection),
+    Rejected(#[from] LeaseRefusal),
     /// Too many messages are waiting; the worker may repeat this one.
     #[error("the host is busy; repeat this later")]
     Busy,

@@ -4,7 +4,7 @@ use super::Effect;
 use crate::failure::FailureKind;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::lease::{Fence, Hold};
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -20,7 +20,7 @@ pub(super) fn apply(
     grace_ms: Option<u64>,
 ) -> Result<Vec<Effect>, Rejection> {
     if job.state.is_terminal() {
-        return Err(Rejection::Terminal(job.state));
+        return Err(Rejection::Job(JobRefusal::Terminal(job.state)));
     }
     let grace_ms = grace_ms.or(job.policy.cancel_grace_ms);
     let grace_ends_at = match &job.lease {
@@ -59,7 +59,7 @@ pub(super) fn received(
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
     let Some(cancel) = &mut job.cancel else {
-        return Err(Rejection::CancelNotRequested);
+        return Err(Rejection::Lease(LeaseRefusal::CancelNotRequested));
     };
     let end = now.plus_ms(grace_ms);
     cancel.grace_ends_at = cancel.grace_ends_at.map(|earlier| earlier.min(end));
@@ -75,7 +75,7 @@ pub(super) fn acknowledge(
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
     if job.cancel.is_none() {
-        return Err(Rejection::CancelNotRequested);
+        return Err(Rejection::Lease(LeaseRefusal::CancelNotRequested));
     }
     job.suspicion = Suspicion::NONE;
     job.failure = Some(FailureKind::Cancelled);

@@ -4,7 +4,7 @@ use super::Effect;
 use crate::id::{LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Hold, Lease};
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, Rejection};
 use crate::time::Time;
 
 /// Grants `lease`, and the job runs its next attempt. If the job is past its deadline, the claim is
@@ -18,7 +18,7 @@ pub(super) fn apply(
     hold: Hold,
 ) -> Result<Vec<Effect>, Rejection> {
     if job.state != State::Available || job.is_overdue(now) {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     let expires_at = match hold {
         Hold::Connection => None,

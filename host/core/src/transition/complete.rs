@@ -5,7 +5,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
-use crate::rejection::Rejection;
+use crate::rejection::{LeaseRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -19,7 +19,7 @@ pub(super) fn apply(
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
     if job.awaits_ack() {
-        return Err(Rejection::NotAcknowledged);
+        return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
     }
     job.suspicion = Suspicion::NONE;
     match outcome {

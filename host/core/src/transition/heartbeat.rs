@@ -3,7 +3,7 @@
 use super::Effect;
 use crate::job::Lifecycle;
 use crate::lease::{Fence, Hold, Lease};
-use crate::rejection::Rejection;
+use crate::rejection::{LeaseRefusal, Rejection};
 use crate::time::Time;
 
 /// Acknowledges the lease, which extends a lease by TTL like a heartbeat. A repeated acknowledgement
@@ -27,7 +27,7 @@ pub(super) fn apply(
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease {
         if lease.ack_by.is_some() {
-            return Err(Rejection::NotAcknowledged);
+            return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
         }
         extend(lease, now);
     }
@@ -46,10 +46,12 @@ pub(super) fn log(
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease {
         if lease.ack_by.is_some() {
-            return Err(Rejection::NotAcknowledged);
+            return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
         }
         if offset != lease.logged {
-            return Err(Rejection::LogOffset { next: lease.logged });
+            return Err(Rejection::Lease(LeaseRefusal::LogOffset {
+                next: lease.logged,
+            }));
         }
         lease.logged = offset.saturating_add(bytes);
         extend(lease, now);

@@ -3,13 +3,13 @@
 use super::Effect;
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::time::Time;
 
 /// Lets a job ask its limits again, one of which it waits for.
 pub(super) fn admit(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejection> {
     if job.limits.waits_for.is_none() {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     job.enter_queue(now);
     Ok(Vec::new())
@@ -18,7 +18,7 @@ pub(super) fn admit(job: &mut Lifecycle, now: Time) -> Result<Vec<Effect>, Rejec
 /// Makes an available job wait for one of its limits again.
 pub(super) fn withhold(job: &mut Lifecycle, place: u8) -> Result<Vec<Effect>, Rejection> {
     if job.state != State::Available || job.limits.keys.len() <= usize::from(place) {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     job.wait_for_limit(place);
     Ok(Vec::new())
@@ -32,7 +32,7 @@ pub(super) fn hold(
 ) -> Result<Vec<Effect>, Rejection> {
     job.check_fence(now, fence)?;
     if job.awaits_ack() {
-        return Err(Rejection::NotAcknowledged);
+        return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
     }
     job.limits.held_in = job.attempt;
     Ok(Vec::new())

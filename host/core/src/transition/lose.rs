@@ -8,7 +8,7 @@ use super::Effect;
 use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::suspicion::LONE_DEATHS_MAX;
 use crate::time::Time;
 
@@ -125,12 +125,12 @@ pub(super) fn apply(
     loss: Loss,
 ) -> Result<Vec<Effect>, Rejection> {
     match job.check_fence(now, fence) {
-        Err(Rejection::LeaseExpired) if loss != Loss::NotBegun => {}
+        Err(Rejection::Lease(LeaseRefusal::Expired)) if loss != Loss::NotBegun => {}
         checked => checked?,
     }
     let is_acknowledged = job.policy.ack_window_ms.is_some() && !job.awaits_ack();
     if loss == Loss::NotBegun && is_acknowledged {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     Ok(lose(job, now, loss))
 }

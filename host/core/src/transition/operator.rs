@@ -2,7 +2,7 @@
 
 use super::Effect;
 use crate::job::{Lifecycle, State};
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -22,8 +22,8 @@ pub(super) fn retry(
             job.enter_queue(now);
             return Ok(Vec::new());
         }
-        State::Completed => return Err(Rejection::Terminal(job.state)),
-        state => return Err(Rejection::WrongState(state)),
+        State::Completed => return Err(Rejection::Job(JobRefusal::Terminal(job.state))),
+        state => return Err(Rejection::Job(JobRefusal::WrongState(state))),
     }
     if job.is_overdue(now) {
         job.deadline = None;
@@ -46,7 +46,7 @@ pub(super) fn retry(
 /// Gives a job another priority, which holds from its next claim.
 pub(super) fn set_priority(job: &mut Lifecycle, priority: u8) -> Result<Vec<Effect>, Rejection> {
     if job.state.is_terminal() {
-        return Err(Rejection::Terminal(job.state));
+        return Err(Rejection::Job(JobRefusal::Terminal(job.state)));
     }
     job.priority = priority;
     Ok(Vec::new())
@@ -61,8 +61,10 @@ pub(super) fn reschedule(
 ) -> Result<Vec<Effect>, Rejection> {
     let run_at = (run_at > now).then_some(run_at);
     job.state = match (job.state, run_at) {
-        (state, _) if state.is_terminal() => return Err(Rejection::Terminal(state)),
-        (State::Running, _) => return Err(Rejection::WrongState(job.state)),
+        (state, _) if state.is_terminal() => {
+            return Err(Rejection::Job(JobRefusal::Terminal(state)));
+        }
+        (State::Running, _) => return Err(Rejection::Job(JobRefusal::WrongState(job.state))),
         (State::Pending, Some(_)) if !job.waits_for_jobs() => State::Scheduled,
         (State::Pending, _) => State::Pending,
         (_, None) => State::Available,
@@ -76,7 +78,7 @@ pub(super) fn reschedule(
 /// Purges an ended job before its retention is over.
 pub(super) fn purge(job: &Lifecycle) -> Result<Vec<Effect>, Rejection> {
     if !job.state.is_terminal() {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     Ok(vec![Effect::Purge])
 }

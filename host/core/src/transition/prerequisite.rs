@@ -5,7 +5,7 @@ use crate::failure::{Failure, FailureKind};
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::prerequisite::{Verdict, When};
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, Rejection};
 use crate::time::Time;
 
 /// Records that one prerequisite has ended. After the last one, the job is scheduled or available, unless one has ended
@@ -17,7 +17,7 @@ pub(super) fn ended(
     state: State,
 ) -> Result<Vec<Effect>, Rejection> {
     if !job.waits_for_jobs() {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     Ok(match job.judge(prerequisite, state) {
         Verdict::Met => {
@@ -42,7 +42,7 @@ pub(super) fn input_failed(
     failure: &Failure,
 ) -> Result<Vec<Effect>, Rejection> {
     if !job.waits_for_jobs() {
-        return Err(Rejection::WrongState(job.state));
+        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
     }
     job.failure = Some(failure.kind);
     job.finish(now, State::Discarded);

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_cells::pool::CellSlot;
-use host_core::command::{Command, Reply, Slot};
+use host_core::command::{
+    Claim, Command, Complete, Lose, Renew, Reply, SetPaused, Slot, Tick, job, lease, node, queue,
+};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
 use host_core::lease::{Fence, Hold, Renewal};
@@ -64,25 +66,33 @@ impl Finished {
     fn command(&self) -> Command {
         let (job, fence) = (self.job, Fence::Lease(self.lease));
         match self.end.clone() {
-            End::Reported(report) => complete(job, fence, report, None),
-            End::Wrote(report, wrote) => complete(job, fence, report, Some(Box::new(wrote.0))),
+            End::Reported(report) => complete(job, fence, report, None).into(),
+            End::Wrote(report, wrote) => {
+                complete(job, fence, report, Some(Box::new(wrote.0))).into()
+            }
             End::Lost {
                 loss,
                 executor,
                 requests,
-            } => Command::Lose {
+            } => Lose {
                 job,
                 fence,
                 loss,
                 executor,
                 requests,
-            },
+            }
+            .into(),
         }
     }
 }
 
-fn complete(job: JobId, fence: Fence, report: Box<Report>, writes: Option<Box<Writes>>) -> Command {
-    Command::Complete {
+fn complete(
+    job: JobId,
+    fence: Fence,
+    report: Box<Report>,
+    writes: Option<Box<Writes>>,
+) -> Complete {
+    Complete {
         job,
         fence,
         report,
@@ -236,7 +246,7 @@ impl Batch {
     /// Stores renewals. They come first: nothing else in the batch may take such a lease for over.
     pub(super) fn renew(&mut self, renewals: Vec<Renewal>) {
         for renewal in renewals {
-            self.push(Command::Renew(renewal), Origin::Renewal(renewal.job));
+            self.push(Renew(renewal), Origin::Renewal(renewal.job));
         }
     }
 
@@ -247,15 +257,15 @@ impl Batch {
     }
 
     pub(super) fn tick(&mut self, limit: u32) {
-        self.push(Command::Tick { limit }, Origin::Tick);
+        self.push(Tick { limit }, Origin::Tick);
     }
 
     pub(super) fn request(&mut self, request: Request, enqueues: Enqueues) {
         self.push(request.command, Origin::Request(request.reply, enqueues));
     }
 
-    pub(super) fn message(&mut self, command: Command, message: WorkerMessage) {
-        self.push(command, Origin::Lease(message));
+    pub(super) fn message(&mut self, command: lease::Command, message: WorkerMessage) {
+        self.push(Command::Lease(command), Origin::Lease(message));
     }
 
     pub(super) fn claim(
@@ -272,7 +282,7 @@ impl Batch {
             ..Offer::default()
         };
         let slots = slots.into_iter().map(|slot| offer.slot(slot)).collect();
-        let claim = Command::Claim {
+        let claim = Claim {
             node,
             slots,
             except,
@@ -281,7 +291,8 @@ impl Batch {
         self.push(claim, Origin::Claim(offer));
     }
 
-    fn push(&mut self, command: Command, origin: Origin) {
+    fn push(&mut self, command: impl Into<Command>, origin: Origin) {
+        let command = command.into();
         for executor in command.new_runners().flatten() {
             match self.new_by_executor.get_mut(executor) {
                 Some(jobs) => *jobs += 1,
@@ -300,12 +311,17 @@ fn newly_available_max(command: &Command) -> u64 {
     let new = command.new_runners();
     let new = new.filter(Option::is_none).count() as u64;
     match command.bare() {
-        Command::Enqueue(_) | Command::Fire(_) | Command::NewBatch(_) => new,
-        Command::Complete { .. } => 1 + new,
-        Command::Lose { .. } | Command::Retry { .. } | Command::Reschedule { .. } => 1,
-        Command::Tick { limit } => u64::from(*limit),
-        Command::TakeOver { .. } => u64::MAX,
-        Command::SetPaused { paused, .. } if !paused => u64::MAX,
+        Command::Job(command) => match command {
+            job::Command::Enqueue(_) => new,
+            job::Command::Retry(_) | job::Command::Reschedule(_) => 1,
+            job::Command::Tick(Tick { limit }) => u64::from(*limit),
+            _ => 0,
+        },
+        Command::Batch(_) | Command::Schedule(_) => new,
+        Command::Lease(lease::Command::Complete(_)) => 1 + new,
+        Command::Lease(lease::Command::Lose(_)) => 1,
+        Command::Node(node::Command::TakeOver(_)) => u64::MAX,
+        Command::Queue(queue::Command::SetPaused(SetPaused { paused, .. })) if !paused => u64::MAX,
         _ => 0,
     }
 }

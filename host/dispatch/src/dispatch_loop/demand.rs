@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::{Change, Command};
+use host_core::command::{Change, Command, SetPaused, queue};
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 
@@ -71,7 +71,9 @@ impl Demand {
 
     /// Records a request that may release jobs without a change that shows it.
     pub(super) fn record_request(&mut self, command: &Command) {
-        if let Command::SetPaused { paused: false, .. } = command.bare() {
+        if let Command::Queue(queue::Command::SetPaused(SetPaused { paused: false, .. })) =
+            command.bare()
+        {
             self.has_suspects = true;
             self.reset_executors();
         }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use host_cells::port::CellEvent;
-use host_core::command::{Command, NewJob};
+use host_core::command::{Command, NewJob, SetState, batch, component, job, schedule, state};
 use host_core::name::Name;
 use host_core::state::{StateWrite, StateWrites};
 use host_core::time::Time;
@@ -190,18 +190,18 @@ impl Intake {
 /// Estimates how much work a command is, in bytes to write.
 fn weight(command: &Command) -> usize {
     let others = match command.bare() {
-        Command::NewBatch(new) => {
+        Command::Batch(batch::Command::NewBatch(new)) => {
             let callbacks = new.plan.callbacks.iter();
             callbacks
                 .map(|(_, job)| weight_of(std::slice::from_ref(job)))
                 .sum()
         }
-        Command::Fire(fire) => fire.job.as_ref().map_or(0, |job| {
+        Command::Schedule(schedule::Command::Fire(fire)) => fire.job.as_ref().map_or(0, |job| {
             weight_of(std::slice::from_ref(job)) * fire.ids.len()
         }),
-        Command::SetState(writes) => weight_of_state(writes),
-        Command::Retry { .. } => RETRY_BYTES,
-        Command::Deploy { bytes, .. } => bytes.len(),
+        Command::State(state::Command::SetState(SetState(writes))) => weight_of_state(writes),
+        Command::Job(job::Command::Retry(_)) => RETRY_BYTES,
+        Command::Component(component::Command::Deploy(deploy)) => deploy.bytes.len(),
         _ => 0,
     };
     COMMAND_BYTES + weight_of(command.new_jobs()) + others
@@ -221,7 +221,7 @@ pub(super) fn weight_of(jobs: &[NewJob]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use host_core::command::{Change, NewBatch};
+    use host_core::command::{Change, Enqueue, NewBatch, Retry};
     use host_core::id::BatchId;
     use host_core::job_batch::BatchPlan;
 
@@ -262,32 +262,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_batch_ends_with_the_request_that_has_too_many_dependencies() {
-        let batch_of = |jobs| {
-            Command::NewBatch(Box::new(NewBatch {
-                id: BatchId(job("noop").id.0),
-                plan: BatchPlan {
-                    callbacks: Vec::new(),
-                    notify: None,
-                    origin: None,
-                    created_at: Time::default(),
-                    kept_ms: 0,
-                },
-                jobs,
-                is_open: false,
-            }))
+        let batch_of = |jobs| NewBatch {
+            id: BatchId(job("noop").id.0),
+            plan: BatchPlan {
+                callbacks: Vec::new(),
+                notify: None,
+                origin: None,
+                created_at: Time::default(),
+                kept_ms: 0,
+            },
+            jobs,
+            is_open: false,
         };
         let commands = vec![
-            Command::Enqueue(with(1)),
-            batch_of(with(5_000)),
-            Command::Enqueue(with(5_000)),
-            Command::Enqueue(with(1)),
+            Enqueue(with(1)).into(),
+            batch_of(with(5_000)).into(),
+            Enqueue(with(5_000)).into(),
+            Enqueue(with(1)).into(),
         ];
         assert_eq!(turns(commands).await, [vec![1, 5_000, 5_000], vec![1]]);
     }
 
     #[tokio::test]
     async fn small_requests_do_not_wait_for_several_large_ones() {
-        let commands = [9_001, 9_002, 9_003, 1, 9_004, 2].map(|n| Command::Enqueue(with(n)));
+        let commands = [9_001, 9_002, 9_003, 1, 9_004, 2].map(|n| Enqueue(with(n)).into());
         let turns = turns(commands.into()).await;
         assert_eq!(
             turns,
@@ -327,7 +325,7 @@ mod tests {
     #[test]
     fn retries_weigh_what_they_may_read() {
         let job = job("noop").id;
-        let retry = Command::Retry { job, force: false };
-        assert!(BATCH_BYTES_MAX / weight(&retry) < 32);
+        let retry = Retry { job, force: false };
+        assert!(BATCH_BYTES_MAX / weight(&retry.into()) < 32);
     }
 }

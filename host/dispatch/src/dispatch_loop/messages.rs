@@ -4,7 +4,6 @@
 use std::collections::HashMap;
 
 use host_cells::port::CellPort;
-use host_core::command::Reply;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
@@ -107,18 +106,16 @@ impl<P: CellPort> DispatchLoop<P> {
         &mut self,
         now: Time,
         message: WorkerMessage,
-        reply: Result<Reply, Rejection>,
+        reply: Result<Box<Lifecycle>, Rejection>,
     ) {
         let answer = match reply {
-            Ok(Reply::Moved(job)) => {
+            Ok(job) => {
                 self.noted(now, &message, &job);
                 Ok(Standing::from(&*job))
             }
-            // A message becomes no other command.
-            Ok(_) => Err(LeaseError::Stopping),
             Err(rejection) => {
                 tracing::debug!(job = %message.job, %rejection, "a worker's message was rejected");
-                Err(LeaseError::Rejected(rejection))
+                Err(LeaseError::Rejected(rejection.into()))
             }
         };
         // The worker may have gone.
@@ -173,7 +170,7 @@ impl<P: CellPort> DispatchLoop<P> {
 impl From<SubmitError> for LeaseError {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::Rejected(rejection) => Self::Rejected(rejection),
+            SubmitError::Rejected(rejection) => Self::Rejected(rejection.into()),
             SubmitError::StoreFull => Self::StoreFull,
             SubmitError::Busy
             | SubmitError::StoreMoved

@@ -68,16 +68,19 @@ impl<P: CellPort> DispatchLoop<P> {
                     // The requester may have gone.
                     let _gone = asked.send(reply.map_err(SubmitError::Rejected));
                 }
-                Origin::Lease(message) => self.answer(now, message, reply),
+                Origin::Lease(message) => self.answer(now, message, reply.map(Reply::unpack)),
                 Origin::Renewal(job) => {
                     if let Err(rejection) = reply {
                         tracing::warn!(%job, %rejection, "a lease renewed in memory is no longer current");
                         self.workers.table.forget_stored(job);
                     }
                 }
-                Origin::Finished => self.finished(finished.next(), reply),
+                Origin::Finished => self.finished(finished.next(), reply.map(Reply::unpack)),
                 Origin::Tick => {}
-                Origin::Claim(offer) => self.claimed(now, offer, reply, committed.claim_goes_on),
+                Origin::Claim(offer) => {
+                    let claimed = reply.map(Reply::unpack);
+                    self.claimed(now, offer, claimed, committed.claim_goes_on);
+                }
             }
         }
         // The claims of this batch came before the callbacks of batches of jobs, which are enqueued at its end.
@@ -118,9 +121,9 @@ impl<P: CellPort> DispatchLoop<P> {
         }
     }
 
-    fn finished(&mut self, finished: Option<&Finished>, reply: Result<Reply, Rejection>) {
+    fn finished(&mut self, finished: Option<&Finished>, reply: Result<Box<Lifecycle>, Rejection>) {
         match reply {
-            Ok(Reply::Moved(job)) => {
+            Ok(job) => {
                 if let Some(End::Wrote(report, wrote)) = finished.map(|it| &it.end) {
                     let refused = refused_writes(&job);
                     let outcome = refused.as_ref().unwrap_or(&report.outcome);
@@ -129,7 +132,6 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
                 self.demand.record_job(&job);
             }
-            Ok(_) => {}
             Err(rejection) => tracing::debug!(%rejection, "the end of an attempt was rejected"),
         }
     }
@@ -138,17 +140,13 @@ impl<P: CellPort> DispatchLoop<P> {
         &mut self,
         now: Time,
         mut offer: Offer,
-        reply: Result<Reply, Rejection>,
+        reply: Result<Vec<Claimed>, Rejection>,
         goes_on: bool,
     ) {
-        let claimed = match reply {
-            Ok(Reply::Claimed(claimed)) => claimed,
-            Ok(_) => Vec::new(),
-            Err(rejection) => {
-                tracing::error!(%rejection, "the store rejected a claim");
-                Vec::new()
-            }
-        };
+        let claimed = reply.unwrap_or_else(|rejection| {
+            tracing::error!(%rejection, "the store rejected a claim");
+            Vec::new()
+        });
         let is_shared = |job: &&Claimed| Lane::Shared.has(&job.lifecycle);
         let shared = claimed.iter().filter(is_shared).count();
         self.share.record_claims(shared);

@@ -10,11 +10,11 @@ mod runners;
 mod traces;
 mod unrunnable;
 
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{Cancel, Enqueue, NewJob, Recover, Retry, SetPaused};
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::json::JsonText;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::suspicion::Suspicion;
 
 use self::bench::{Bench, PARAMS_BYTES_MAX, job};
@@ -60,7 +60,7 @@ async fn more_jobs_than_slots_all_end() {
     let bench = Bench::start().await;
     let jobs: Vec<_> = (0..300).map(|_| job("noop")).collect();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
     for id in ids {
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     }
@@ -97,7 +97,7 @@ async fn a_cancelled_job_is_stopped_and_ends() {
     let bench = Bench::start().await;
     let id = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: id,
         reason: None,
         grace_ms: Some(700),
@@ -118,7 +118,7 @@ async fn a_guest_that_does_not_stop_is_killed_and_its_neighbours_go_on() {
     bench.began("hang", 1).await;
     let stubborn = bench.enqueue(job("ignore")).await;
     bench.began("ignore", 1).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: stubborn,
         reason: None,
         grace_ms: Some(0),
@@ -155,7 +155,7 @@ async fn who_was_in_a_cell_that_died_runs_again_at_once_beside_others() {
     let bench = Bench::start().await;
     let jobs: Vec<_> = ["hang", "hang", "crash"].map(job).into();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
     bench.ended(ids[2]).await;
     // There are two cells: one of the two neighbours shared the cell that crashed.
     bench
@@ -188,7 +188,7 @@ async fn many_dependents_of_a_job_that_fails_are_discarded_in_turns() {
     let jobs: Vec<_> = std::iter::repeat_with(dependent).take(900).collect();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
     let all = std::iter::once(root).chain(jobs).collect();
-    bench.dispatch.submit(Command::Enqueue(all)).await.unwrap();
+    bench.dispatch.submit(Enqueue(all)).await.unwrap();
     for id in ids {
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Discarded);
     }
@@ -214,7 +214,7 @@ async fn progress_and_logs_are_passed_on() {
             .iter()
             .any(|event| matches!(event.happened, EventKind::Progressed { .. }));
     }
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: id,
         reason: None,
         grace_ms: None,
@@ -233,7 +233,7 @@ async fn a_delayed_job_starts_by_itself_and_a_paused_queue_waits() {
     later.run_at = Some(bench.clock.now().plus_ms(30));
     let id = bench.enqueue(later).await;
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
-    let pause = |paused| Command::SetPaused {
+    let pause = |paused| SetPaused {
         queue: "default".parse().unwrap(),
         paused,
     };
@@ -257,12 +257,12 @@ async fn what_the_rules_refuse_is_refused() {
     let unknown = job("noop").id;
     let refused = bench
         .dispatch
-        .submit(Command::Retry {
+        .submit(Retry {
             job: unknown,
             force: false,
         })
         .await;
-    let expected = SubmitError::Rejected(Rejection::UnknownJob(unknown));
+    let expected = SubmitError::Rejected(Rejection::Job(JobRefusal::Unknown(unknown)));
     assert_eq!(refused, Err(expected));
     bench.stop().await;
 }
@@ -273,7 +273,7 @@ async fn a_full_disk_refuses_requests_and_keeps_what_ran_until_there_is_room() {
     let bench = Bench::start_on(disk.clone()).await;
     let id = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: id,
         reason: None,
         grace_ms: None,
@@ -283,10 +283,7 @@ async fn a_full_disk_refuses_requests_and_keeps_what_ran_until_there_is_room() {
     let running = bench.enqueue(job("talk")).await;
     bench.began("talk", 1).await;
     disk.fill();
-    let refused = bench
-        .dispatch
-        .submit(Command::Enqueue(vec![job("noop")]))
-        .await;
+    let refused = bench.dispatch.submit(Enqueue(vec![job("noop")])).await;
     assert_eq!(refused, Err(SubmitError::StoreFull));
     let is_full = || bench.dispatch.shared().store_full.load(Ordering::Relaxed);
     assert!(is_full(), "it is published");
@@ -315,10 +312,10 @@ async fn a_store_that_was_moved_is_noticed_without_a_request() {
     while !is_moved() {
         tokio::task::yield_now().await;
     }
-    let enqueue = || Command::Enqueue(vec![job("noop")]);
+    let enqueue = || Enqueue(vec![job("noop")]);
     let refused = bench.dispatch.submit(enqueue()).await;
     assert_eq!(refused, Err(SubmitError::StoreMoved));
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: running,
         reason: None,
         grace_ms: None,
@@ -339,14 +336,14 @@ async fn a_command_that_cannot_be_stored_is_refused_and_its_neighbours_are_not()
     let log = Log::of_this_process();
     let bench = Bench::start_on(Disk::default()).await;
     let enqueue = |handler: &str| {
-        let enqueue = Command::Enqueue(vec![job(handler)]);
+        let enqueue = Enqueue(vec![job(handler)]);
         bench.dispatch.submit(enqueue)
     };
     let (before, refused, after) = tokio::join!(enqueue("noop"), enqueue(POISON), enqueue("noop"));
     let message = "cannot commit a batch: a job is poison; this had no effect".to_owned();
     assert_eq!(refused, Err(SubmitError::Failed(message)));
     for accepted in [before, after] {
-        let Ok(Reply::Enqueued(jobs)) = accepted else {
+        let Ok(jobs) = accepted else {
             panic!("{accepted:?}");
         };
         assert_eq!(
@@ -374,10 +371,7 @@ async fn a_broken_store_ends_the_loop_and_acknowledges_nothing() {
     let disk = Disk::default();
     let bench = Bench::start_on(disk.clone()).await;
     disk.break_down();
-    let refused = bench
-        .dispatch
-        .submit(Command::Enqueue(vec![job("noop")]))
-        .await;
+    let refused = bench.dispatch.submit(Enqueue(vec![job("noop")])).await;
     assert_eq!(refused, Err(SubmitError::Stopping));
     let ended = bench.loop_ended.await.unwrap();
     assert!(matches!(ended, Err(StoreError::Broken { .. })), "{ended:?}");
@@ -391,7 +385,7 @@ async fn draining_lets_jobs_end_and_claims_no_more() {
     bench.phase.send(Phase::Stopping).unwrap();
     // When the loop answers this later request, it has seen the phase.
     let late = bench.enqueue(job("noop")).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: running,
         reason: None,
         grace_ms: None,
@@ -416,7 +410,7 @@ async fn what_still_runs_at_the_end_is_available_again() {
     assert_eq!(detail.lifecycle.attempts_charged(), 0);
     let after = bench
         .dispatch
-        .submit(Command::Recover {
+        .submit(Recover {
             after: 0,
             node: bench::NODE,
             living: Vec::new(),
@@ -447,8 +441,7 @@ async fn a_reply_has_what_is_committed() {
     let bench = Bench::start().await;
     let new = job("hang");
     let id = new.id;
-    let Ok(Reply::Enqueued(enqueued)) = bench.dispatch.submit(Command::Enqueue(vec![new])).await
-    else {
+    let Ok(enqueued) = bench.dispatch.submit(Enqueue(vec![new])).await else {
         panic!("a job is accepted");
     };
     assert_eq!((enqueued[0].id, enqueued[0].existing), (id, false));

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use host_core::command::{Change, Claimed, Command, Committed, Reply};
+use host_core::command::{Change, Claimed, Command, Committed, Enqueue, Reply, job};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
@@ -47,7 +47,7 @@ impl Traces {
 
     /// Begins the span of each new job.
     pub(super) fn enqueues(now: Time, command: &mut Command) -> Enqueues {
-        let Command::Enqueue(jobs) = command else {
+        let Command::Job(job::Command::Enqueue(Enqueue(jobs))) = command else {
             return Vec::new();
         };
         let begin = |job: &mut host_core::command::NewJob| {

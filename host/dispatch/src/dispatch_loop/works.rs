@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, Reply, TakenBack, Ticked, job};
 use host_core::rejection::Rejection;
 
 use crate::numbers::Numbers;
@@ -21,9 +21,11 @@ impl Works {
         let new = command.new_jobs().iter();
         let new: usize = new.map(|job| 1 + job.depends_on.len()).sum();
         let size = match (command, reply) {
-            (Command::Enqueue(_), _) => new,
+            (Command::Job(job::Command::Enqueue(_)), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),
-            (_, Ok(Reply::Ticked { jobs } | Reply::TakenBack { jobs, .. })) => *jobs as usize,
+            (_, Ok(Reply::Ticked(Ticked { jobs }) | Reply::TakenBack(TakenBack { jobs, .. }))) => {
+                *jobs as usize
+            }
             _ => 1 + new,
         };
         *self.0.entry(command.kind()).or_default() += size as u64;
@@ -56,6 +58,7 @@ impl fmt::Display for Works {
 
 #[cfg(test)]
 mod tests {
+    use host_core::command::{Enqueue, Tick};
     use host_testing::Log;
 
     use super::super::tests::bench::job;
@@ -67,11 +70,11 @@ mod tests {
         assert_eq!(works.main(), "none");
         let mut new = job("noop");
         new.depends_on = vec![new.id; 3];
-        let enqueue = Command::Enqueue(vec![new, job("noop")]);
-        works.add(&enqueue, &Ok(Reply::Enqueued(Vec::new())));
+        let enqueue = Enqueue(vec![new, job("noop")]);
+        works.add(&enqueue.into(), &Ok(Reply::Enqueued(Vec::new())));
         assert_eq!(works.main(), "enqueue");
-        let ticked = Reply::Ticked { jobs: 9 };
-        works.add(&Command::Tick { limit: 9 }, &Ok(ticked));
+        let ticked = Reply::Ticked(Ticked { jobs: 9 });
+        works.add(&Tick { limit: 9 }.into(), &Ok(ticked));
         assert_eq!(
             (works.main(), works.to_string().as_str()),
             ("tick", "enqueue 5, tick 9")
@@ -82,8 +85,8 @@ mod tests {
     fn a_turn_of_a_second_is_logged_with_what_it_did() {
         let (log, _guard) = Log::of_this_thread();
         let mut works = Works::default();
-        let enqueue = Command::Enqueue(vec![job("noop")]);
-        works.add(&enqueue, &Ok(Reply::Enqueued(Vec::new())));
+        let enqueue = Enqueue(vec![job("noop")]);
+        works.add(&enqueue.into(), &Ok(Reply::Enqueued(Vec::new())));
         works.end_turn(Duration::from_millis(999), &Numbers::default());
         assert_eq!(log.lines_with("a turn took long"), Vec::<String>::new());
         works.end_turn(Duration::from_secs(1), &Numbers::default());

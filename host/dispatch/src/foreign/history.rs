@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use host_core::command::{Command, Foreign, NewJob};
+use host_core::command::{Foreign, NewJob, Record};
 use host_core::job::Payload;
 use host_core::name::Name;
 use host_core::outcome::{Outcome, Report};
@@ -152,7 +152,7 @@ async fn write(dispatch: Dispatch, mut entries: mpsc::Receiver<Entry>, dropped: 
     while entries.recv_many(&mut batch, BATCH_MAX).await > 0 {
         let kept = batch.drain(..).map(|entry| async {
             let Entry { foreign, _room } = entry;
-            dispatch.submit(Command::Record(foreign)).await
+            dispatch.submit(Record(foreign)).await
         });
         for kept in join_all(kept).await {
             if let Err(error) = kept {

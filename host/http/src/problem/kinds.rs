@@ -1,5 +1,7 @@
 //! The kinds of problem that every JSON API has.
 
+pub use host_core::rejection::kinds::INVALID_REQUEST;
+
 crate::kinds! {
     NOT_HTTP 400 "not_http", "Invalid HTTP request",
         "The bytes are not an HTTP/1.1 request.",
@@ -15,9 +17,6 @@ crate::kinds! {
     INVALID_JSON 400 "invalid_json", "Not JSON",
         "The body is not one JSON document: it does not parse, repeats a key of an object, is nested deeper than 127 levels or has a number that no double holds.",
         "Correct the document at the place that the detail names.";
-    INVALID_REQUEST 422 "invalid_request", "Invalid request",
-        "The document is JSON, but a field is unknown, missing, out of range or of the wrong type.",
-        "Correct the field that the detail names; /api/v1/openapi.json lists all fields.";
     INVALID_QUERY 400 "invalid_query", "Invalid query",
         "A parameter of the query string is unknown, out of range or of the wrong type.",
         "Correct the parameter that the detail names; /api/v1/openapi.json lists all parameters.";

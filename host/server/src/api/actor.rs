@@ -4,7 +4,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::access::Access;
 use host_core::audit::{DONE, Note};
-use host_core::command::{Command, Reply};
+use host_core::command::{AddNote, Ask};
 use host_http::gate::{Caller, REQUEST_ID, request_id};
 use host_http::peer::Peer;
 use host_http::problem::{Problem, kinds};
@@ -69,18 +69,18 @@ impl Actor {
     ) -> Result<(), ApiError> {
         let note = Box::new(self.note(object, Some(detail.to_owned())));
         let outcome = DONE.to_owned();
-        let recorded = shared.api.dispatch.submit(Command::Note { note, outcome });
+        let recorded = shared.api.dispatch.submit(AddNote { note, outcome });
         Ok(recorded.await.map(drop)?)
     }
 
     /// Submits a command, which is recorded in the same commit.
-    pub(super) async fn submit(
+    pub(super) async fn submit<A: Ask>(
         &self,
         shared: &Shared,
-        command: Command,
+        command: A,
         object: impl Into<String>,
         detail: Option<String>,
-    ) -> Result<Reply, ApiError> {
+    ) -> Result<A::Reply, ApiError> {
         let command = command.noted(self.note(object, detail));
         Ok(shared.api.dispatch.submit(command).await?)
     }

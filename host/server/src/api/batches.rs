@@ -8,13 +8,13 @@ use host_api::batch::{BatchView, BatchesQuery, CancelBatchBody, MadeBatchView, N
 use host_api::new_job::{AcceptedView, NewJobBody, NewJobsBody};
 use host_api::page::{PageView, next_cursor};
 use host_api::path;
-use host_core::command::{Command, NewBatch, NewJob, Reply};
+use host_core::command::{CancelBatch, CloseBatch, Enqueue, Enqueued, NewBatch, NewJob};
 use host_core::id::BatchId;
 use host_core::job::Origin;
 use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, On};
 use host_core::notify::BATCH_EVENTS;
 use host_core::policy::{RETENTION_MS_MIN, Retention};
-use host_core::rejection::Rejection;
+use host_core::rejection::{BatchRefusal, Rejection};
 use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::json;
@@ -84,8 +84,8 @@ pub(super) async fn new(
         is_open: body.open,
         jobs,
     };
-    let submitted = shared.api.dispatch.submit(Command::NewBatch(Box::new(new)));
-    let jobs = accepted(submitted.await?)?;
+    let submitted = shared.api.dispatch.submit(new);
+    let jobs = accepted(submitted.await?);
     let batch = view(&shared, &caller, id).await?;
     Ok((StatusCode::CREATED, Json(MadeBatchView { batch, jobs })))
 }
@@ -151,8 +151,8 @@ pub(super) async fn add(
     let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
     let trace = trace_headers(&parts.headers);
     let jobs = jobs_of(&shared, &caller, id, received.bytes.clone(), &trace).await?;
-    let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await?;
-    Ok((StatusCode::CREATED, Json(accepted(submitted)?)))
+    let submitted = shared.api.dispatch.submit(Enqueue(jobs)).await?;
+    Ok((StatusCode::CREATED, Json(accepted(submitted))))
 }
 
 /// Closes a batch: no more jobs may be added, except by its own jobs.
@@ -172,7 +172,7 @@ pub(super) async fn close(
     let id = id_of(&text)?;
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     let _known = find(&shared, &caller, id).await?;
-    let close = Command::CloseBatch { batch: id };
+    let close = CloseBatch { batch: id };
     let detail = Some("closed".to_owned());
     actor
         .submit(&shared, close, format!("batch {id}"), detail)
@@ -199,7 +199,7 @@ pub(super) async fn cancel(
     check_reason(reason.as_deref())?;
     let _known = find(&shared, &caller, id).await?;
     let detail = reason.clone();
-    let cancel = Command::CancelBatch { batch: id, reason };
+    let cancel = CancelBatch { batch: id, reason };
     actor
         .submit(&shared, cancel, format!("batch {id}"), detail)
         .await?;
@@ -256,11 +256,8 @@ async fn callbacks(
     Ok(kinds.into_iter().zip(jobs).collect())
 }
 
-fn accepted(reply: Reply) -> Result<Vec<AcceptedView>, ApiError> {
-    match reply {
-        Reply::Enqueued(jobs) => Ok(jobs.into_iter().map(AcceptedView::from).collect()),
-        _ => Err(ApiError::unexpected_reply("an enqueue")),
-    }
+fn accepted(jobs: Vec<Enqueued>) -> Vec<AcceptedView> {
+    jobs.into_iter().map(AcceptedView::from).collect()
 }
 
 /// Reads the id in a path.
@@ -278,7 +275,7 @@ async fn find(shared: &Shared, caller: &Caller, id: BatchId) -> Result<JobBatch,
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.job_batch(id)).await?;
     let found = found.filter(|batch| sees(caller, batch));
-    Ok(found.ok_or(Rejection::UnknownBatch(id))?)
+    Ok(found.ok_or(Rejection::Batch(BatchRefusal::Unknown(id)))?)
 }
 
 async fn view(shared: &Shared, caller: &Caller, id: BatchId) -> Result<BatchView, ApiError> {

@@ -19,7 +19,7 @@ use host_core::access::Verb;
 use host_core::encoding;
 use host_core::handler::{Digest, Manifest};
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, Rejection};
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, InQuery, small_body};
@@ -125,7 +125,7 @@ pub(super) async fn show(
     let read = dispatch.read(move |reader| reader.revisions(&component));
     let (revisions, current) = read.await?;
     if revisions.is_empty() {
-        return Err(Rejection::UnknownComponent(name).into());
+        return Err(Rejection::Component(ComponentRefusal::Unknown(name)).into());
     }
     let nodes = readiness(&shared, &name, current).await?;
     let kept = revisions.into_iter().map(|revision| KeptView {

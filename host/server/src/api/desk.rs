@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
 use host_cells::process::DeskConnection;
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{Enqueue, NewJob};
 use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
@@ -171,11 +171,9 @@ async fn enqueue_jobs(
     check_inputs(&jobs)?;
     if now {
         pass.writes.count_now(jobs.len()).map_err(too_much)?;
-        let submitted = shared.api.dispatch.submit(Command::Enqueue(jobs)).await;
-        return match submitted.map_err(|error| refused(&error.into()))? {
-            Reply::Enqueued(enqueued) => Ok(enqueued.iter().map(|it| it.id.to_string()).collect()),
-            _ => Err(refused(&ApiError::unexpected_reply("an enqueue"))),
-        };
+        let submitted = shared.api.dispatch.submit(Enqueue(jobs)).await;
+        let enqueued = submitted.map_err(|error| refused(&error.into()))?;
+        return Ok(enqueued.iter().map(|it| it.id.to_string()).collect());
     }
     let ids = jobs.iter().map(|job| job.id.to_string()).collect();
     pass.writes.enqueue(jobs).map_err(too_much)?;

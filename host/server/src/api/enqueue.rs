@@ -20,7 +20,7 @@ use host_api::new_job::{
 };
 use host_api::path;
 use host_core::access::Principal;
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{Enqueue, NewJob};
 use host_core::encoding;
 use host_core::id::BatchId;
 use host_core::job::Origin;
@@ -99,10 +99,8 @@ async fn accept(
     for job in &mut jobs {
         continue_trace(&mut job.payload.trace_context, trace);
     }
-    let Reply::Enqueued(replies) = shared.api.dispatch.submit(Command::Enqueue(jobs)).await? else {
-        return Err(ApiError::unexpected_reply("an enqueue"));
-    };
-    Ok(replies.into_iter().map(AcceptedView::from).collect())
+    let enqueued = shared.api.dispatch.submit(Enqueue(jobs)).await?;
+    Ok(enqueued.into_iter().map(AcceptedView::from).collect())
 }
 
 /// Returns the jobs of a text that something in the host wrote, each of which `may` be refused, with the trace of what

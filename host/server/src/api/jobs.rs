@@ -11,7 +11,7 @@ use host_api::job::JobView;
 use host_api::node::NamedNode;
 use host_api::page::{PageView, WaitQuery};
 use host_api::{path, time};
-use host_core::command::{Command, Reply};
+use host_core::command::{Cancel, Purge, Reschedule, Retry, SetPriority};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
 use host_core::lease::Hold;
@@ -54,8 +54,8 @@ pub(super) fn check_reason(reason: Option<&str>) -> Result<(), ApiError> {
 }
 
 /// Makes the command that stops a job.
-pub(super) fn cancel_command(job: JobId, body: &CancelBody) -> Command {
-    Command::Cancel {
+pub(super) fn cancel_command(job: JobId, body: &CancelBody) -> Cancel {
+    Cancel {
         job,
         reason: body.reason.clone(),
         grace_ms: body.grace_seconds.map(|grace| grace.ms),
@@ -200,9 +200,7 @@ pub(super) async fn cancel(
     let id = id.find(&shared).await?;
     let command = cancel_command(id, &body);
     let cancelled = actor.submit(&shared, command, format!("job {id}"), None);
-    let Reply::Moved(job) = cancelled.await? else {
-        return Err(ApiError::unexpected_reply("a cancel"));
-    };
+    let job = cancelled.await?;
     let requested_at = job.cancel.map(|cancel| cancel.requested_at);
     Ok(Json(CancelView {
         id: job.id.to_string(),
@@ -234,7 +232,7 @@ pub(super) async fn retry(
         .read(move |reader| reader.job(job))
         .await?;
     let deadline = before.and_then(|before| before.lifecycle.deadline);
-    let command = Command::Retry { job, force };
+    let command = Retry { job, force };
     actor
         .submit(&shared, command, format!("job {job}"), None)
         .await?;
@@ -261,7 +259,7 @@ pub(super) async fn set_priority(
     let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
     let priority = checked_priority(priority)?;
     let job = id.find(&shared).await?;
-    let command = Command::SetPriority { job, priority };
+    let command = SetPriority { job, priority };
     let detail = Some(format!("priority {priority}"));
     actor
         .submit(&shared, command, format!("job {job}"), detail)
@@ -295,7 +293,7 @@ pub(super) async fn reschedule(
         _ => return Err(wrong("specify exactly one of run_at and delay_seconds")),
     };
     let job = id.find(&shared).await?;
-    let command = Command::Reschedule { job, run_at };
+    let command = Reschedule { job, run_at };
     let detail = Some(format!("to {}", run_at.to_rfc3339()));
     actor
         .submit(&shared, command, format!("job {job}"), detail)
@@ -317,7 +315,7 @@ pub(super) async fn purge(
 ) -> Result<Json<JobView>, ApiError> {
     let job = id.find(&shared).await?;
     let last = read(&shared, &caller, job).await?;
-    let purge = Command::Purge { job };
+    let purge = Purge { job };
     let detail = Some("purged".to_owned());
     actor
         .submit(&shared, purge, format!("job {job}"), detail)

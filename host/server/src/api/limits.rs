@@ -5,10 +5,10 @@ use axum::extract::{Request, State};
 use host_api::limit::{LimitBody, LimitQuery, LimitView, RemovedLimitView};
 use host_api::page::PageView;
 use host_api::path;
-use host_core::command::Command;
+use host_core::command::{RemoveLimit, SetLimit};
 use host_core::limit::KeptLimit;
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{LimitRefusal, Rejection};
 use host_core::schedule::Source;
 use host_http::extract::{InPath, InQuery, small_body};
 use host_http::gate::Caller;
@@ -42,7 +42,7 @@ pub(super) async fn set(
     let limit = limit.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let limit = Box::new(limit);
     let (object, detail) = (format!("limit {name}"), Some("set".to_owned()));
-    let set = Command::SetLimit { limit };
+    let set = SetLimit { limit };
     actor.submit(&shared, set, object, detail).await?;
     view(&shared, &caller, name, KEYS_SHOWN).await
 }
@@ -100,10 +100,10 @@ pub(super) async fn remove(
     let limits = dispatch.read(|reader| reader.limits()).await?;
     let owner = limits.named(&name).map(|kept| kept.limit.source.clone());
     if let Some(owner) = owner.filter(|owner| *owner != Source::Api) {
-        return Err(Rejection::LimitOwned { limit: name, owner }.into());
+        return Err(Rejection::Limit(LimitRefusal::Owned { limit: name, owner }).into());
     }
     let limit = name.clone();
-    let remove = Command::RemoveLimit { limit };
+    let remove = RemoveLimit { limit };
     let detail = Some("removed".to_owned());
     actor
         .submit(&shared, remove, format!("limit {name}"), detail)
@@ -130,7 +130,7 @@ async fn view(
         Ok(Some((kept.clone(), waiting.unwrap_or_default(), fullest)))
     });
     let found = read.await?;
-    let (kept, waiting, keys) = found.ok_or(Rejection::UnknownLimit(name))?;
+    let (kept, waiting, keys) = found.ok_or(Rejection::Limit(LimitRefusal::Unknown(name)))?;
     // Keys are parts of params.
     let keys = Some(keys).filter(|_| sees_payloads(caller));
     Ok(Json(LimitView::new(

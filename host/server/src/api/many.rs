@@ -8,7 +8,7 @@ use host_api::change::{CancelBody, CountView, ManyView, PriorityBody, RefusalVie
 use host_api::filter::FilterQuery;
 use host_api::filter_text::{self, Filter};
 use host_api::path;
-use host_core::command::Command;
+use host_core::command::{Ask, Purge, Retry, SetPriority};
 use host_core::id::JobId;
 use host_core::query::JobCount;
 use host_core::time::Time;
@@ -83,7 +83,7 @@ pub(super) async fn retry(
     request: Request,
 ) -> Result<Json<ManyView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
-    change(&shared, (&caller, &actor), query, |job| Command::Retry {
+    change(&shared, (&caller, &actor), query, |job| Retry {
         job,
         force,
     })
@@ -122,10 +122,7 @@ pub(super) async fn purge(
     actor: Actor,
     InQuery(query): InQuery<FilterQuery>,
 ) -> Result<Json<ManyView>, ApiError> {
-    change(&shared, (&caller, &actor), query, |job| Command::Purge {
-        job,
-    })
-    .await
+    change(&shared, (&caller, &actor), query, |job| Purge { job }).await
 }
 
 /// Gives jobs that have not ended another priority, which holds from their next attempt: one page of those that match.
@@ -144,18 +141,19 @@ pub(super) async fn set_priority(
 ) -> Result<Json<ManyView>, ApiError> {
     let PriorityBody { priority } = small_body(&shared.api.bodies, request).await?;
     let priority = checked_priority(priority)?;
-    change(&shared, (&caller, &actor), query, |job| {
-        Command::SetPriority { job, priority }
+    change(&shared, (&caller, &actor), query, |job| SetPriority {
+        job,
+        priority,
     })
     .await
 }
 
 /// Submits a command for each job of one page. They share commits with each other and with other requests.
-async fn change(
+async fn change<A: Ask>(
     shared: &Shared,
     (caller, actor): (&Caller, &Actor),
     query: FilterQuery,
-    command: impl Fn(JobId) -> Command,
+    command: impl Fn(JobId) -> A,
 ) -> Result<Json<ManyView>, ApiError> {
     let asked = read(shared, &query)?;
     if asked.state.is_none() {

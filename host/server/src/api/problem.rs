@@ -61,9 +61,9 @@ fn declared() -> Vec<&'static Kind> {
     let of_wires = of_wires.iter().flat_map(|described| described.kinds);
     let shared = host_http::problem::kinds::KINDS.iter();
     shared
-        .chain(kinds::KINDS)
-        .chain(of_wires)
         .copied()
+        .chain(host_core::rejection::kinds())
+        .chain(kinds::KINDS.iter().chain(of_wires).copied())
         .collect()
 }
 

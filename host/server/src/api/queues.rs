@@ -5,10 +5,10 @@ use axum::extract::{Request, State};
 use host_api::page::PageView;
 use host_api::path;
 use host_api::queue::QueueView;
-use host_core::command::Command;
+use host_core::command::SetPaused;
 use host_core::name::Name;
 use host_core::query::QueueStatus;
-use host_core::rejection::Rejection;
+use host_core::rejection::{QueueRefusal, Rejection};
 use host_http::extract::{EmptyBody, InPath, small_body_or_default};
 use host_http::gate::Caller;
 
@@ -91,10 +91,10 @@ async fn set(
 ) -> Result<Json<QueueView>, ApiError> {
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     if !sees_queue(caller, &name) {
-        return Err(Rejection::UnknownQueue(name).into());
+        return Err(Rejection::Queue(QueueRefusal::Unknown(name)).into());
     }
     let queue = name.clone();
-    let command = Command::SetPaused { queue, paused };
+    let command = SetPaused { queue, paused };
     let detail = Some(if paused { "paused" } else { "resumed" }.to_owned());
     actor
         .submit(shared, command, format!("queue {name}"), detail)
@@ -106,7 +106,7 @@ async fn read(shared: &Shared, caller: &Caller, name: Name) -> Result<Json<Queue
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
     let mut queues = queues.into_iter();
     let queue = queues.find(|queue| queue.name == name && sees_queue(caller, &name));
-    let queue = queue.ok_or(Rejection::UnknownQueue(name))?;
+    let queue = queue.ok_or(Rejection::Queue(QueueRefusal::Unknown(name)))?;
     Ok(Json(view(caller, queue)))
 }
 

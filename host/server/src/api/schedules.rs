@@ -14,9 +14,9 @@ use host_api::schedule::{
 };
 use host_api::time::instant;
 use host_core::access::{Object, Verb};
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{Ask as _, NewJob, RemoveSchedule, SetSchedule};
 use host_core::name::{Name, RUNNER_SEPARATOR};
-use host_core::rejection::Rejection;
+use host_core::rejection::{Rejection, ScheduleRefusal};
 use host_core::schedule::{Fate, Firing, KeptSchedule, NOMINALS_MAX, Schedule, Source};
 use host_core::time::Time;
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
@@ -65,7 +65,7 @@ pub(super) async fn set(
     checked.map_err(|error| invalid(error.to_string()))?;
     let _accepted = job_of(&shared, &schedule).await?;
     let schedule = Box::new(schedule);
-    let set = Command::SetSchedule { schedule, wall };
+    let set = SetSchedule { schedule, wall };
     actor
         .submit(
             &shared,
@@ -221,7 +221,7 @@ async fn set_paused(
         let checked = schedule.check(wall);
         checked.map_err(|error| invalid(error.to_string()))?;
     }
-    let set = Command::SetSchedule { schedule, wall };
+    let set = SetSchedule { schedule, wall };
     let detail = if is_paused { "paused" } else { "resumed" };
     actor
         .submit(
@@ -295,19 +295,21 @@ async fn fire_at(
 ) -> Result<Json<TriggeredView>, ApiError> {
     loop {
         let found = kept(shared, name.clone()).await?;
-        let found = found.ok_or_else(|| Rejection::UnknownSchedule(name.clone()))?;
+        let found =
+            found.ok_or_else(|| Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())))?;
         let job = job_of(shared, &found.schedule).await?;
         let fire = fire(shared, &found, Ok(job), Some(nominals.clone()));
         let (object, detail) = (format!("schedule {name}"), Some(detail.to_owned()));
-        let command = Command::Fire(Box::new(fire)).noted(actor.note(object, detail));
+        let command = fire.noted(actor.note(object, detail));
         match shared.api.dispatch.submit(command).await {
-            Ok(Reply::Fired(firings)) => {
+            Ok(firings) => {
                 let jobs = firings.iter().filter_map(job_id).collect();
                 return Ok(Json(TriggeredView { jobs }));
             }
-            Ok(_) => return Err(ApiError::unexpected_reply("a firing")),
             // It has fired by itself meanwhile.
-            Err(host_dispatch::SubmitError::Rejected(Rejection::ScheduleChanged(_))) => {}
+            Err(host_dispatch::SubmitError::Rejected(Rejection::Schedule(
+                ScheduleRefusal::Changed(_),
+            ))) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -335,10 +337,10 @@ pub(super) async fn remove(
     let found = find(&shared, &caller, name.clone()).await?;
     if found.schedule.source != Source::Api {
         let (schedule, owner) = (name, found.schedule.source);
-        return Err(Rejection::ScheduleOwned { schedule, owner }.into());
+        return Err(Rejection::Schedule(ScheduleRefusal::Owned { schedule, owner }).into());
     }
     let schedule = name.clone();
-    let remove = Command::RemoveSchedule { schedule };
+    let remove = RemoveSchedule { schedule };
     let detail = Some("removed".to_owned());
     actor
         .submit(&shared, remove, format!("schedule {name}"), detail)
@@ -367,7 +369,7 @@ async fn kept(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiEr
 async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<KeptSchedule, ApiError> {
     let found = kept(shared, name.clone()).await?;
     let found = found.filter(|kept| sees(caller, &kept.schedule));
-    Ok(found.ok_or(Rejection::UnknownSchedule(name))?)
+    Ok(found.ok_or(Rejection::Schedule(ScheduleRefusal::Unknown(name)))?)
 }
 
 async fn view(

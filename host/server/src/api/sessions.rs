@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use host_api::path;
 use host_api::token::{SessionEndedView, SessionView};
 use host_core::access::token::{NewSession, SESSION_MS, TokenHash, TokenText};
-use host_core::command::Command;
+use host_core::command::{BeginSession, EndSession};
 use host_http::gate::Caller;
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
@@ -40,7 +40,7 @@ pub(super) async fn begin(
     let text = TokenText::new(&token, &ids::key());
     let until = shared.api.clock.now().plus_ms(SESSION_MS);
     let object = format!("session of token {token}");
-    let begin = Command::BeginSession(NewSession {
+    let begin = BeginSession(NewSession {
         token,
         presented,
         session: text.hash(),
@@ -73,7 +73,7 @@ pub(super) async fn end(
     let ended = shown.is_some();
     if let (Some(token), Some(session)) = (caller.principal.token(), shown) {
         let object = format!("session of token {token}");
-        let end = Command::EndSession { token, session };
+        let end = EndSession { token, session };
         let detail = Some("ended".to_owned());
         actor.submit(&shared, end, object, detail).await?;
         shared.api.auth.reload().await?;

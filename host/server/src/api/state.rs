@@ -8,7 +8,7 @@ use host_api::state::{
     RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
     StateSpaceView, StateSpacesQuery, StateValueView,
 };
-use host_core::command::Command;
+use host_core::command::SetState;
 use host_core::state::{KEYS_MAX, Space, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key};
 use host_http::extract::{InPath, InQuery};
 use host_http::gate::Caller;
@@ -229,7 +229,7 @@ async fn change(
         quota_bytes: u64::MAX,
         writes,
     };
-    let command = Command::SetState(Box::new(writes));
+    let command = SetState(Box::new(writes));
     actor.submit(shared, command, object, Some(detail)).await?;
     Ok(())
 }

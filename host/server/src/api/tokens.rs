@@ -13,7 +13,7 @@ use host_core::access::token::{
     KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, PREFIX, Rights, Token, TokenId, TokenText, token_id,
 };
 use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
-use host_core::command::Command;
+use host_core::command::{PutToken, RevokeToken};
 use host_core::seconds::Seconds;
 use host_http::extract::{TextInPath, small_body, small_body_or_default};
 use host_http::gate::Caller;
@@ -157,7 +157,7 @@ pub(super) async fn revoke(
 ) -> Result<Json<RevokedView>, ApiError> {
     let token = find(&shared, &caller, &id).await?.token.id;
     let id = token.to_string();
-    let revoke = Command::RevokeToken { token };
+    let revoke = RevokeToken { token };
     let detail = Some("revoked".to_owned());
     actor
         .submit(&shared, revoke, format!("token {id}"), detail)
@@ -233,9 +233,9 @@ pub(super) async fn own(
     }))
 }
 
-fn put(token: Token, is_new: bool) -> Command {
+fn put(token: Token, is_new: bool) -> PutToken {
     let token = Box::new(token);
-    Command::PutToken { token, is_new }
+    PutToken { token, is_new }
 }
 
 /// Finds a token that allows no more than the caller may do.

@@ -7,7 +7,7 @@ use host_api::new_job::AcceptedView;
 use host_api::path;
 use host_api::webhook::{NotifyBody, TestWebhookBody};
 use host_core::access::Object;
-use host_core::command::{Command, Reply};
+use host_core::command::Enqueue;
 use host_core::notify::Event;
 use host_core::webhook::{DELIVER, WEBHOOKS, of_test};
 use host_http::extract::small_body;
@@ -50,14 +50,15 @@ pub(super) async fn test(
     let mut job = of_test(now, ids::job(now), &notify);
     job.policy.retention = shared.api.retentions.of_deliveries();
     let detail = Some(format!("signed by {}", notify.secret));
-    let enqueue = Command::Enqueue(vec![job]);
+    let enqueue = Enqueue(vec![job]);
     let submitted = actor.submit(&shared, enqueue, format!("webhook {}", notify.url), detail);
-    match submitted.await? {
-        Reply::Enqueued(jobs) if jobs.len() == 1 => {
-            let accepted = jobs.into_iter().map(AcceptedView::from).next();
-            let accepted = accepted.ok_or_else(|| ApiError::unexpected_reply("an enqueue"))?;
-            Ok((StatusCode::CREATED, Json(accepted)))
-        }
-        _ => Err(ApiError::unexpected_reply("an enqueue")),
-    }
+    let jobs = submitted.await?;
+    let accepted = jobs.into_iter().next().map(AcceptedView::from);
+    let lost = || {
+        ApiError::new(
+            &kinds::INTERNAL,
+            "the store did not say what became of the job",
+        )
+    };
+    Ok((StatusCode::CREATED, Json(accepted.ok_or_else(lost)?)))
 }

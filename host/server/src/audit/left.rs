@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use host_core::audit::{DONE, Note, cut};
-use host_core::command::Command;
+use host_core::command::AddNote;
 use host_dispatch::Dispatch;
 use host_runtime::owner::Owner;
 use host_runtime::{folder, ids};
@@ -49,7 +49,7 @@ pub(super) async fn take(data: &Path, dispatch: &Dispatch) {
         match read(&path) {
             Ok(note) => {
                 let (note, outcome) = (Box::new(note), DONE.to_owned());
-                let recorded = dispatch.submit(Command::Note { note, outcome });
+                let recorded = dispatch.submit(AddNote { note, outcome });
                 if recorded.await.is_err() {
                     return;
                 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use host_core::access::token::{Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verb};
 use host_core::audit::{HOST, Note};
-use host_core::command::Command;
+use host_core::command::{Ask as _, PutToken};
 use host_dispatch::SubmitError;
 use host_runtime::{file, ids};
 use host_store::StoreError;
@@ -73,7 +73,7 @@ impl Auth {
             previous: None,
             sessions: Vec::new(),
         };
-        let put = Command::PutToken {
+        let put = PutToken {
             token: Box::new(token),
             is_new: true,
         };

@@ -2,7 +2,7 @@
 //! The audit has the first, whichever node was asked.
 
 use host_core::audit::{self, Entry, Note};
-use host_core::command::Command;
+use host_core::command::AddNote;
 use host_core::time::Time;
 use host_store::{Reader, StoreError};
 use serde::Deserialize;
@@ -66,7 +66,7 @@ impl Shared {
             let outcome = audit::cut(error.to_string());
             let note = Box::new(note);
             // The refusal matters more than its record, which fails only with the store.
-            let _lost = self.dispatch.submit(Command::Note { note, outcome }).await;
+            let _lost = self.dispatch.submit(AddNote { note, outcome }).await;
         }
         result
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use host_core::command::Command;
+use host_core::command::Tick;
 use host_dispatch::{Dispatch, SubmitError};
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ pub(super) async fn keep_alive(dispatch: Dispatch, stopping: CancellationToken) 
             () = stopping.cancelled() => return,
         }
         // It changes nothing, and only a running loop answers it.
-        let turned = dispatch.submit(Command::Tick { limit: 0 }).await;
+        let turned = dispatch.submit(Tick { limit: 0 }).await;
         let is_away = matches!(
             turned,
             Err(SubmitError::StoreAway | SubmitError::OutcomeUnknown)

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use host_core::access::token::{NewSession, TOKENS_MAX, Token, TokenHash, TokenId};
+use host_core::access::token::{TOKENS_MAX, Token, TokenId};
 use host_core::audit::{DONE, Link, Note, Record};
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{
+    BeginSession, Command, EndSession, ForgetAudit, NewJob, PutToken, Reply, RevokeToken,
+    UseTokens, audit, token as tokens,
+};
 use host_core::job::Lifecycle;
-use host_core::rejection::Rejection;
+use host_core::rejection::TokenRefusal;
 use host_core::time::Time;
 
 use super::{Batch, Rows, Stop};
@@ -54,7 +57,7 @@ impl<R: Rows> Batch<'_, R> {
         for (principal, (count, limit)) in more {
             let jobs = self.rows.owned(principal)?;
             if jobs.saturating_add(count) > limit {
-                return Err(Rejection::TooManyOwned { jobs, limit }.into());
+                return Err(TokenRefusal::TooManyJobs { jobs, limit }.into());
             }
         }
         Ok(())
@@ -77,49 +80,69 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    pub(super) fn put_token(&mut self, token: &Token, is_new: bool) -> Result<Reply, Stop> {
+    pub(super) fn token_command(&mut self, command: &tokens::Command) -> Result<Reply, Stop> {
+        match command {
+            tokens::Command::PutToken(put) => self.carry_out(put, Self::put_token),
+            tokens::Command::RevokeToken(revoke) => self.carry_out(revoke, Self::revoke_token),
+            tokens::Command::BeginSession(begin) => self.carry_out(begin, Self::begin_session),
+            tokens::Command::EndSession(end) => self.carry_out(end, Self::end_session),
+            tokens::Command::UseTokens(used) => self.carry_out(used, Self::use_tokens),
+        }
+    }
+
+    pub(super) fn audit_command(&mut self, command: &audit::Command) -> Result<Reply, Stop> {
+        match command {
+            audit::Command::AddNote(add) => self.carry_out(add, |it, add| {
+                it.record_note(&add.note, &add.outcome).map_err(Stop::from)
+            }),
+            audit::Command::ForgetAudit(forget) => self.carry_out(forget, Self::forget_audit),
+        }
+    }
+
+    fn put_token(&mut self, PutToken { token, is_new }: &PutToken) -> Result<(), Stop> {
         let known = self.rows.token(&token.id)?;
-        if !is_new && known.is_none() {
-            return Err(Rejection::UnknownToken(token.id.clone()).into());
+        if !*is_new && known.is_none() {
+            return Err(TokenRefusal::Unknown(token.id.clone()).into());
         }
         if known.is_none() && self.rows.count_tokens()? >= TOKENS_MAX {
-            return Err(Rejection::TooManyTokens { limit: TOKENS_MAX }.into());
+            return Err(TokenRefusal::TooMany { limit: TOKENS_MAX }.into());
         }
         self.rows.put_token(token)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn revoke_token(&mut self, id: &TokenId) -> Result<Reply, Stop> {
+    fn revoke_token(&mut self, RevokeToken { token: id }: &RevokeToken) -> Result<(), Stop> {
         if self.rows.token(id)?.is_none() {
-            return Err(Rejection::UnknownToken(id.clone()).into());
+            return Err(TokenRefusal::Unknown(id.clone()).into());
         }
         self.rows.remove_token(id)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn begin_session(&mut self, new: &NewSession) -> Result<Reply, Stop> {
-        let unknown = || Rejection::UnknownToken(new.token.clone());
+    fn begin_session(&mut self, BeginSession(new): &BeginSession) -> Result<(), Stop> {
+        let unknown = || TokenRefusal::Unknown(new.token.clone());
         let mut token = self.rows.token(&new.token)?.ok_or_else(unknown)?;
         if !token.begin_session(new, self.now) {
             return Err(unknown().into());
         }
         self.rows.put_token(&token)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn end_session(&mut self, id: &TokenId, session: &TokenHash) -> Result<Reply, Stop> {
-        if let Some(mut token) = self.rows.token(id)? {
-            token.sessions.retain(|(hash, _)| !hash.matches(session));
+    fn end_session(&mut self, end: &EndSession) -> Result<(), Stop> {
+        if let Some(mut token) = self.rows.token(&end.token)? {
+            let sessions = &mut token.sessions;
+            sessions.retain(|(hash, _)| !hash.matches(&end.session));
             self.rows.put_token(&token)?;
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn use_tokens(&mut self, used: &[(TokenId, Time)]) -> Result<Reply, Stop> {
+    fn use_tokens(&mut self, UseTokens { used }: &UseTokens) -> Result<(), Stop> {
         for (id, at) in used {
             self.rows.use_token(id, *at)?;
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Runs a command and records what became of it, in the same transaction.
@@ -133,11 +156,6 @@ impl<R: Rows> Batch<'_, R> {
         answer
     }
 
-    pub(super) fn note(&mut self, note: &Note, outcome: &str) -> Result<Reply, Stop> {
-        self.record_note(note, outcome)?;
-        Ok(Reply::Done)
-    }
-
     fn record_note(&mut self, note: &Note, outcome: &str) -> Result<(), StoreError> {
         let record = Record::new(note, self.now, outcome);
         let record = serde_json::to_string(&record).map_err(|error| StoreError::Damaged {
@@ -147,10 +165,10 @@ impl<R: Rows> Batch<'_, R> {
         self.rows.append_audit(self.now, record)
     }
 
-    pub(super) fn forget_audit(&mut self, before: Time) -> Result<Reply, Stop> {
-        if let Some(last) = self.rows.forget_audit(before, FORGOTTEN_MAX)? {
+    fn forget_audit(&mut self, forget: &ForgetAudit) -> Result<(), Stop> {
+        if let Some(last) = self.rows.forget_audit(forget.before, FORGOTTEN_MAX)? {
             self.record_note(&Note::forgotten(last), DONE)?;
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 }

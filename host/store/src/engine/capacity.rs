@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, JobRefusal, QueueRefusal};
 
 use super::{Batch, Rows, Stop};
 
@@ -21,7 +21,7 @@ impl<R: Rows> Batch<'_, R> {
             let limit = self.bounds.capacity.queues_max;
             if self.rows.counts().queues + new.len() as u64 > limit {
                 let queue = queue.clone();
-                return Err(Rejection::TooManyQueues { queue, limit }.into());
+                return Err(QueueRefusal::TooMany { queue, limit }.into());
             }
         }
         Ok(())
@@ -31,7 +31,7 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn check_live(&mut self, new: usize) -> Result<(), Stop> {
         let (jobs, limit) = (self.rows.counts().live, self.bounds.capacity.jobs_max);
         if new > 0 && jobs.saturating_add(new as u64) > limit {
-            return Err(Rejection::TooManyWaiting { jobs, limit }.into());
+            return Err(JobRefusal::TooManyWaiting { jobs, limit }.into());
         }
         Ok(())
     }
@@ -40,7 +40,7 @@ impl<R: Rows> Batch<'_, R> {
     pub(super) fn check_attempts(&self, asked: u32) -> Result<(), Stop> {
         let limit = self.bounds.capacity.attempts_max;
         if asked > limit {
-            return Err(Rejection::TooManyAttempts { asked, limit }.into());
+            return Err(JobRefusal::TooManyAttempts { asked, limit }.into());
         }
         Ok(())
     }
@@ -50,7 +50,7 @@ impl<R: Rows> Batch<'_, R> {
         let limit = self.bounds.capacity.components_max;
         if self.rows.current_revisions()?.len() as u64 >= limit {
             let component = component.clone();
-            return Err(Rejection::TooManyComponents { component, limit }.into());
+            return Err(ComponentRefusal::TooMany { component, limit }.into());
         }
         Ok(())
     }

@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::command::{Claimed, Reply, Slot};
-use host_core::id::NodeId;
+use host_core::command::{Claim, Claimed, Slot};
 use host_core::job::{KeyOfJob, Lane, Lifecycle};
-use host_core::name::Name;
 use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::transition::Input;
 
@@ -14,13 +12,13 @@ use super::{Batch, Rows, Stop};
 impl<R: Rows> Batch<'_, R> {
     /// Leases claimable jobs of each lane, at most one for each of its slots; suspects in the order in which they
     /// fit into groups.
-    pub(super) fn claim(
-        &mut self,
-        node: NodeId,
-        slots: &[Slot],
-        except: &BTreeSet<Name>,
-        params_bytes_max: usize,
-    ) -> Result<Reply, Stop> {
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Vec<Claimed>, Stop> {
+        let Claim {
+            node,
+            slots,
+            except,
+            params_bytes_max,
+        } = claim;
         let mut bytes = 0;
         let mut claimed = Vec::with_capacity(slots.len());
         let mut lanes: BTreeMap<&Lane, Vec<&Slot>> = BTreeMap::new();
@@ -55,7 +53,7 @@ impl<R: Rows> Batch<'_, R> {
                         break;
                     };
                     let input = Input::Claim {
-                        node,
+                        node: *node,
                         lease: slot.lease,
                         worker: &slot.worker,
                         hold: slot.hold,
@@ -64,14 +62,14 @@ impl<R: Rows> Batch<'_, R> {
                     let payload = self.rows.payload(id)?;
                     bytes += payload.params.as_str().len();
                     claimed.push(Claimed { lifecycle, payload });
-                    if bytes >= params_bytes_max {
-                        return Ok(Reply::Claimed(claimed));
+                    if bytes >= *params_bytes_max {
+                        return Ok(claimed);
                     }
                 }
                 is_done |= slots.len() == 0;
             }
         }
-        Ok(Reply::Claimed(claimed))
+        Ok(claimed)
     }
 
     /// Returns which key of an available job is held, if one is.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::access::Object;
-use host_core::command::{Enqueued, NewJob, Reply};
+use host_core::command::{Enqueued, NewJob};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
 use host_core::inputs;
 use host_core::job::{KeyOfJob, Lifecycle, OnConflict, Payload, State, UniqueKey};
 use host_core::name::{Name, address};
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, JobRefusal, TokenRefusal};
 use host_core::transition::Input;
 
 use super::input::Results;
@@ -17,7 +17,7 @@ use super::{Batch, Rows, Stop, params};
 
 impl<R: Rows> Batch<'_, R> {
     /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
-    pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Reply, Stop> {
+    pub(super) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Stop> {
         check_scopes(jobs)?;
         self.check_deployed(jobs)?;
         let stands_for = self.existing(jobs)?;
@@ -60,7 +60,7 @@ impl<R: Rows> Batch<'_, R> {
                 params_differ,
             });
         }
-        Ok(Reply::Enqueued(replies))
+        Ok(replies)
     }
 
     /// Adds a new job with the keys of its limits. Prerequisites that have ended are settled later.
@@ -95,7 +95,7 @@ impl<R: Rows> Batch<'_, R> {
                 continue;
             };
             if deployed.insert(component) && !self.rows.has_component(component)? {
-                return Err(Rejection::HandlerRemoved(new.handler.clone()).into());
+                return Err(ComponentRefusal::HandlerRemoved(new.handler.clone()).into());
             }
         }
         Ok(())
@@ -182,7 +182,7 @@ impl<R: Rows> Batch<'_, R> {
                     continue;
                 }
                 let job = self.rows.job(id)?.filter(|job| is_visible(new, job));
-                let job = job.ok_or(Rejection::UnknownPrerequisite(id))?;
+                let job = job.ok_or(JobRefusal::UnknownPrerequisite(id))?;
                 if job.state.is_terminal() {
                     ended.insert(id, job.state);
                 }
@@ -230,7 +230,7 @@ pub(super) fn check_scopes(jobs: &[NewJob]) -> Result<(), Stop> {
         let object = Object::Job(new.queue.as_str(), runner, new.handler.as_str());
         if !origin.scope.has(object) {
             let handler = address(new.runner.as_ref(), &new.handler).into_owned();
-            return Err(Rejection::OutOfScope { handler }.into());
+            return Err(TokenRefusal::OutOfScope { handler }.into());
         }
     }
     Ok(())
@@ -264,7 +264,7 @@ fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<
         })
         .collect();
     match find_cycle(&graph) {
-        Some(cycle) => Err(Rejection::DependencyCycle(cycle).into()),
+        Some(cycle) => Err(JobRefusal::DependencyCycle(cycle).into()),
         None => Ok(()),
     }
 }

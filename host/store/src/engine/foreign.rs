@@ -1,6 +1,6 @@
 //! Records jobs that were executed for other orchestrators, in the form of this host's own jobs.
 
-use host_core::command::{Foreign, Reply};
+use host_core::command::{Foreign, Record};
 use host_core::id::NodeId;
 use host_core::job::Lifecycle;
 use host_core::lease::{Fence, Hold};
@@ -13,14 +13,14 @@ const CANCELLED: &str = "cancelled";
 
 impl<R: Rows> Batch<'_, R> {
     /// Takes an ended job through all its states, each at the time at which it happened.
-    pub(super) fn record(&mut self, foreign: &Foreign) -> Result<Reply, Stop> {
+    pub(super) fn record(&mut self, Record(foreign): &Record) -> Result<Box<Lifecycle>, Stop> {
         let Foreign {
             job: new,
             lease,
             started_at,
             finished_at,
             report,
-        } = foreign;
+        } = &**foreign;
         self.check_queues([&new.queue])?;
         let now = self.now;
         self.now = *started_at;

@@ -8,7 +8,7 @@ use host_core::inputs::{self, INPUTS_MAX, InputError, PARAMS_BYTES_MAX};
 use host_core::job::{Lifecycle, NewJob, State};
 use host_core::json::JsonText;
 use host_core::prerequisite::Verdict;
-use host_core::rejection::Rejection;
+use host_core::rejection::JobRefusal;
 
 use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
@@ -61,14 +61,14 @@ impl<R: Rows> Batch<'_, R> {
             for (_, named) in &conditions.inputs {
                 let id = *stands_for.get(named).unwrap_or(named);
                 if !conditions.reads_others && stands_for.get(&id) != Some(&id) {
-                    return Err(Rejection::InputHidden(id).into());
+                    return Err(JobRefusal::InputHidden(id).into());
                 }
                 if let Some(state @ State::Completed) = ended.get(&id) {
                     let result = self.result(id, *state, &mut results)?;
                     bytes += result.map_or(0, |result| result.as_str().len());
                 }
                 if results.len() > INPUTS_MAX || bytes > INPUT_BYTES_MAX {
-                    return Err(Rejection::TooManyInputs {
+                    return Err(JobRefusal::TooManyInputs {
                         results_max: INPUTS_MAX,
                         bytes_max: INPUT_BYTES_MAX,
                     }
@@ -99,7 +99,7 @@ impl<R: Rows> Batch<'_, R> {
                 Some(of) => self.result(id, of.state, &mut results)?,
                 None => None,
             };
-            let refused = |error: InputError| Rejection::InputFailed(error.sentence(name, id));
+            let refused = |error: InputError| JobRefusal::InputFailed(error.sentence(name, id));
             with = add(&with, name, result.as_ref()).map_err(refused)?;
         }
         if with != params {

@@ -3,14 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::{NewBatch, NewJob, Reply};
+use host_core::command::{CancelBatch, CloseBatch, Enqueued, NewBatch, NewJob, Reply, batch};
 use host_core::id::{BatchId, JobId};
 use host_core::job::{Lifecycle, State};
 use host_core::job_batch::{
     BATCH_JOBS_MAX, BATCHES_MAX, BatchCancel, BatchProgress, BatchStep, FAILED_NAMED_MAX, JobBatch,
     On,
 };
-use host_core::rejection::Rejection;
+use host_core::rejection::BatchRefusal;
 use host_core::time::Time;
 use host_core::transition::Input;
 
@@ -68,14 +68,22 @@ pub trait BatchRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(super) fn new_batch(&mut self, new: &NewBatch) -> Result<Reply, Stop> {
+    pub(super) fn batch_command(&mut self, command: &batch::Command) -> Result<Reply, Stop> {
+        match command {
+            batch::Command::NewBatch(new) => self.carry_out(&**new, Self::new_batch),
+            batch::Command::CloseBatch(close) => self.carry_out(close, Self::close_batch),
+            batch::Command::CancelBatch(cancel) => self.carry_out(cancel, Self::cancel_batch),
+        }
+    }
+
+    fn new_batch(&mut self, new: &NewBatch) -> Result<Vec<Enqueued>, Stop> {
         let unended = match self.of_users.unended {
             Some(counted) => counted,
             None => self.rows.count_job_batches()?,
         };
         self.of_users.unended = Some(unended);
         if unended >= BATCHES_MAX {
-            return Err(Rejection::TooManyBatches { limit: BATCHES_MAX }.into());
+            return Err(BatchRefusal::TooMany { limit: BATCHES_MAX }.into());
         }
         for (_, callback) in &new.plan.callbacks {
             self.check_callback(callback)?;
@@ -97,7 +105,7 @@ impl<R: Rows> Batch<'_, R> {
         };
         self.of_users.unended = Some(unended + 1);
         if !new.is_open {
-            self.close_batch(new.id)?;
+            self.close_batch(&CloseBatch { batch: new.id })?;
         }
         Ok(reply)
     }
@@ -113,37 +121,34 @@ impl<R: Rows> Batch<'_, R> {
         self.check_queues(callback.iter().map(|new| &new.queue))
     }
 
-    pub(super) fn close_batch(&mut self, id: BatchId) -> Result<Reply, Stop> {
+    fn close_batch(&mut self, &CloseBatch { batch: id }: &CloseBatch) -> Result<(), Stop> {
         let mut batch = self.batch(id)?;
         if std::mem::take(&mut batch.progress.is_open) {
             self.rows.put_job_batch(&batch)?;
             self.note_batch(id);
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn cancel_batch(
-        &mut self,
-        id: BatchId,
-        reason: Option<&str>,
-    ) -> Result<Reply, Stop> {
+    fn cancel_batch(&mut self, cancel: &CancelBatch) -> Result<(), Stop> {
+        let id = cancel.batch;
         let mut batch = self.batch(id)?;
         if batch.progress.ended_at.is_none() && batch.progress.cancel.is_none() {
             batch.progress.is_open = false;
             batch.progress.cancel = Some(BatchCancel {
                 requested_at: self.now,
-                reason: reason.map(str::to_owned),
+                reason: cancel.reason.clone(),
                 cursor: Some(0),
             });
             self.rows.put_job_batch(&batch)?;
             self.note_batch(id);
         }
-        Ok(Reply::Done)
+        Ok(())
     }
 
     fn batch(&mut self, id: BatchId) -> Result<JobBatch, Stop> {
         let batch = self.rows.job_batch(id)?;
-        Ok(batch.ok_or(Rejection::UnknownBatch(id))?)
+        Ok(batch.ok_or(BatchRefusal::Unknown(id))?)
     }
 
     fn note_batch(&mut self, id: BatchId) {
@@ -166,15 +171,15 @@ impl<R: Rows> Batch<'_, R> {
             let batch = self.batch(id)?;
             let origin = new.payload.origin.as_ref();
             if origin.is_some_and(|it| !batch.is_visible_to(&it.principal, &it.scope)) {
-                return Err(Rejection::UnknownBatch(id).into());
+                return Err(BatchRefusal::Unknown(id).into());
             }
             if !batch.takes_jobs(self.inside == Some(id)) {
-                return Err(Rejection::BatchClosed(id).into());
+                return Err(BatchRefusal::Closed(id).into());
             }
             let before = self.steps.get(&id).map_or(0, BatchStep::added);
             if batch.progress.counts.jobs + before + added > BATCH_JOBS_MAX {
                 let (batch, limit) = (id, BATCH_JOBS_MAX);
-                return Err(Rejection::BatchFull { batch, limit }.into());
+                return Err(BatchRefusal::Full { batch, limit }.into());
             }
         }
         Ok(())

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use host_core::command::{KeyHold, NewJob, Reply};
+use host_core::command::{KeyHold, NewJob, RemoveLimit, Reply, SetLimit, limit};
 use host_core::id::JobId;
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::limit::{HOLD_MS_MAX, KeptLimit, KeyUse, LIMITS_MAX, Limit, Limits, WhenFull};
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::LimitRefusal;
 use host_core::time::Time;
 use host_core::transition::Input;
 
@@ -105,7 +105,7 @@ impl Concerning {
         &mut self,
         limits: &Arc<Limits>,
         new: &NewJob,
-    ) -> Result<Vec<KeyOfJob>, Rejection> {
+    ) -> Result<Vec<KeyOfJob>, LimitRefusal> {
         if !Arc::ptr_eq(&self.limits, limits) {
             *self = Self::default();
             self.limits = Arc::clone(limits);
@@ -121,22 +121,30 @@ impl Concerning {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(super) fn set_limit(&mut self, new: &Limit) -> Result<Reply, Stop> {
+    pub(super) fn limit_command(&mut self, command: &limit::Command) -> Result<Reply, Stop> {
+        match command {
+            limit::Command::SetLimit(set) => self.carry_out(set, Self::set_limit),
+            limit::Command::RemoveLimit(remove) => self.carry_out(remove, Self::remove_limit),
+            limit::Command::Hold(hold) => self.carry_out(hold, Self::hold),
+        }
+    }
+
+    fn set_limit(&mut self, SetLimit { limit: new }: &SetLimit) -> Result<(), Stop> {
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
         let before = limits.named(&new.name);
         let number = match before {
             Some(before) if before.limit.source != new.source => {
-                return Err(Rejection::LimitOwned {
+                return Err(LimitRefusal::Owned {
                     limit: new.name.clone(),
                     owner: before.limit.source.clone(),
                 }
                 .into());
             }
-            Some(before) if before.limit == *new => return Ok(Reply::Done),
+            Some(before) if before.limit == **new => return Ok(()),
             Some(before) => before.number,
             None if limits.0.len() >= LIMITS_MAX => {
-                return Err(Rejection::TooManyLimits { limit: LIMITS_MAX }.into());
+                return Err(LimitRefusal::TooMany { limit: LIMITS_MAX }.into());
             }
             // A time, so that it is never used again.
             None => {
@@ -146,39 +154,39 @@ impl<R: Rows> Batch<'_, R> {
         };
         self.rows.put_limit(&KeptLimit {
             number,
-            limit: new.clone(),
+            limit: Limit::clone(new),
             is_removed: false,
             cursor: before.map(|_| String::new()),
         })?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
-    pub(super) fn remove_limit(&mut self, name: &Name) -> Result<Reply, Stop> {
+    fn remove_limit(&mut self, RemoveLimit { limit: name }: &RemoveLimit) -> Result<(), Stop> {
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
         let before = limits.named(name);
-        let before = before.ok_or_else(|| Rejection::UnknownLimit(name.clone()))?;
+        let before = before.ok_or_else(|| LimitRefusal::Unknown(name.clone()))?;
         self.rows.put_limit(&KeptLimit {
             is_removed: true,
             cursor: None,
             ..before.clone()
         })?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Holds a key of a running job.
-    pub(super) fn hold(&mut self, asked: &KeyHold) -> Result<Reply, Stop> {
+    fn hold(&mut self, asked: &KeyHold) -> Result<Box<Lifecycle>, Stop> {
         let job = self.get(asked.job)?;
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
         let number = limits.named(&asked.limit).map(|kept| kept.number);
         let mut keys = job.limits.keys.iter();
         let held = keys.find(|it| Some(it.key.limit) == number);
-        let held = held.ok_or_else(|| Rejection::NotLimited(asked.limit.clone()))?;
+        let held = held.ok_or_else(|| LimitRefusal::NotOfJob(asked.limit.clone()))?;
         let after = self.apply(&job, &Input::Hold(&asked.fence))?;
         let until = self.now.plus_ms(asked.ms.min(HOLD_MS_MAX));
         self.change_key(&held.key, |used, _, _| used.hold(until))?;
-        Ok(Reply::Moved(Box::new(after)))
+        Ok(Box::new(after))
     }
 
     /// Reads the keys of new jobs together. What refuses a job is found again when it is accepted.
@@ -230,7 +238,7 @@ impl<R: Rows> Batch<'_, R> {
                 let is_free = used.waiting == 0 && limit.has_room(used, *units, self.now);
                 used.reserve(*units);
                 if !is_free {
-                    return Err(Rejection::LimitFull {
+                    return Err(LimitRefusal::Full {
                         limit: limit.name.clone(),
                         key: key.key.to_string(),
                     }

@@ -1,14 +1,13 @@
 //! Renews leases, ends attempts, and decides what is kept of each attempt and of the job.
 
-use host_core::command::Reply;
+use host_core::command::{CancelAck, Log, Lose, Renew, Reply, lease};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
-use host_core::json::JsonText;
-use host_core::lease::{Fence, Renewal};
+use host_core::lease::Fence;
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::rejection::Rejection;
-use host_core::transition::{Input, Loss};
+use host_core::transition::Input;
 use host_core::webhook::Ending;
 use host_core::writes::Writes;
 
@@ -16,23 +15,46 @@ use super::{ATTEMPTS_KEPT, Batch, Ended, Rows, Stop};
 use crate::error::StoreError;
 
 impl<R: Rows> Batch<'_, R> {
-    pub(super) fn log(
-        &mut self,
-        job: JobId,
-        fence: &Fence,
-        offset: u64,
-        bytes: u64,
-    ) -> Result<Reply, Stop> {
+    pub(super) fn lease_command(&mut self, command: &lease::Command) -> Result<Reply, Stop> {
+        match command {
+            lease::Command::Claim(claim) => self.carry_out(claim, Self::claim),
+            lease::Command::Ack(ack) => {
+                self.carry_out(ack, |it, ack| it.moved(ack.job, &Input::Ack(&ack.fence)))
+            }
+            lease::Command::Heartbeat(heartbeat) => self.carry_out(heartbeat, |it, heartbeat| {
+                it.moved(heartbeat.job, &Input::Heartbeat(&heartbeat.fence))
+            }),
+            lease::Command::Log(log) => self.carry_out(log, Self::log),
+            lease::Command::Renew(renew) => self.carry_out(renew, Self::renew),
+            lease::Command::Complete(complete) => self.carry_out(complete, |it, complete| {
+                let (report, writes) = (Report::clone(&complete.report), &complete.writes);
+                it.complete(complete.job, &complete.fence, report, writes.as_deref())
+            }),
+            lease::Command::Lose(lose) => self.carry_out(lose, |it, lose| {
+                it.lost_requests.clone_from(&lose.requests);
+                let lost = it.lose(lose);
+                it.lost_requests = None;
+                lost
+            }),
+            lease::Command::CancelReceived(received) => self.carry_out(received, |it, received| {
+                let input = Input::CancelReceived(&received.fence, received.grace_ms);
+                it.moved(received.job, &input)
+            }),
+            lease::Command::CancelAck(ack) => self.carry_out(ack, Self::cancel_ack),
+        }
+    }
+
+    fn log(&mut self, log: &Log) -> Result<Box<Lifecycle>, Stop> {
         let input = Input::Log {
-            fence,
-            offset,
-            bytes,
+            fence: &log.fence,
+            offset: log.offset,
+            bytes: log.bytes,
         };
-        self.moved(job, &input)
+        self.moved(log.job, &input)
     }
 
     /// Stores that a lease was renewed.
-    pub(super) fn renew(&mut self, renewal: &Renewal) -> Result<Reply, Stop> {
+    fn renew(&mut self, Renew(renewal): &Renew) -> Result<Box<Lifecycle>, Stop> {
         let renew = Input::Renew {
             fence: &Fence::Lease(renewal.lease),
             until: renewal.until,
@@ -48,7 +70,7 @@ impl<R: Rows> Batch<'_, R> {
         fence: &Fence,
         mut report: Report,
         writes: Option<&Writes>,
-    ) -> Result<Reply, Stop> {
+    ) -> Result<Box<Lifecycle>, Stop> {
         let before = self.get(id)?;
         let completed = matches!(report.outcome, Outcome::Completed { .. });
         if let Some(writes) = writes.filter(|_| completed) {
@@ -74,7 +96,7 @@ impl<R: Rows> Batch<'_, R> {
         // Jobs that wait for it may get its result.
         self.attempt_reported(&before, &after, report, None)?;
         self.cascade_after(&before, &after)?;
-        Ok(Reply::Moved(Box::new(after)))
+        Ok(Box::new(after))
     }
 
     /// Writes what an attempt leaves, all or nothing.
@@ -93,26 +115,22 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Records that a worker has stopped because the job was cancelled. The worker sends no other
     /// report.
-    pub(super) fn cancel_ack(
-        &mut self,
-        id: JobId,
-        fence: &Fence,
-        partial: Option<JsonText>,
-        message: Option<String>,
-    ) -> Result<Reply, Stop> {
-        let before = self.get(id)?;
-        let after = self.apply(&before, &Input::CancelAck(fence))?;
+    fn cancel_ack(&mut self, ack: &CancelAck) -> Result<Box<Lifecycle>, Stop> {
+        let before = self.get(ack.job)?;
+        let after = self.apply(&before, &Input::CancelAck(&ack.fence))?;
         let executor = before.lease.as_ref().map(|lease| lease.worker.clone());
         let report = Report {
-            outcome: Outcome::Cancelled { partial },
+            outcome: Outcome::Cancelled {
+                partial: ack.partial.clone(),
+            },
             meter: Meter::default(),
             progress: None,
             executor: executor.unwrap_or_default(),
             revision: None,
             requests: None,
         };
-        self.attempt_reported(&before, &after, report, message)?;
-        Ok(Reply::Moved(Box::new(after)))
+        self.attempt_reported(&before, &after, report, ack.message.clone())?;
+        Ok(Box::new(after))
     }
 
     /// Adds the attempt that a worker has reported. `stopped` is the worker's message if it stopped because
@@ -170,21 +188,15 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Releases a lease for the worker that holds it.
-    pub(super) fn lose(
-        &mut self,
-        id: JobId,
-        fence: &Fence,
-        loss: Loss,
-        executor: &str,
-    ) -> Result<Reply, Stop> {
-        let mut before = self.get(id)?;
+    fn lose(&mut self, lose: &Lose) -> Result<Box<Lifecycle>, Stop> {
+        let mut before = self.get(lose.job)?;
         if let Some(lease) = &mut before.lease
-            && *fence == Fence::Lease(lease.id)
+            && lose.fence == Fence::Lease(lease.id)
         {
-            executor.clone_into(&mut lease.worker);
+            lease.worker.clone_from(&lose.executor);
         }
-        let after = self.apply(&before, &Input::Lose(fence, loss))?;
-        Ok(Reply::Moved(Box::new(after)))
+        let after = self.apply(&before, &Input::Lose(&lose.fence, lose.loss))?;
+        Ok(Box::new(after))
     }
 
     /// Records an attempt that ended without a report.

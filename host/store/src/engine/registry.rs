@@ -1,10 +1,11 @@
 //! Deploys, rolls back and removes components.
 
-use host_core::command::{RemovedHandler, Reply};
+use host_core::command::{
+    Deploy, Deployed, RemoveComponent, RemovedHandler, Reply, Rollback, component,
+};
 use host_core::handler::Revision;
 use host_core::name::Name;
-use host_core::rejection::Rejection;
-use host_core::time::Time;
+use host_core::rejection::ComponentRefusal;
 
 use super::{Batch, Rows, Stop};
 
@@ -13,13 +14,20 @@ use super::{Batch, Rows, Stop};
 const REVISIONS_KEPT: u32 = 20;
 
 impl<R: Rows> Batch<'_, R> {
-    /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
-    pub(super) fn deploy(
+    pub(super) fn component_command(
         &mut self,
-        mut revision: Revision,
-        bytes: &[u8],
-        wall: Time,
+        command: &component::Command,
     ) -> Result<Reply, Stop> {
+        match command {
+            component::Command::Deploy(deploy) => self.carry_out(deploy, Self::deploy),
+            component::Command::Rollback(rollback) => self.carry_out(rollback, Self::rollback),
+            component::Command::RemoveComponent(remove) => self.carry_out(remove, Self::remove),
+        }
+    }
+
+    /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
+    fn deploy(&mut self, deploy: &Deploy) -> Result<Deployed, Stop> {
+        let mut revision = deploy.revision.clone();
         self.check_owners(&revision)?;
         let revisions = self.rows.revisions(&revision.component)?;
         let current = self.rows.current(&revision.component)?;
@@ -28,7 +36,7 @@ impl<R: Rows> Batch<'_, R> {
             Some(old.revision) == current
                 && old.is_same(digest, manifest, revision.signature.as_ref())
         }) {
-            return Ok(Reply::Deployed {
+            return Ok(Deployed {
                 revision: Box::new(same.clone()),
                 unchanged: true,
                 removed: Vec::new(),
@@ -39,7 +47,7 @@ impl<R: Rows> Batch<'_, R> {
         if current.is_none() {
             self.check_components(&revision.component)?;
         }
-        self.set_schedules(before, &revision, wall)?;
+        self.set_schedules(before, &revision, deploy.wall)?;
         let latest = revisions.iter().map(|old| old.revision).max();
         let latest = match latest {
             Some(latest) => latest,
@@ -47,7 +55,7 @@ impl<R: Rows> Batch<'_, R> {
         };
         revision.revision = 1 + latest;
         revision.deployed_at = self.now;
-        self.rows.add_revision(&revision, bytes)?;
+        self.rows.add_revision(&revision, &deploy.bytes)?;
         self.rows
             .set_current(&revision.component, revision.revision)?;
         if let Some(kept) = revision.revision.checked_sub(REVISIONS_KEPT)
@@ -55,43 +63,43 @@ impl<R: Rows> Batch<'_, R> {
         {
             self.rows.forget_revisions(&revision.component, kept + 1)?;
         }
-        Ok(Reply::Deployed {
-            revision: Box::new(revision),
+        Ok(Deployed {
+            revision,
             unchanged: false,
             removed,
         })
     }
 
-    pub(super) fn rollback(
-        &mut self,
-        component: &Name,
-        number: u32,
-        wall: Time,
-    ) -> Result<Reply, Stop> {
+    fn rollback(&mut self, rollback: &Rollback) -> Result<Deployed, Stop> {
+        let Rollback {
+            component,
+            revision: number,
+            wall,
+        } = rollback;
         let current = self
             .rows
             .current(component)?
-            .ok_or_else(|| Rejection::UnknownComponent(component.clone()))?;
+            .ok_or_else(|| ComponentRefusal::Unknown(component.clone()))?;
         let revisions = self.rows.revisions(component)?;
         let find = |number| revisions.iter().find(|it| it.revision == number);
-        let revision = find(number).ok_or_else(|| Rejection::UnknownRevision {
+        let revision = find(*number).ok_or_else(|| ComponentRefusal::UnknownRevision {
             component: component.clone(),
-            revision: number,
+            revision: *number,
         })?;
         self.check_owners(revision)?;
         let removed = self.removed(find(current), revision)?;
-        self.set_schedules(find(current), revision, wall)?;
-        self.rows.set_current(component, number)?;
-        Ok(Reply::Deployed {
+        self.set_schedules(find(current), revision, *wall)?;
+        self.rows.set_current(component, *number)?;
+        Ok(Deployed {
             revision: Box::new(revision.clone()),
-            unchanged: number == current,
+            unchanged: *number == current,
             removed,
         })
     }
 
-    pub(super) fn remove(&mut self, component: &Name) -> Result<Reply, Stop> {
+    fn remove(&mut self, RemoveComponent { component }: &RemoveComponent) -> Result<(), Stop> {
         let Some(current) = self.rows.current(component)? else {
-            return Err(Rejection::UnknownComponent(component.clone()).into());
+            return Err(ComponentRefusal::Unknown(component.clone()).into());
         };
         let revisions = self.rows.revisions(component)?;
         let of_all = revisions.iter().flat_map(|revision| &revision.handlers);
@@ -104,14 +112,14 @@ impl<R: Rows> Batch<'_, R> {
         }
         if jobs > 0 {
             let component = component.clone();
-            return Err(Rejection::ComponentInUse { component, jobs }.into());
+            return Err(ComponentRefusal::InUse { component, jobs }.into());
         }
         let current = revisions.iter().find(|it| it.revision == current);
         for schedule in current.into_iter().flat_map(|it| &it.schedules) {
             self.rows.remove_schedule(&schedule.name)?;
         }
         self.rows.remove_component(component)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Returns the handlers of a revision that the next one lacks.
@@ -145,7 +153,7 @@ impl<R: Rows> Batch<'_, R> {
                     .iter()
                     .any(|theirs| theirs.name == handler.name)
                 {
-                    return Err(Rejection::HandlerOwned {
+                    return Err(ComponentRefusal::HandlerOwned {
                         handler: handler.name.clone(),
                         owner: other.component,
                     }

@@ -1,10 +1,10 @@
 //! Runs ended jobs again.
 
-use host_core::command::Reply;
+use host_core::command::Retry;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::prerequisite::Verdict;
-use host_core::rejection::Rejection;
+use host_core::rejection::JobRefusal;
 use host_core::transition::Input;
 
 use super::{Batch, Rows, Stop};
@@ -12,7 +12,8 @@ use super::{Batch, Rows, Stop};
 impl<R: Rows> Batch<'_, R> {
     /// Runs a job again for an operator. With `force` it does not wait for its prerequisites, even if it has
     /// never run.
-    pub(super) fn retry(&mut self, id: JobId, force: bool) -> Result<Reply, Stop> {
+    pub(super) fn retry(&mut self, retry: &Retry) -> Result<Box<Lifecycle>, Stop> {
+        let &Retry { job: id, force } = retry;
         let job = self.get(id)?;
         let mut prerequisites_open = if force { 0 } else { job.prerequisites_open };
         let had_ended = job.state.is_terminal();
@@ -20,7 +21,7 @@ impl<R: Rows> Batch<'_, R> {
         if had_ended {
             let terms = self.rows.terms(id)?;
             if terms.is_foreign {
-                return Err(Rejection::Foreign.into());
+                return Err(JobRefusal::Foreign.into());
             }
             self.check_live(usize::from(job.state != State::Completed))?;
             self.check_cascade(id)?;
@@ -40,7 +41,7 @@ impl<R: Rows> Batch<'_, R> {
         if had_ended {
             self.rows.set_dependencies(&job, &waits_for)?;
         }
-        Ok(Reply::Moved(Box::new(job)))
+        Ok(Box::new(job))
     }
 
     /// Returns the jobs that have still to end as this one needs. A prerequisite that ended after its dependent had
@@ -53,14 +54,14 @@ impl<R: Rows> Batch<'_, R> {
         let mut open = Vec::new();
         for id in prerequisites {
             let Some(job) = self.rows.job(*id)? else {
-                return Err(Rejection::PrerequisiteGone(*id).into());
+                return Err(JobRefusal::PrerequisiteGone(*id).into());
             };
             if job.state.is_terminal() {
                 if dependent.judge(*id, job.state) == Verdict::Met {
                     continue;
                 }
                 if job.state == State::Completed {
-                    return Err(Rejection::PrerequisiteCompleted(*id).into());
+                    return Err(JobRefusal::PrerequisiteCompleted(*id).into());
                 }
                 self.check_cascade(*id)?;
             }
@@ -77,7 +78,7 @@ impl<R: Rows> Batch<'_, R> {
         if self.rows.dependencies(&[prerequisite], 1)?.is_empty() {
             return Ok(self.rows.end_cascade(prerequisite)?);
         }
-        Err(Rejection::CascadeUnfinished(prerequisite).into())
+        Err(JobRefusal::CascadeUnfinished(prerequisite).into())
     }
 
     /// Gives a job its unique key back, unless another job that has not ended holds the key.
@@ -85,7 +86,7 @@ impl<R: Rows> Batch<'_, R> {
         match self.rows.by_unique_key(&job.queue, key)? {
             Some(other) if other == job.id => Ok(()),
             Some(other) if !self.get(other)?.state.is_terminal() => {
-                Err(Rejection::UniqueKeyTaken(other).into())
+                Err(JobRefusal::UniqueKeyTaken(other).into())
             }
             _ => Ok(self.rows.set_unique_key(job, key)?),
         }

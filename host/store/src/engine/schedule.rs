@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use host_core::command::{Fire, NewJob, Reply};
+use host_core::command::{Fire, NewJob, RemoveSchedule, Reply, SetSchedule, schedule};
 use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::ScheduleRefusal;
 use host_core::schedule::{Firing, KeptSchedule, SCHEDULES_MAX, Schedule, Start};
 use host_core::time::Time;
 use host_core::transition::Input;
@@ -30,14 +30,24 @@ pub trait ScheduleRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(super) fn set_schedule(&mut self, new: &Schedule, wall: Time) -> Result<Reply, Stop> {
-        let before = self.before(new)?;
+    pub(super) fn schedule_command(&mut self, command: &schedule::Command) -> Result<Reply, Stop> {
+        match command {
+            schedule::Command::SetSchedule(set) => self.carry_out(set, Self::set_schedule),
+            schedule::Command::RemoveSchedule(remove) => {
+                self.carry_out(remove, Self::remove_schedule)
+            }
+            schedule::Command::Fire(fire) => self.carry_out(&**fire, Self::fire),
+        }
+    }
+
+    fn set_schedule(&mut self, set: &SetSchedule) -> Result<(), Stop> {
+        let before = self.before(&set.schedule)?;
         if before.is_none() {
             self.check_schedules(1)?;
         }
-        let kept = KeptSchedule::set(new.clone(), before, wall);
+        let kept = KeptSchedule::set(Schedule::clone(&set.schedule), before, set.wall);
         self.rows.put_schedule(&kept)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Sets the schedules of a component's revision, and removes those that only the one before it had. Those that are
@@ -72,7 +82,7 @@ impl<R: Rows> Batch<'_, R> {
     fn before(&mut self, new: &Schedule) -> Result<Option<KeptSchedule>, Stop> {
         let before = self.rows.schedule(&new.name)?;
         match &before {
-            Some(before) if before.schedule.source != new.source => Err(Rejection::ScheduleOwned {
+            Some(before) if before.schedule.source != new.source => Err(ScheduleRefusal::Owned {
                 schedule: new.name.clone(),
                 owner: before.schedule.source.clone(),
             }
@@ -85,26 +95,27 @@ impl<R: Rows> Batch<'_, R> {
     fn check_schedules(&mut self, more: usize) -> Result<(), Stop> {
         let limit = SCHEDULES_MAX;
         if more > 0 && self.rows.count_schedules()? + more as u64 > limit {
-            return Err(Rejection::TooManySchedules { limit }.into());
+            return Err(ScheduleRefusal::TooMany { limit }.into());
         }
         Ok(())
     }
 
-    pub(super) fn remove_schedule(&mut self, name: &Name) -> Result<Reply, Stop> {
+    fn remove_schedule(&mut self, remove: &RemoveSchedule) -> Result<(), Stop> {
+        let name = &remove.schedule;
         if self.rows.schedule(name)?.is_none() {
-            return Err(Rejection::UnknownSchedule(name.clone()).into());
+            return Err(ScheduleRefusal::Unknown(name.clone()).into());
         }
         self.rows.remove_schedule(name)?;
-        Ok(Reply::Done)
+        Ok(())
     }
 
     /// Enqueues what a schedule plans. If a job is refused, nothing happens.
-    pub(super) fn fire(&mut self, fire: &Fire) -> Result<Reply, Stop> {
+    fn fire(&mut self, fire: &Fire) -> Result<Vec<Firing>, Stop> {
         let name = &fire.schedule;
         let kept = self.rows.schedule(name)?;
-        let kept = kept.ok_or_else(|| Rejection::UnknownSchedule(name.clone()))?;
+        let kept = kept.ok_or_else(|| ScheduleRefusal::Unknown(name.clone()))?;
         if kept.progress.version != fire.version {
-            return Err(Rejection::ScheduleChanged(name.clone()).into());
+            return Err(ScheduleRefusal::Changed(name.clone()).into());
         }
         let mut open = BTreeSet::new();
         for id in &kept.progress.open {
@@ -137,7 +148,7 @@ impl<R: Rows> Batch<'_, R> {
         let last = plan.progress.recorded;
         self.rows.put_schedule(&kept.with(plan.progress))?;
         self.rows.add_firings(name, last, &plan.firings)?;
-        Ok(Reply::Fired(plan.firings))
+        Ok(plan.firings)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Changes the state that handlers keep.
 
-use host_core::command::Reply;
-use host_core::rejection::Rejection;
+use host_core::command::{Reply, SetState, state};
+use host_core::rejection::StateRefusal;
 use host_core::state::{Space, StateWrites, Usage};
 use host_core::time::Time;
 
@@ -33,11 +33,16 @@ pub trait StateRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
+    pub(super) fn state_command(&mut self, command: &state::Command) -> Result<Reply, Stop> {
+        match command {
+            state::Command::SetState(set) => self.carry_out(set, Self::change_state),
+        }
+    }
+
     /// Makes changes, all or none.
-    pub(super) fn change_state(&mut self, asked: &StateWrites) -> Result<Reply, Stop> {
-        self.check_state(asked)?;
-        self.set_state(asked)?;
-        Ok(Reply::Done)
+    fn change_state(&mut self, SetState(writes): &SetState) -> Result<(), Stop> {
+        self.check_state(writes)?;
+        self.set_state(writes)
     }
 
     /// Refuses changes that do not fit what is stored. Changes nothing.
@@ -53,7 +58,7 @@ impl<R: Rows> Batch<'_, R> {
             if let Some(expected) = &write.expected
                 && !self.rows.state_is(space, &write.key, expected.as_deref())?
             {
-                return Err(Rejection::StateChanged {
+                return Err(StateRefusal::Changed {
                     space: space.clone(),
                     key: write.key.clone(),
                 }
@@ -64,7 +69,7 @@ impl<R: Rows> Batch<'_, R> {
             after = after.changed(&write.key, length, new_length);
         }
         if after.bytes > before.bytes && after.bytes > *quota_bytes {
-            return Err(Rejection::StateFull {
+            return Err(StateRefusal::Full {
                 space: space.clone(),
                 bytes: after.bytes,
                 quota_bytes: *quota_bytes,

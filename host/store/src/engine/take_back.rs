@@ -1,42 +1,48 @@
 //! Takes back the leases that ended with a node, a number of running jobs with each command.
 
 use host_core::bound::TAKEN_BACK_MAX;
-use host_core::command::Reply;
+use host_core::command::{Recover, Reply, TakeOver, TakenBack, node};
 use host_core::id::NodeId;
 use host_core::lease::{Fence, Hold};
-use host_core::node::Dead;
 use host_core::transition::{Input, Loss};
 
 use super::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
+    pub(super) fn node_command(&mut self, command: &node::Command) -> Result<Reply, Stop> {
+        match command {
+            node::Command::Recover(recover) => self.carry_out(recover, Self::recover),
+            node::Command::TakeOver(take_over) => self.carry_out(take_over, Self::take_over),
+        }
+    }
+
     /// Takes back the leases of a host that has started.
-    pub(super) fn recover(
-        &mut self,
-        node: NodeId,
-        living: &[NodeId],
-        after: i64,
-    ) -> Result<Reply, Stop> {
+    fn recover(&mut self, recover: &Recover) -> Result<TakenBack, Stop> {
+        let Recover {
+            node,
+            living,
+            after,
+        } = recover;
         // If others live, its workers could reach these.
         let host_was_away = living.is_empty();
         let is_left = |of| !living.contains(&of);
-        let (jobs, next) = self.take_back(node, is_left, host_was_away, after)?;
+        let (jobs, next) = self.take_back(*node, is_left, host_was_away, *after)?;
         let next = next.map(|after| (after, None));
-        Ok(Reply::TakenBack { jobs, next })
+        Ok(TakenBack { jobs, next })
     }
 
     /// Takes back the leases of a dead node, once it can no longer write.
-    pub(super) fn take_over(&mut self, dead: &Dead, after: i64) -> Result<Reply, Stop> {
+    fn take_over(&mut self, TakeOver { dead, after }: &TakeOver) -> Result<TakenBack, Stop> {
         let (mut jobs, mut next) = (0, None);
         if let Some(fenced) = self.rows.fence(dead)? {
-            let taken = self.take_back(dead.node, |of| of == dead.node, false, after)?;
+            let taken = self.take_back(dead.node, |of| of == dead.node, false, *after)?;
             jobs = taken.0;
             match taken.1 {
                 Some(after) => next = Some((after, Some(fenced))),
                 None => self.rows.end_take_over(&fenced)?,
             }
         }
-        Ok(Reply::TakenBack { jobs, next })
+        Ok(TakenBack { jobs, next })
     }
 
     /// Takes back the leases that end with `node`, and makes those by TTL of the nodes that `is_left` names

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use host_core::command::{Command, Slot};
+use host_core::command::{Claim, Command, Slot, lease};
 use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::limit::Limits;
 use host_core::name::Name;
@@ -421,8 +421,10 @@ impl Counts {
             }
             match command {
                 // A job that waits for this one, or this one again.
-                Command::Complete { .. } | Command::Lose { .. } => brought += 1,
-                Command::Claim { slots, .. } => {
+                Command::Lease(lease::Command::Complete(_) | lease::Command::Lose(_)) => {
+                    brought += 1;
+                }
+                Command::Lease(lease::Command::Claim(Claim { slots, .. })) => {
                     let is_empty = |slot: &Slot| match &slot.lane {
                         Lane::Shared | Lane::Apart => false,
                         Lane::Runner(runner) => {

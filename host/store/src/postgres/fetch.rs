@@ -3,10 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use host_core::command::{Command, NewJob};
+use host_core::command::{Command, NewJob, Record, batch, job, schedule};
 use host_core::id::{BatchId, JobId};
 use host_core::job::Lifecycle;
-use host_core::lease::Renewal;
 use host_core::name::Name;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -67,33 +66,16 @@ impl Named {
         for new in command.new_jobs() {
             self.jobs.remove(&new.id);
         }
+        self.jobs.extend(command.job());
         match command.bare() {
-            Command::Record(foreign) => self.new.push(foreign.job.id),
-            Command::Ack { job, .. }
-            | Command::Heartbeat { job, .. }
-            | Command::Log { job, .. }
-            | Command::Renew(Renewal { job, .. })
-            | Command::Complete { job, .. }
-            | Command::Lose { job, .. }
-            | Command::Cancel { job, .. }
-            | Command::CancelReceived { job, .. }
-            | Command::CancelAck { job, .. }
-            | Command::Retry { job, .. }
-            | Command::SetPriority { job, .. }
-            | Command::Reschedule { job, .. }
-            | Command::Purge { job } => {
-                self.jobs.insert(*job);
-            }
-            Command::Hold(hold) => {
-                self.jobs.insert(hold.job);
-            }
-            Command::NewBatch(new) => {
+            Command::Job(job::Command::Record(Record(foreign))) => self.new.push(foreign.job.id),
+            Command::Batch(batch::Command::NewBatch(new)) => {
                 self.batches.remove(&new.id);
                 let callbacks = new.plan.callbacks.iter();
                 let components = callbacks.filter_map(|(_, job)| job.component.clone());
                 self.components.extend(components);
             }
-            Command::Fire(fire) => {
+            Command::Schedule(schedule::Command::Fire(fire)) => {
                 self.new.extend(&fire.ids);
                 self.jobs.extend(&fire.open);
                 let component = fire.job.iter().filter_map(|job| job.component.clone());
@@ -101,30 +83,18 @@ impl Named {
                 self.principals
                     .extend(fire.job.iter().filter_map(|job| limited(job)));
             }
-            Command::Deploy { .. } | Command::Rollback { .. } | Command::Remove { .. } => {
-                self.registry = true;
-            }
-            Command::Enqueue(_)
-            | Command::Claim { .. }
-            | Command::Tick { .. }
-            | Command::Recover { .. }
-            | Command::TakeOver { .. }
-            | Command::SetState(_)
-            | Command::SetPaused { .. }
-            | Command::SetSchedule { .. }
-            | Command::RemoveSchedule { .. }
-            | Command::SetLimit { .. }
-            | Command::RemoveLimit { .. }
-            | Command::CloseBatch { .. }
-            | Command::CancelBatch { .. }
-            | Command::PutToken { .. }
-            | Command::RevokeToken { .. }
-            | Command::BeginSession(_)
-            | Command::EndSession { .. }
-            | Command::UseTokens { .. }
-            | Command::Noted { .. }
-            | Command::Note { .. }
-            | Command::ForgetAudit { .. } => {}
+            Command::Component(_) => self.registry = true,
+            Command::Job(_)
+            | Command::Lease(_)
+            | Command::Limit(_)
+            | Command::Schedule(_)
+            | Command::Batch(_)
+            | Command::Token(_)
+            | Command::State(_)
+            | Command::Queue(_)
+            | Command::Node(_)
+            | Command::Audit(_)
+            | Command::Noted { .. } => {}
         }
     }
 }

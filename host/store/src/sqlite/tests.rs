@@ -4,7 +4,7 @@ mod bounded;
 
 use std::collections::BTreeSet;
 
-use host_core::command::{NewJob, Reply, Slot};
+use host_core::command::{Claim, Complete, Enqueue, NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lane, Payload};
 use host_core::json::JsonText;
@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::*;
 
 fn enqueue(n: u128) -> Command {
-    Command::Enqueue(vec![NewJob {
+    Command::from(Enqueue(vec![NewJob {
         id: JobId(Uuid::from_u128(n)),
         handler: "noop".parse().unwrap(),
         runner: None,
@@ -41,11 +41,11 @@ fn enqueue(n: u128) -> Command {
             origin: None,
             latest_start: None,
         },
-    }])
+    }]))
 }
 
 fn claim() -> Command {
-    Command::Claim {
+    Command::from(Claim {
         node: NodeId(Uuid::from_u128(1)),
         slots: vec![Slot {
             lease: LeaseId(Uuid::from_u128(1)),
@@ -55,11 +55,11 @@ fn claim() -> Command {
         }],
         except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
-    }
+    })
 }
 
 fn complete(n: u128) -> Command {
-    Command::Complete {
+    Command::from(Complete {
         job: JobId(Uuid::from_u128(n)),
         fence: Fence::Lease(LeaseId(Uuid::from_u128(1))),
         report: Box::new(Report {
@@ -71,7 +71,7 @@ fn complete(n: u128) -> Command {
             requests: None,
         }),
         writes: None,
-    }
+    })
 }
 
 #[test]

@@ -5,11 +5,14 @@ use host_core::access::token::{
 };
 use host_core::access::{Glob, Role, Scope};
 use host_core::audit::{Chain, Entry, Note};
-use host_core::command::{Command, Enqueued, NewJob, Reply};
+use host_core::command::{
+    AddNote, Ask as _, BeginSession, Cancel, Command, EndSession, Enqueue, Enqueued, ForgetAudit,
+    NewJob, Purge, PutToken, Reply, Retry, RevokeToken, SetPaused, Tick, UseTokens,
+};
 use host_core::id::NodeId;
 use host_core::job::{Origin, UniqueScope};
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection, TokenRefusal};
 use host_core::time::Time;
 use host_store::Store;
 use host_store::postgres::PostgresStore;
@@ -51,7 +54,7 @@ fn scope(queues: &[&str]) -> Scope {
 
 pub(crate) fn put(token: Token, is_new: bool) -> Command {
     let token = Box::new(token);
-    Command::PutToken { token, is_new }
+    Command::from(PutToken { token, is_new })
 }
 
 const ONE: &str = "000000000001";
@@ -72,7 +75,7 @@ fn tokens_are_kept_replaced_used_and_revoked() {
         let used = [(ONE, 9), (ONE, 5), ("000000000009", 7)];
         let used = used.map(|(id, at)| (id.parse().unwrap(), Time(at)));
         let used = used.to_vec();
-        ask(store, NOW, Command::UseTokens { used }).unwrap();
+        ask(store, NOW, Command::from(UseTokens { used })).unwrap();
         let mut rotated = token(ONE);
         rotated.previous = Some((rotated.hash, NOW));
         ask(store, NOW, put(rotated.clone(), false)).unwrap();
@@ -81,13 +84,17 @@ fn tokens_are_kept_replaced_used_and_revoked() {
             used_at: Some(Time(9)),
         };
         assert_eq!(tokens(store), [rotated, kept(TWO)]);
-        let revoke = || Command::RevokeToken {
-            token: ONE.parse().unwrap(),
+        let revoke = || {
+            Command::from(RevokeToken {
+                token: ONE.parse().unwrap(),
+            })
         };
         ask(store, NOW, revoke()).unwrap();
         assert_eq!(tokens(store), [kept(TWO)]);
         // It does not come back with a rotation that was on its way.
-        let unknown = Err(Rejection::UnknownToken(ONE.parse().unwrap()));
+        let unknown = Err(Rejection::Token(TokenRefusal::Unknown(
+            ONE.parse().unwrap(),
+        )));
         assert_eq!(ask(store, NOW, put(token(ONE), false)), unknown);
         assert_eq!(ask(store, NOW, revoke()), unknown);
         assert_eq!(tokens(store), [kept(TWO)]);
@@ -99,17 +106,17 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
     check(|store| {
         let session = |n| TokenHash::of(&format!("session {n}"));
         let begin = |n, presented| {
-            Command::BeginSession(NewSession {
+            Command::from(BeginSession(NewSession {
                 token: ONE.parse().unwrap(),
                 presented,
                 session: session(n),
                 until: NOW.plus_ms(n),
-            })
+            }))
         };
         let mut kept = token(ONE);
         kept.rights.expires_at = None;
         let current = kept.hash;
-        let unknown = Err(Rejection::UnknownToken(kept.id.clone()));
+        let unknown = Err(Rejection::Token(TokenRefusal::Unknown(kept.id.clone())));
         assert_eq!(ask(store, NOW, begin(9, current)), unknown, "no such token");
         ask(store, NOW, put(kept.clone(), true)).unwrap();
         let sessions = |store: &dyn Store| {
@@ -136,7 +143,7 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
         let session = session(6);
         for _ in 0..2 {
             let token = token.clone();
-            ask(store, NOW, Command::EndSession { token, session }).unwrap();
+            ask(store, NOW, Command::from(EndSession { token, session })).unwrap();
         }
         assert_eq!(sessions(store), [5, 7]);
         // Those whose time is over go when others come, and there is room for some.
@@ -149,12 +156,12 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
         ask(
             store,
             NOW,
-            Command::RevokeToken {
+            Command::from(RevokeToken {
                 token: token.clone(),
-            },
+            }),
         )
         .unwrap();
-        ask(store, NOW, Command::EndSession { token, session }).unwrap();
+        ask(store, NOW, Command::from(EndSession { token, session })).unwrap();
         assert_eq!(store.reader().unwrap().tokens().unwrap(), []);
     });
 }
@@ -178,20 +185,22 @@ fn a_change_and_its_entry_are_one() {
             let queue: Name = queue.parse().unwrap();
             let note = Note::new("operate", format!("queue {queue}"));
             let paused = true;
-            Command::SetPaused { queue, paused }.noted(note)
+            Command::from(SetPaused { queue, paused })
+                .noted(note)
+                .into()
         };
-        let unknown = Command::RevokeToken {
+        let unknown = Command::from(RevokeToken {
             token: ONE.parse().unwrap(),
-        };
-        let unknown = unknown.noted(Note::new("tokens", "ü \"quoted\"\n"));
-        let denied = Command::Note {
+        });
+        let unknown = unknown.noted(Note::new("tokens", "ü \"quoted\"\n")).into();
+        let denied = Command::from(AddNote {
             note: Box::new(Note {
                 principal: "token:x".to_owned(),
                 times: 3,
                 ..Note::new("read", "GET /")
             }),
             outcome: "forbidden".to_owned(),
-        };
+        });
         let replies = commit(store, NOW, vec![pause("a"), unknown, denied]).replies;
         assert_eq!(replies[0], Ok(Reply::Done));
         assert!(replies[1].is_err());
@@ -225,21 +234,26 @@ fn old_entries_are_forgotten_and_the_chain_goes_on() {
         let note = |n: u64| {
             let note = Box::new(Note::new("start", format!("{n}")));
             let outcome = "done".to_owned();
-            (NOW.plus_ms(n), Command::Note { note, outcome })
+            (NOW.plus_ms(n), Command::from(AddNote { note, outcome }))
         };
         for (at, command) in (1..=4).map(note) {
             ask(store, at, command).unwrap();
         }
         let before = NOW.plus_ms(3);
-        ask(store, NOW, Command::ForgetAudit { before }).unwrap();
+        ask(store, NOW, Command::from(ForgetAudit { before })).unwrap();
         let numbers = |store: &dyn Store| -> Vec<u64> {
             chain(store).iter().map(|entry| entry.number).collect()
         };
         assert_eq!(numbers(store), [3, 4, 5], "the last one says so");
-        ask(store, NOW, Command::ForgetAudit { before }).unwrap();
+        ask(store, NOW, Command::from(ForgetAudit { before })).unwrap();
         assert_eq!(numbers(store), [3, 4, 5], "nothing is left to forget");
         let before = NOW.plus_ms(99);
-        ask(store, NOW.plus_ms(100), Command::ForgetAudit { before }).unwrap();
+        ask(
+            store,
+            NOW.plus_ms(100),
+            Command::from(ForgetAudit { before }),
+        )
+        .unwrap();
         assert_eq!(numbers(store), [5, 6], "the last one stays");
         ask(store, NOW.plus_ms(101), note(7).1).unwrap();
         assert_eq!(numbers(store), [5, 6, 7]);
@@ -258,7 +272,7 @@ pub(crate) fn of(n: u128, queue: &str, queues: &[&str]) -> NewJob {
 }
 
 fn enqueue(store: &mut dyn Store, new: Vec<NewJob>) -> Result<Vec<Enqueued>, Rejection> {
-    match ask(store, NOW, Command::Enqueue(new)) {
+    match ask(store, NOW, Command::from(Enqueue(new))) {
         Ok(Reply::Enqueued(accepted)) => Ok(accepted),
         Ok(other) => panic!("{other:?}"),
         Err(rejection) => Err(rejection),
@@ -276,7 +290,10 @@ fn a_job_is_held_to_the_scope_of_its_principal_wherever_it_comes_from() {
         let array = vec![of(2, "mail-eu", mail), of(3, "web", mail)];
         let refused = enqueue(store, array);
         assert!(
-            matches!(refused, Err(Rejection::OutOfScope { .. })),
+            matches!(
+                refused,
+                Err(Rejection::Token(TokenRefusal::OutOfScope { .. }))
+            ),
             "{refused:?}"
         );
         assert_eq!(store.reader().unwrap().state(id(2)).unwrap(), None);
@@ -285,7 +302,10 @@ fn a_job_is_held_to_the_scope_of_its_principal_wherever_it_comes_from() {
         let mut waits = of(5, "mail-eu", mail);
         waits.depends_on = vec![id(4)];
         let refused = enqueue(store, vec![waits.clone()]);
-        assert_eq!(refused, Err(Rejection::UnknownPrerequisite(id(4))));
+        assert_eq!(
+            refused,
+            Err(Rejection::Job(JobRefusal::UnknownPrerequisite(id(4))))
+        );
         waits.depends_on = vec![id(1)];
         enqueue(store, vec![waits]).unwrap();
     });
@@ -322,33 +342,36 @@ fn a_principal_has_no_more_waiting_jobs_than_it_may() {
         let owned = |store: &dyn Store| store.reader().unwrap().owned("token:x").unwrap();
         enqueue(store, vec![limited(1), limited(2), of(3, "q", &[])]).unwrap();
         assert_eq!(owned(store), 2);
-        let full = Err(Rejection::TooManyOwned { jobs: 2, limit: 2 });
+        let full = Err(Rejection::Token(TokenRefusal::TooManyJobs {
+            jobs: 2,
+            limit: 2,
+        }));
         assert_eq!(enqueue(store, vec![limited(4)]), full);
         enqueue(store, vec![of(5, "q", &[])]).unwrap();
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(1),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
         assert_eq!(owned(store), 1);
         assert!(enqueue(store, vec![limited(4), limited(6)]).is_err());
         enqueue(store, vec![limited(4)]).unwrap();
         // A job that runs again counts again.
         let (job, force) = (id(1), false);
-        ask(store, NOW, Command::Retry { job, force }).unwrap();
+        ask(store, NOW, Command::from(Retry { job, force })).unwrap();
         assert_eq!(owned(store), 3);
         ask(
             store,
             NOW,
-            Command::Cancel {
+            Command::from(Cancel {
                 job,
                 reason: None,
                 grace_ms: None,
-            },
+            }),
         )
         .unwrap();
-        ask(store, NOW, Command::Purge { job }).unwrap();
+        ask(store, NOW, Command::from(Purge { job })).unwrap();
         assert_eq!(owned(store), 2);
     });
 }
@@ -365,7 +388,7 @@ fn a_principal_has_no_more_waiting_jobs_at_all_nodes_than_it_may() {
         for number in 0.. {
             let mut new = of(1_000 * n + number, "q", &[]);
             new.payload.origin.as_mut().unwrap().max_waiting = Some(MOST);
-            let batch = vec![Command::Enqueue(vec![new])];
+            let batch = vec![Command::from(Enqueue(vec![new]))];
             // A conflict with the other node is tried again, as the dispatch loop does.
             let committed = loop {
                 if let Ok(committed) = store.commit(NOW, &batch) {
@@ -374,7 +397,7 @@ fn a_principal_has_no_more_waiting_jobs_at_all_nodes_than_it_may() {
             };
             match &committed.replies[0] {
                 Ok(_) => let_in += 1,
-                Err(Rejection::TooManyOwned { jobs, limit }) => {
+                Err(Rejection::Token(TokenRefusal::TooManyJobs { jobs, limit })) => {
                     assert_eq!((*jobs, *limit), (MOST, MOST));
                     return (let_in, store);
                 }
@@ -405,8 +428,8 @@ fn the_entries_of_several_nodes_are_one_chain() {
             let note = Note::new("operate", format!("{n} {entry}"));
             let new = job(1_000 * n + entry);
             let batch = vec![
-                Command::Enqueue(vec![new]),
-                Command::Tick { limit: 0 }.noted(note),
+                Command::from(Enqueue(vec![new])),
+                Command::from(Tick { limit: 0 }).noted(note).into(),
             ];
             // A conflict with the other node is tried again, as the dispatch loop does.
             while store.commit(NOW, &batch).is_err() {}

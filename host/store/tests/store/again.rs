@@ -1,11 +1,11 @@
 //! The conformance suite, continued: jobs that are enqueued or run again, and the numbers of changes.
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Cancel, Command, Enqueue, Purge, Reply, Retry, Tick};
 use host_core::job::{State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::policy::Retention;
 use host_core::query::JobFilter;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 
 use crate::cases::{check, state};
 use crate::jobs::{
@@ -15,7 +15,11 @@ use crate::jobs::{
 #[test]
 fn changes_are_numbered_and_kept() {
     check(|store| {
-        let first = commit(store, NOW, vec![Command::Enqueue(vec![job(1), job(2)])]);
+        let first = commit(
+            store,
+            NOW,
+            vec![Command::from(Enqueue(vec![job(1), job(2)]))],
+        );
         let is = |number: Option<u64>, expected| number.is_none_or(|number| number == expected);
         assert!(is(first.first_change, 1) && first.changes.len() == 2);
         let second = commit(store, NOW.plus_ms(5), vec![claim([1], false)]);
@@ -107,13 +111,15 @@ fn a_unique_key_holds_as_long_as_its_scope_says() {
         let new = enqueue(store, vec![keyed(4, UniqueScope::Active, "[]")]);
         assert_eq!((new[0].id, new[0].existing), (id(4), false));
 
-        let retry = |n| Command::Retry {
-            job: id(n),
-            force: false,
+        let retry = |n| {
+            Command::from(Retry {
+                job: id(n),
+                force: false,
+            })
         };
         assert_eq!(
             ask(store, NOW, retry(1)),
-            Err(Rejection::UniqueKeyTaken(id(4)))
+            Err(Rejection::Job(JobRefusal::UniqueKeyTaken(id(4))))
         );
         claimed(store, NOW, claim([2], false));
         ask(store, NOW, complete(4, 2, returned())).unwrap();
@@ -122,7 +128,7 @@ fn a_unique_key_holds_as_long_as_its_scope_says() {
         assert_eq!(stands[0].id, id(1), "the retried job has its key back");
         claimed(store, NOW, claim([3], false));
         ask(store, NOW, complete(1, 3, returned())).unwrap();
-        let late = Command::Enqueue(vec![keyed(6, within, "[]")]);
+        let late = Command::from(Enqueue(vec![keyed(6, within, "[]")]));
         let reply = ask(store, NOW.plus_ms(1_000), late);
         let Ok(Reply::Enqueued(late)) = reply else {
             panic!("{reply:?}")
@@ -141,7 +147,7 @@ fn a_dependent_that_is_run_again_waits_for_its_prerequisites() {
         ask(store, NOW, complete(1, 1, failed(false))).unwrap();
         ask(store, NOW, complete(2, 2, returned())).unwrap();
         assert_eq!(state(store, 3), State::Discarded);
-        let retry = |n, force| Command::Retry { job: id(n), force };
+        let retry = |n, force| Command::from(Retry { job: id(n), force });
         ask(store, NOW, retry(3, false)).unwrap();
         assert_eq!(state(store, 3), State::Pending, "one is still discarded");
         ask(store, NOW, retry(1, false)).unwrap();
@@ -152,11 +158,11 @@ fn a_dependent_that_is_run_again_waits_for_its_prerequisites() {
         let mut forced = job(5);
         forced.depends_on = vec![id(4)];
         enqueue(store, vec![job(4), forced]);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(4),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
         ask(store, NOW, retry(5, true)).unwrap();
         assert_eq!(state(store, 5), State::Available);
@@ -175,15 +181,15 @@ fn a_dependent_does_not_wait_for_a_job_that_is_gone() {
         enqueue(store, vec![short, waits, later]);
         claimed(store, NOW, claim([1], false));
         ask(store, NOW, complete(1, 1, failed(false))).unwrap();
-        let retry = |n, force| Command::Retry { job: id(n), force };
+        let retry = |n, force| Command::from(Retry { job: id(n), force });
         ask(store, NOW, retry(2, false)).unwrap();
         let gone = NOW.plus_ms(1_000);
-        ask(store, gone, Command::Tick { limit: 10 }).unwrap();
+        ask(store, gone, Command::from(Tick { limit: 10 })).unwrap();
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
         assert_eq!(state(store, 2), State::Discarded);
         assert_eq!(
             ask(store, gone, retry(3, false)),
-            Err(Rejection::PrerequisiteGone(id(1)))
+            Err(Rejection::Job(JobRefusal::PrerequisiteGone(id(1))))
         );
         ask(store, gone, retry(3, true)).unwrap();
         assert_eq!(state(store, 3), State::Available);
@@ -257,13 +263,13 @@ fn a_filter_finds_a_job_behind_many_others() {
 fn a_queue_stays_known_without_its_last_job() {
     check(|store| {
         enqueue(store, vec![job(1)]);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(1),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
-        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
         let queues = store.reader().unwrap().queues().unwrap();
         let shown: Vec<_> = queues
             .iter()

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 
-use host_core::command::{Command, Committed, NewJob, Reply};
+use host_core::command::{Cancel, Command, Committed, NewJob, Purge, Reply, Retry, Tick};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_store::check;
 use host_store::postgres::PostgresStore;
@@ -64,19 +64,19 @@ fn tree() -> Vec<NewJob> {
 }
 
 fn cancel(n: u128) -> Command {
-    Command::Cancel {
+    Command::from(Cancel {
         job: id(n),
         reason: None,
         grace_ms: None,
-    }
+    })
 }
 
 fn retry(n: u128, force: bool) -> Command {
-    Command::Retry { job: id(n), force }
+    Command::from(Retry { job: id(n), force })
 }
 
 fn tick(store: &mut dyn Store, limit: u32) -> Committed {
-    commit(store, NOW, vec![Command::Tick { limit }])
+    commit(store, NOW, vec![Command::from(Tick { limit })])
 }
 
 /// Ticks until all is settled. Returns how often.
@@ -161,7 +161,7 @@ fn what_a_cascade_has_to_settle_is_not_retried() {
     cases::check(|store| {
         enqueue(store, tree());
         commit(store, NOW, vec![cancel(1)]);
-        let refused = Err(Rejection::CascadeUnfinished(id(1)));
+        let refused = Err(Rejection::Job(JobRefusal::CascadeUnfinished(id(1))));
         assert_eq!(ask(store, NOW, retry(1, false)), refused);
         assert_eq!(ask(store, NOW, retry(1, true)), refused);
         assert_eq!(state(store, EARLY), State::Discarded);
@@ -198,8 +198,8 @@ fn a_cascade_goes_on_when_its_job_is_purged() {
     cases::check(|store| {
         enqueue(store, tree());
         commit(store, NOW, vec![cancel(1)]);
-        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
-        let gone = Err(Rejection::PrerequisiteGone(id(1)));
+        ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
+        let gone = Err(Rejection::Job(JobRefusal::PrerequisiteGone(id(1))));
         assert_eq!(ask(store, NOW, retry(EARLY, false)), gone);
         settle(store);
         assert_eq!(state(store, LATE), State::Discarded);
@@ -237,10 +237,7 @@ fn a_cascade_survives_a_kill() {
     let mut store = SqliteStore::open(&path).unwrap();
     let recover = recover(NODE);
     let recovered = commit(&mut store, NOW, vec![recover]);
-    assert!(matches!(
-        recovered.replies[..],
-        [Ok(Reply::TakenBack { .. })]
-    ));
+    assert!(matches!(recovered.replies[..], [Ok(Reply::TakenBack(_))]));
     settle(&mut store);
     assert_settled(&store, &in_one_piece(cancel(1)));
     drop(store);

@@ -1,6 +1,9 @@
 //! The conformance suite: cases that every engine must pass.
 
-use host_core::command::{Claimed, Command, Reply};
+use host_core::command::{
+    Cancel, Claim, Claimed, Command, Enqueue, Lose, RemoveComponent, Reply, Retry, SetPaused, Tick,
+    lease,
+};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
@@ -9,7 +12,7 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::policy::{Policy, Retention};
 use host_core::query::JobFilter;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, JobRefusal, LeaseRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 use host_store::sqlite::SqliteStore;
@@ -37,7 +40,7 @@ pub(crate) fn state(store: &dyn Store, n: u128) -> State {
 #[test]
 fn a_job_is_enqueued_claimed_and_completed_in_single_batches() {
     check(|store| {
-        let enqueue = Command::Enqueue(vec![job(1)]);
+        let enqueue = Command::from(Enqueue(vec![job(1)]));
         let first = commit(store, NOW, vec![enqueue, claim([1, 2], false)]);
         assert_eq!(first.replies.len(), 2);
         let Ok(Reply::Claimed(jobs)) = &first.replies[1] else {
@@ -77,9 +80,11 @@ fn the_most_urgent_and_then_the_oldest_comes_first() {
 fn paused_queues_keep_their_jobs() {
     check(|store| {
         let queue = job(1).queue;
-        let set = |paused| Command::SetPaused {
-            queue: queue.clone(),
-            paused,
+        let set = |paused| {
+            Command::from(SetPaused {
+                queue: queue.clone(),
+                paused,
+            })
         };
         ask(store, NOW, set(true)).unwrap();
         enqueue(store, vec![job(1)]);
@@ -113,11 +118,11 @@ fn dependents_wait_for_all_and_fall_with_one() {
             State::Available,
             "nothing waits for a completed job"
         );
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(3),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
         assert_eq!(state(store, 4), State::Discarded);
         enqueue(store, vec![after(6, &[4]), after(7, &[6])]);
@@ -156,8 +161,8 @@ fn jobs_that_wait_for_each_other_through_a_key_are_refused() {
         first.unique_key = Some(unique("k", UniqueScope::Active));
         third.unique_key = first.unique_key.clone();
         (first.depends_on, second.depends_on) = (vec![id(2)], vec![id(3)]);
-        let all = Command::Enqueue(vec![first, second, third]);
-        let refused = Rejection::DependencyCycle(vec![0, 1, 0]);
+        let all = Command::from(Enqueue(vec![first, second, third]));
+        let refused = Rejection::Job(JobRefusal::DependencyCycle(vec![0, 1, 0]));
         assert_eq!(ask(store, NOW, all), Err(refused));
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
     });
@@ -172,13 +177,13 @@ fn an_enqueue_is_all_or_nothing_and_disturbs_no_neighbour() {
             store,
             NOW,
             vec![
-                Command::Enqueue(vec![job(1), orphan]),
-                Command::Enqueue(vec![job(3)]),
+                Command::from(Enqueue(vec![job(1), orphan])),
+                Command::from(Enqueue(vec![job(3)])),
             ],
         );
         assert_eq!(
             committed.replies[0],
-            Err(Rejection::UnknownPrerequisite(id(99)))
+            Err(Rejection::Job(JobRefusal::UnknownPrerequisite(id(99))))
         );
         assert!(committed.replies[1].is_ok());
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
@@ -191,22 +196,22 @@ fn stale_messages_change_nothing() {
     check(|store| {
         enqueue(store, vec![job(1)]);
         claimed(store, NOW, claim([1], false));
-        let lose = Command::Lose {
+        let lose = Command::from(Lose {
             job: id(1),
             fence: Fence::Lease(lease(1)),
             loss: Loss::Innocent,
             executor: "cell-1".to_owned(),
             requests: None,
-        };
+        });
         ask(store, NOW, lose).unwrap();
         claimed(store, NOW, claim([2], false));
         let before = read(&*store.reader().unwrap());
         let late = ask(store, NOW, complete(1, 1, returned()));
-        assert_eq!(late, Err(Rejection::Stale));
+        assert_eq!(late, Err(Rejection::Lease(LeaseRefusal::Stale)));
         assert_eq!(read(&*store.reader().unwrap()), before);
         ask(store, NOW, complete(1, 2, returned())).unwrap();
         let again = ask(store, NOW, complete(1, 2, failed(true)));
-        assert_eq!(again, Err(Rejection::Stale));
+        assert_eq!(again, Err(Rejection::Lease(LeaseRefusal::Stale)));
         assert_eq!(state(store, 1), State::Completed);
     });
 }
@@ -216,13 +221,13 @@ fn what_did_not_begin_leaves_no_attempt() {
     check(|store| {
         enqueue(store, vec![job(1)]);
         claimed(store, NOW, claim([1], false));
-        let lose = Command::Lose {
+        let lose = Command::from(Lose {
             job: id(1),
             fence: Fence::Lease(lease(1)),
             loss: Loss::NotBegun,
             executor: "python".to_owned(),
             requests: None,
-        };
+        });
         ask(store, NOW, lose).unwrap();
         assert_eq!(state(store, 1), State::Available);
         claimed(store, NOW, claim([2], false));
@@ -240,14 +245,16 @@ fn what_did_not_begin_leaves_no_attempt() {
 #[test]
 fn what_our_cells_may_claim_is_counted_without_the_jobs_of_runners_and_paused_queues() {
     check(|store| {
-        let pause = |paused| Command::SetPaused {
-            queue: "other".parse().unwrap(),
-            paused,
+        let pause = |paused| {
+            Command::from(SetPaused {
+                queue: "other".parse().unwrap(),
+                paused,
+            })
         };
         let mut elsewhere = job(3);
         elsewhere.queue = "other".parse().unwrap();
         let jobs = vec![job(1), job_for(2, "python"), elsewhere, job_for(4, "ruby")];
-        let enqueue = Command::Enqueue(jobs);
+        let enqueue = Command::from(Enqueue(jobs));
         let committed = store.commit(NOW, &[enqueue]).unwrap();
         assert_eq!(committed.available, 2);
         for (paused, available) in [(true, 1), (true, 1), (false, 2), (true, 1)] {
@@ -272,7 +279,7 @@ fn suspects_are_claimed_in_groups_that_they_may_share() {
             let leases = 10 * round + 1..10 * round + 9;
             for one in claimed(store, NOW, claim(leases, false)) {
                 let is_first_half = one.lifecycle.id <= id(4);
-                let died = Command::Lose {
+                let died = Command::from(Lose {
                     job: one.lifecycle.id,
                     fence: Fence::Lease(one.lifecycle.lease.unwrap().id),
                     loss: Loss::CellDied {
@@ -280,7 +287,7 @@ fn suspects_are_claimed_in_groups_that_they_may_share() {
                     },
                     executor: "cell-1".to_owned(),
                     requests: None,
-                };
+                });
                 ask(store, NOW, died).unwrap();
             }
         }
@@ -311,9 +318,11 @@ fn runners_are_given_their_own_jobs_only() {
             elsewhere,
         ];
         enqueue(store, jobs);
-        let paused = |paused| Command::SetPaused {
-            queue: "other".parse().unwrap(),
-            paused,
+        let paused = |paused| {
+            Command::from(SetPaused {
+                queue: "other".parse().unwrap(),
+                paused,
+            })
         };
         ask(store, NOW, paused(true)).unwrap();
         let ids = |jobs: Vec<Claimed>| -> Vec<JobId> {
@@ -331,8 +340,10 @@ fn runners_are_given_their_own_jobs_only() {
         ask(store, NOW, paused(false)).unwrap();
         let mut both = claim_in(&runner("ruby"), [7]);
         let python = claim_in(&runner("python"), [8]);
-        let (Command::Claim { slots, .. }, Command::Claim { slots: more, .. }) =
-            (&mut both, python)
+        let (
+            Command::Lease(lease::Command::Claim(Claim { slots, .. })),
+            Command::Lease(lease::Command::Claim(Claim { slots: more, .. })),
+        ) = (&mut both, python)
         else {
             panic!("two claims");
         };
@@ -362,13 +373,13 @@ fn a_runner_s_job_is_not_one_of_the_component_that_has_a_handler_of_the_same_nam
         };
         assert_eq!(listed(store, Some("python")), [id(1)]);
         assert_eq!(listed(store, None), [id(2)]);
-        let remove = Command::Remove {
+        let remove = Command::from(RemoveComponent {
             component: "basics".parse().unwrap(),
-        };
-        let in_use = Rejection::ComponentInUse {
+        });
+        let in_use = Rejection::Component(ComponentRefusal::InUse {
             component: "basics".parse().unwrap(),
             jobs: 1,
-        };
+        });
         assert_eq!(ask(store, NOW, remove.clone()), Err(in_use));
         claimed(store, NOW, claim([1], false));
         ask(store, NOW, complete(2, 1, returned())).unwrap();
@@ -384,15 +395,19 @@ fn time_starts_retries_discards_and_purges() {
         let mut overdue = job(2);
         overdue.deadline = Some(NOW.plus_ms(500));
         enqueue(store, vec![later, overdue]);
-        let committed = commit(store, NOW, vec![Command::Tick { limit: 10 }]);
+        let committed = commit(store, NOW, vec![Command::from(Tick { limit: 10 })]);
         assert_eq!(committed.next_wakeup, Some(NOW.plus_ms(500)));
-        commit(store, NOW.plus_ms(1_000), vec![Command::Tick { limit: 10 }]);
+        commit(
+            store,
+            NOW.plus_ms(1_000),
+            vec![Command::from(Tick { limit: 10 })],
+        );
         assert_eq!(
             (state(store, 1), state(store, 2)),
             (State::Available, State::Discarded)
         );
         let week = NOW.plus_ms(8 * 24 * 3_600_000);
-        let purge = commit(store, week, vec![Command::Tick { limit: 10 }]);
+        let purge = commit(store, week, vec![Command::from(Tick { limit: 10 })]);
         assert_eq!(
             purge
                 .changes
@@ -410,11 +425,11 @@ fn a_restart_gives_running_jobs_back_and_keeps_their_cancels() {
     check(|store| {
         enqueue(store, vec![job(1), job(2)]);
         claimed(store, NOW, claim([1, 2], false));
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(2),
             reason: Some("enough".to_owned()),
             grace_ms: Some(100),
-        };
+        });
         let committed = commit(store, NOW, vec![cancel]);
         assert!(
             matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
@@ -465,19 +480,24 @@ fn what_was_executed_for_others_is_kept_and_never_run_again() {
             .commit(
                 NOW,
                 &[
-                    Command::Retry {
+                    Command::from(Retry {
                         job: id(2),
                         force: false,
-                    },
+                    }),
                     claim([9], false),
                 ],
             )
             .unwrap();
-        assert_eq!(committed.replies[0], Err(Rejection::Foreign));
+        assert_eq!(
+            committed.replies[0],
+            Err(Rejection::Job(JobRefusal::Foreign))
+        );
         assert_eq!(committed.replies[1], Ok(Reply::Claimed(Vec::new())));
         let kept_ms = Policy::default().retention.ms;
         let later = NOW.plus_ms(kept_ms);
-        store.commit(later, &[Command::Tick { limit: 10 }]).unwrap();
+        store
+            .commit(later, &[Command::from(Tick { limit: 10 })])
+            .unwrap();
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
     });
 }
@@ -496,13 +516,17 @@ fn the_place_of_a_purged_job_is_not_given_again() {
     let mut newest = job(2);
     newest.policy.retention = Retention::equal(1);
     enqueue(&mut store, vec![job(1), newest]);
-    let cancel = Command::Cancel {
+    let cancel = Command::from(Cancel {
         job: id(2),
         reason: None,
         grace_ms: None,
-    };
+    });
     ask(&mut store, NOW, cancel).unwrap();
-    commit(&mut store, NOW.plus_ms(5), vec![Command::Tick { limit: 9 }]);
+    commit(
+        &mut store,
+        NOW.plus_ms(5),
+        vec![Command::from(Tick { limit: 9 })],
+    );
     assert_eq!(places(), [1]);
     drop(store);
     let mut store = SqliteStore::open(&path).unwrap();

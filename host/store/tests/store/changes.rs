@@ -1,6 +1,6 @@
 //! The changes of a commit that is larger than a row of changes, on each engine.
 
-use host_core::command::Command;
+use host_core::command::{Command, Enqueue};
 use host_core::id::JobId;
 use host_store::Store;
 use host_store::sqlite::SqliteStore;
@@ -16,7 +16,9 @@ const CHANGES: u128 = 2_500;
 /// Commits a change for each of the jobs.
 fn fill(store: &mut dyn Store) {
     let jobs: Vec<_> = (1..=CHANGES).map(job).collect();
-    let enqueue = jobs.chunks(500).map(|some| Command::Enqueue(some.to_vec()));
+    let enqueue = jobs
+        .chunks(500)
+        .map(|some| Command::from(Enqueue(some.to_vec())));
     let committed = commit(store, NOW, enqueue.collect());
     assert_eq!(committed.changes.len() as u128, CHANGES);
 }

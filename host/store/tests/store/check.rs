@@ -1,7 +1,7 @@
 //! The check finds nothing in an intact store, and names each damage.
 
 use host_core::audit::Note;
-use host_core::command::Command;
+use host_core::command::{Ask as _, Cancel, Command, Retry, Tick};
 use host_core::schedule::Overlap;
 use host_store::sqlite::SqliteStore;
 use host_store::{StoreError, check};
@@ -43,14 +43,20 @@ fn store(folder: &TempDir) -> std::path::PathBuf {
             set_state("handler:noop", "ü", Some(b"17")),
             complete(1, 1, returned()),
             complete(2, 2, failed(true)),
-            Command::Cancel {
+            Command::from(Cancel {
                 job: id(6),
                 reason: None,
                 grace_ms: None,
-            },
-            put(token("000000000001"), true).noted(Note::new("tokens", "first")),
-            Command::Tick { limit: 0 }.noted(Note::new("operate", "second")),
-            Command::Tick { limit: 0 }.noted(Note::new("operate", "third")),
+            }),
+            put(token("000000000001"), true)
+                .noted(Note::new("tokens", "first"))
+                .into(),
+            Command::from(Tick { limit: 0 })
+                .noted(Note::new("operate", "second"))
+                .into(),
+            Command::from(Tick { limit: 0 })
+                .noted(Note::new("operate", "third"))
+                .into(),
             set(every("hourly", 3_600_000, Overlap::Skip), NOW),
         ],
     );
@@ -264,16 +270,16 @@ fn a_job_that_waits_again_for_a_discarded_one_is_no_finding() {
     let mut waits = job(2);
     waits.depends_on = vec![id(1)];
     enqueue(&mut store, vec![job(1), waits]);
-    let cancel = Command::Cancel {
+    let cancel = Command::from(Cancel {
         job: id(1),
         reason: None,
         grace_ms: None,
-    };
+    });
     ask(&mut store, NOW, cancel).unwrap();
-    let retry = Command::Retry {
+    let retry = Command::from(Retry {
         job: id(2),
         force: false,
-    };
+    });
     ask(&mut store, NOW, retry).unwrap();
     drop(store);
     assert_eq!(check(&path), []);

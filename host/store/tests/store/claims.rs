@@ -1,6 +1,6 @@
 //! How many jobs one claim returns.
 
-use host_core::command::{Command, NewJob, Reply};
+use host_core::command::{Claim, Command, Enqueue, NewJob, Reply, lease};
 use host_core::id::{JobId, NodeId};
 use host_core::job::Lane;
 use host_core::json::JsonText;
@@ -26,9 +26,9 @@ fn a_claim_ends_with_the_job_that_brings_it_to_its_bytes() {
         enqueue(store, (1..=4).map(|n| with_params(n, 100)).collect());
         let mut taken = |leases: [u128; 3], bytes: usize| {
             let mut claim = claim(leases, false);
-            if let Command::Claim {
+            if let Command::Lease(lease::Command::Claim(Claim {
                 params_bytes_max, ..
-            } = &mut claim
+            })) = &mut claim
             {
                 *params_bytes_max = bytes;
             }
@@ -68,7 +68,7 @@ fn unrunnable(job: NewJob) -> NewJob {
 
 /// Makes a claim leave the jobs of a handler.
 fn except(mut claim: Command) -> Command {
-    if let Command::Claim { except, .. } = &mut claim {
+    if let Command::Lease(lease::Command::Claim(Claim { except, .. })) = &mut claim {
         except.insert("lacking".parse().unwrap());
     }
     claim
@@ -94,7 +94,7 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
             lanes.map(|(lane, n)| except(claim_in(&lane, n..n + 3)))
         };
         // In the batch that adds them, and later.
-        let mut batch = vec![Command::Enqueue(jobs(1))];
+        let mut batch = vec![Command::from(Enqueue(jobs(1)))];
         batch.extend(claims(1));
         let with_them = commit(store, NOW, batch).replies;
         enqueue(store, jobs(4));
@@ -170,11 +170,11 @@ fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
     };
     enqueue(&mut other, vec![urgent(10_002), urgent(10_003)]);
     assert_eq!(claims(&mut store), (vec![id(10_002), id(10_003)], 1));
-    let mut batch = vec![Command::Enqueue(vec![
+    let mut batch = vec![Command::from(Enqueue(vec![
         in_queue(10_004),
         urgent(10_005),
         urgent(10_006),
-    ])];
+    ]))];
     lease += 2;
     batch.push(except(claim([lease, lease + 1], false)));
     assert_eq!(commit(&mut store, NOW, batch).replies.len(), 2);

@@ -2,12 +2,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{Command, NewJob, RemovedHandler, Reply};
+use host_core::command::{
+    Cancel, Command, Deployed, Enqueue, NewJob, RemoveComponent, RemovedHandler, Reply, Rollback,
+};
 use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::query::JobFilter;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, Rejection};
 use host_store::Store as _;
 use host_store::postgres::PostgresStore;
 use uuid::Uuid;
@@ -28,10 +30,7 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
     check(|store| {
         for digest in 1..=u8::try_from(KEPT).unwrap() + 5 {
             let deployed = ask(store, NOW, revision("a", &["noop"], digest));
-            assert!(
-                matches!(deployed, Ok(Reply::Deployed { .. })),
-                "{deployed:?}"
-            );
+            assert!(matches!(deployed, Ok(Reply::Deployed(_))), "{deployed:?}");
         }
         ask(store, NOW, revision("b", &["other"], 1)).unwrap();
         let reader = store.reader().unwrap();
@@ -47,14 +46,21 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
         };
         assert!(has(1), "another component has these");
         assert!(!has(2) && !has(5) && has(6));
-        let back = |revision| Command::Rollback {
-            component: "a".parse().unwrap(),
-            revision,
-            wall: NOW,
+        let back = |revision| {
+            Command::from(Rollback {
+                component: "a".parse().unwrap(),
+                revision,
+                wall: NOW,
+            })
         };
         let gone = ask(store, NOW, back(5));
         assert!(
-            matches!(gone, Err(Rejection::UnknownRevision { .. })),
+            matches!(
+                gone,
+                Err(Rejection::Component(
+                    ComponentRefusal::UnknownRevision { .. }
+                ))
+            ),
             "{gone:?}"
         );
         ask(store, NOW, back(6)).unwrap();
@@ -65,7 +71,7 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
 fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
     check(|store| {
         let removed = |reply| match reply {
-            Ok(Reply::Deployed { removed, .. }) => removed,
+            Ok(Reply::Deployed(Deployed { removed, .. })) => removed,
             other => panic!("{other:?}"),
         };
         let gone = |handler: &str, jobs| RemovedHandler {
@@ -77,11 +83,11 @@ fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
         enqueue(store, vec![job(1), job(2)]);
         let second = ask(store, NOW, revision("a", &["y"], 2));
         assert_eq!(removed(second), [gone("noop", 2), gone("x", 0)]);
-        let back = Command::Rollback {
+        let back = Command::from(Rollback {
             component: "a".parse().unwrap(),
             revision: 1,
             wall: NOW,
-        };
+        });
         assert_eq!(removed(ask(store, NOW, back)), [gone("y", 0)]);
     });
 }
@@ -90,11 +96,11 @@ fn a_deploy_lists_which_handlers_are_gone_and_whose_jobs_wait() {
 fn components_have_revisions_and_owners() {
     check(|store| {
         let deployed = |reply| match reply {
-            Ok(Reply::Deployed {
+            Ok(Reply::Deployed(Deployed {
                 revision,
                 unchanged,
                 ..
-            }) => (revision.revision, unchanged),
+            })) => (revision.revision, unchanged),
             other => panic!("{other:?}"),
         };
         assert_eq!(
@@ -111,26 +117,37 @@ fn components_have_revisions_and_owners() {
         );
         let owned = ask(store, NOW, revision("b", &["x"], 3));
         assert!(
-            matches!(owned, Err(Rejection::HandlerOwned { .. })),
+            matches!(
+                owned,
+                Err(Rejection::Component(ComponentRefusal::HandlerOwned { .. }))
+            ),
             "{owned:?}"
         );
-        let back = Command::Rollback {
+        let back = Command::from(Rollback {
             component: "a".parse().unwrap(),
             revision: 1,
             wall: NOW,
-        };
+        });
         assert_eq!(deployed(ask(store, NOW, back)), (1, false));
         assert_eq!(
             deployed(ask(store, NOW, revision("b", &["x"], 3))),
             (1, false)
         );
         enqueue(store, vec![job(1)]);
-        let remove = || Command::Remove {
-            component: "a".parse().unwrap(),
+        let remove = || {
+            Command::from(RemoveComponent {
+                component: "a".parse().unwrap(),
+            })
         };
         let in_use = ask(store, NOW, remove());
         assert!(
-            matches!(in_use, Err(Rejection::ComponentInUse { jobs: 1, .. })),
+            matches!(
+                in_use,
+                Err(Rejection::Component(ComponentRefusal::InUse {
+                    jobs: 1,
+                    ..
+                }))
+            ),
             "{in_use:?}"
         );
         claimed(store, NOW, claim([1], false));
@@ -159,10 +176,12 @@ fn a_job_beside_a_removal_is_refused_or_keeps_the_component() {
                 component: Some("a".parse().unwrap()),
                 ..job(n)
             };
-            Command::Enqueue(vec![new])
+            Command::from(Enqueue(vec![new]))
         };
-        let remove = || Command::Remove {
-            component: "a".parse().unwrap(),
+        let remove = || {
+            Command::from(RemoveComponent {
+                component: "a".parse().unwrap(),
+            })
         };
         ask(store, NOW, revision("a", &["noop"], 1)).unwrap();
         // In one batch, in either order, and in later ones.
@@ -172,7 +191,13 @@ fn a_job_beside_a_removal_is_refused_or_keeps_the_component() {
         };
         assert!(first.is_ok() && second.is_ok(), "{committed:?}");
         assert!(
-            matches!(in_use, Err(Rejection::ComponentInUse { jobs: 1, .. })),
+            matches!(
+                in_use,
+                Err(Rejection::Component(ComponentRefusal::InUse {
+                    jobs: 1,
+                    ..
+                }))
+            ),
             "{in_use:?}"
         );
         claimed(store, NOW, claim([1, 2], false));
@@ -180,7 +205,11 @@ fn a_job_beside_a_removal_is_refused_or_keeps_the_component() {
             ask(store, NOW, complete(n, n, returned())).unwrap();
         }
         let committed = store.commit(NOW, &[remove(), of_a(3)]).unwrap();
-        let removed = || Err(Rejection::HandlerRemoved("noop".parse().unwrap()));
+        let removed = || {
+            Err(Rejection::Component(ComponentRefusal::HandlerRemoved(
+                "noop".parse().unwrap(),
+            )))
+        };
         assert_eq!(committed.replies, [Ok(Reply::Done), removed()]);
         assert_eq!(ask(store, NOW, of_a(4)), removed());
     });
@@ -208,16 +237,19 @@ fn no_node_accepts_a_job_while_another_removes_its_component() {
                     component: Some("a".parse().unwrap()),
                     ..job(n)
                 };
-                let accepted = ask(&mut store, NOW, Command::Enqueue(vec![new]));
-                let is_refused = matches!(accepted, Err(Rejection::HandlerRemoved(_)));
+                let accepted = ask(&mut store, NOW, Command::from(Enqueue(vec![new])));
+                let is_refused = matches!(
+                    accepted,
+                    Err(Rejection::Component(ComponentRefusal::HandlerRemoved(_)))
+                );
                 assert!(accepted.is_ok() || is_refused, "{accepted:?}");
             }
         });
         let mut removed = 0;
         while removed < REMOVALS {
-            let remove = Command::Remove {
+            let remove = Command::from(RemoveComponent {
                 component: "a".parse().unwrap(),
-            };
+            });
             let live = JobFilter {
                 state: Some(State::Available),
                 ..JobFilter::default()
@@ -230,10 +262,12 @@ fn no_node_accepts_a_job_while_another_removes_its_component() {
                 removed += 1;
             } else {
                 let waiting = reader.matching(&live, None, 1_000).unwrap().items;
-                let cancel = |job| Command::Cancel {
-                    job,
-                    reason: None,
-                    grace_ms: None,
+                let cancel = |job| {
+                    Command::from(Cancel {
+                        job,
+                        reason: None,
+                        grace_ms: None,
+                    })
                 };
                 first
                     .commit(NOW, &waiting.into_iter().map(cancel).collect::<Vec<_>>())

@@ -3,7 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{Command, Committed, NewJob, Reply};
+use host_core::command::{
+    Ack, Cancel, Claim, Command, Committed, Enqueue, NewJob, Purge, Reply, Reschedule, Retry,
+    SetPriority, lease,
+};
 use host_core::id::NodeId;
 use host_core::job::UniqueScope;
 use host_core::lease::Fence;
@@ -131,7 +134,7 @@ impl Writer {
                         reads_others: true,
                     })
                 });
-                Command::Enqueue(vec![new])
+                Command::from(Enqueue(vec![new]))
             }
             Step::Claim { job } => {
                 let job = self.pick(job);
@@ -139,7 +142,7 @@ impl Writer {
                 let leases = self.next_lease..self.next_lease + 1;
                 self.leases.push((job, self.next_lease));
                 let mut claim = claim_in(&runner(&pool(job)), leases);
-                if let Command::Claim { node, .. } = &mut claim {
+                if let Command::Lease(lease::Command::Claim(Claim { node, .. })) = &mut claim {
                     *node = self.node();
                 }
                 claim
@@ -151,31 +154,31 @@ impl Writer {
             Step::Ack { lease: n } => {
                 let (job, number) = self.lease(n);
                 let fence = Fence::Lease(lease(number));
-                Command::Ack {
+                Command::from(Ack {
                     job: id(job),
                     fence,
-                }
+                })
             }
-            Step::Cancel { job } => Command::Cancel {
+            Step::Cancel { job } => Command::from(Cancel {
                 job: id(self.pick(job)),
                 reason: None,
                 grace_ms: None,
-            },
-            Step::Retry { job, force } => Command::Retry {
+            }),
+            Step::Retry { job, force } => Command::from(Retry {
                 job: id(self.pick(job)),
                 force,
-            },
-            Step::SetPriority { job, priority } => Command::SetPriority {
+            }),
+            Step::SetPriority { job, priority } => Command::from(SetPriority {
                 job: id(self.pick(job)),
                 priority,
-            },
-            Step::Reschedule { job, delay_ms } => Command::Reschedule {
+            }),
+            Step::Reschedule { job, delay_ms } => Command::from(Reschedule {
                 job: id(self.pick(job)),
                 run_at: NOW.plus_ms(delay_ms.into()),
-            },
-            Step::Purge { job } => Command::Purge {
+            }),
+            Step::Purge { job } => Command::from(Purge {
                 job: id(self.pick(job)),
-            },
+            }),
             Step::Recover => recover(self.node()),
         }
     }
@@ -192,7 +195,7 @@ fn write(schema: &Schema, number: u128, plan: &[Vec<Step>], done: &Mutex<Done>) 
     };
     let mut store = PostgresStore::open(&target(schema), writer.node(), TESTED).unwrap();
     for steps in plan {
-        let mut commands = vec![Command::Enqueue(vec![writer.new_job()])];
+        let mut commands = vec![Command::from(Enqueue(vec![writer.new_job()]))];
         commands.extend(steps.iter().map(|step| writer.command(step)));
         let committed = commit(&mut store, NOW, commands.clone());
         done.lock().push((commands, committed));

@@ -1,7 +1,7 @@
 //! A new job may change the waiting one with its unique key.
 
 use host_core::access::Scope;
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, Enqueue, Reply, Tick};
 use host_core::job::{OnConflict, Origin, State, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::time::Time;
@@ -43,7 +43,7 @@ fn a_new_job_may_change_the_waiting_one_with_its_key() {
             with(3, "3", push_back, 1_900),
             with(4, "4", OnConflict::Replace, 0),
         ];
-        let reply = ask(store, NOW, Command::Enqueue(both.to_vec())).unwrap();
+        let reply = ask(store, NOW, Command::from(Enqueue(both.to_vec()))).unwrap();
         let Reply::Enqueued(replies) = reply else {
             panic!("{reply:?}")
         };
@@ -68,7 +68,7 @@ fn a_new_job_may_change_the_waiting_one_with_its_key() {
             "4",
             "it is kept, or of another handler or principal"
         );
-        let tick = Command::Tick { limit: 100 };
+        let tick = Command::from(Tick { limit: 100 });
         ask(store, NOW.plus_ms(1_000), tick).unwrap();
         assert_eq!(
             params_claimed(store, NOW.plus_ms(1_000)),

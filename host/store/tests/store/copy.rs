@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use host_core::audit::Note;
 use host_core::cell::{Level, LogSource};
-use host_core::command::{Command, Reply};
+use host_core::command::{AddNote, Cancel, Command, Deployed, Purge, RemoveComponent, Reply};
 use host_core::job::{State, UniqueScope};
 use host_core::time::Time;
 use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
@@ -39,13 +39,13 @@ fn original(folder: &Path) -> PathBuf {
     let gone = "gone".parse().unwrap();
     let batch = vec![
         revision("gone", &["away"], 3),
-        Command::Remove { component: gone },
-        Command::Cancel {
+        Command::from(RemoveComponent { component: gone }),
+        Command::from(Cancel {
             job: id(21),
             reason: None,
             grace_ms: None,
-        },
-        Command::Purge { job: id(21) },
+        }),
+        Command::from(Purge { job: id(21) }),
         set_state("handler:noop", "cursor", Some(b"17")),
         set_state("shared:rates", "ü/\u{10ffff}", Some(&[0, 255])),
         set_state("shared:rates", "gone", Some(b"1")),
@@ -132,7 +132,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
 
     let note = Box::new(Note::new("start", "host"));
     let outcome = "done".to_owned();
-    ask(&mut store, NOW, Command::Note { note, outcome }).unwrap();
+    ask(&mut store, NOW, Command::from(AddNote { note, outcome })).unwrap();
     assert_eq!(chain(&store).len(), 2, "the chain goes on");
 
     assert_eq!(running(&store), State::Running);
@@ -158,7 +158,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
         "the job that waited for it"
     );
     let again = ask(&mut store, NOW, revision("gone", &["away"], 3)).unwrap();
-    let Reply::Deployed { revision, .. } = again else {
+    let Reply::Deployed(Deployed { revision, .. }) = again else {
         panic!("{again:?}")
     };
     assert_eq!(revision.revision, 2, "revision numbers continue");

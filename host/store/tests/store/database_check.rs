@@ -1,6 +1,6 @@
 //! The check finds nothing in an intact store in a database, and names each damage.
 
-use host_core::command::Command;
+use host_core::command::{Cancel, Command};
 use host_core::job::UniqueScope;
 use host_core::schedule::Overlap;
 use host_store::copy::to_sqlite;
@@ -31,11 +31,11 @@ fn store() -> (Schema, Target) {
     let jobs = vec![job(1), job(2), job(3), job(4), dependent, keyed];
     enqueue(&mut store, jobs);
     claimed(&mut store, NOW, claim([1, 2, 3], false));
-    let cancel = Command::Cancel {
+    let cancel = Command::from(Cancel {
         job: id(6),
         reason: None,
         grace_ms: None,
-    };
+    });
     let batch = vec![
         revision("basics", &["noop"], 1),
         set_state("handler:noop", "ü", Some(b"17")),

@@ -1,6 +1,6 @@
 //! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
 
-use host_core::command::{Command, NewJob};
+use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Reschedule, SetPriority};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
@@ -37,7 +37,7 @@ fn fill(store: &mut dyn Store) {
         commit(
             store,
             NOW.plus_ms(1_000 * seconds),
-            vec![Command::Enqueue(vec![job])],
+            vec![Command::from(Enqueue(vec![job]))],
         );
     }
     let last = NOW.plus_ms(8_000);
@@ -198,7 +198,7 @@ fn jobs_are_found_by_their_params_their_cause_and_what_they_wait_for() {
         commit(
             store,
             NOW,
-            vec![Command::Enqueue(vec![first, second, third])],
+            vec![Command::from(Enqueue(vec![first, second, third]))],
         );
         for (params, words, expected) in [
             (vec![("order.id", "77")], vec![], vec![1]),
@@ -265,7 +265,7 @@ fn the_oldest_available_job_of_each_queue_is_found() {
                 runner: runner.map(name),
                 ..job(n.into())
             };
-            commit(store, at(n), vec![Command::Enqueue(vec![job])]);
+            commit(store, at(n), vec![Command::from(Enqueue(vec![job]))]);
         }
         claimed(store, at(9), claim([1], false));
         let reader = store.reader().unwrap();
@@ -415,14 +415,16 @@ fn a_count_goes_on_where_it_stopped() {
 fn an_operator_moves_and_purges_jobs() {
     check(|store| {
         enqueue(store, vec![job(1), job(2), job(3)]);
-        let priority = |n: u128, priority| Command::SetPriority {
-            job: id(n),
-            priority,
+        let priority = |n: u128, priority| {
+            Command::from(SetPriority {
+                job: id(n),
+                priority,
+            })
         };
         ask(store, NOW, priority(3, 0)).unwrap();
         ask(store, NOW, priority(1, 9)).unwrap();
         let later = NOW.plus_ms(60_000);
-        let reschedule = |run_at| Command::Reschedule { job: id(2), run_at };
+        let reschedule = |run_at| Command::from(Reschedule { job: id(2), run_at });
         ask(store, NOW, reschedule(later)).unwrap();
         let order: Vec<_> = claimed(store, NOW, claim([1, 2, 3], false))
             .iter()
@@ -435,7 +437,7 @@ fn an_operator_moves_and_purges_jobs() {
         );
         ask(store, NOW, reschedule(NOW)).unwrap();
         assert_eq!(claimed(store, NOW, claim([3], false)).len(), 1);
-        let purge = |n: u128| Command::Purge { job: id(n) };
+        let purge = |n: u128| Command::from(Purge { job: id(n) });
         ask(store, NOW, purge(1)).unwrap_err();
         ask(store, NOW, complete(1, 2, returned())).unwrap();
         ask(store, NOW, purge(1)).unwrap();
@@ -481,11 +483,11 @@ fn a_list_is_of_one_moment() {
         let mut new = job(n);
         new.depends_on = Vec::new();
         enqueue(&mut store, vec![new]);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(n),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(&mut store, NOW, cancel).unwrap();
     }
     let reader = store.reader().unwrap();
@@ -501,7 +503,7 @@ fn a_list_is_of_one_moment() {
     });
     assert_eq!(begins.recv(), Ok(1_000));
     for n in 1..=all {
-        ask(&mut store, NOW, Command::Purge { job: id(n) }).unwrap();
+        ask(&mut store, NOW, Command::from(Purge { job: id(n) })).unwrap();
     }
     listing.join().unwrap();
 }

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use host_core::audit::Note;
-use host_core::command::{Command, NewJob};
+use host_core::command::{Ask as _, Cancel, Command, NewJob, Retry, Tick, schedule};
 use host_core::job::{State, UniqueScope};
 use host_core::schedule::Overlap;
 use host_store::sqlite::{SqliteStore, open_reader};
@@ -51,12 +51,14 @@ pub(crate) fn story(store: &mut SqliteStore) {
             revision("basics", &["noop", "echo"], 2),
         ],
     );
-    let kept = put(token("000000000001"), true).noted(Note::new("tokens", "token 000000000001"));
+    let kept = put(token("000000000001"), true)
+        .noted(Note::new("tokens", "token 000000000001"))
+        .into();
     commit(store, NOW, vec![kept]);
     let nightly = every("nightly", 60_000, Overlap::QueueOne);
     commit(store, NOW, vec![set(nightly.clone(), NOW)]);
     let mut fire = fire(store, &nightly.name, NOW.plus_ms(90_000), &[id(9)], None);
-    if let Command::Fire(fire) = &mut fire {
+    if let Command::Schedule(schedule::Command::Fire(fire)) = &mut fire {
         fire.job = Err("no handler is named noop".to_owned());
     }
     commit(store, NOW, vec![fire]);
@@ -83,11 +85,11 @@ pub(crate) fn story(store: &mut SqliteStore) {
             complete(2, 2, failed(true)),
             complete(8, 8, failed(false)),
             set_state("handler:noop", "cursor", Some(b"17")),
-            Command::Cancel {
+            Command::from(Cancel {
                 job: id(7),
                 reason: Some("enough".to_owned()),
                 grace_ms: None,
-            },
+            }),
         ],
     );
     commit(store, NOW, one_waits(10).to_vec());
@@ -242,14 +244,14 @@ fn a_store_of_each_layout_opens_and_goes_on() {
 fn goes_on(store: &mut SqliteStore) {
     ask(store, NOW, recover(NODE)).unwrap();
     for n in [7, 8] {
-        let retry = Command::Retry {
+        let retry = Command::from(Retry {
             job: id(n),
             force: false,
-        };
+        });
         ask(store, NOW, retry).unwrap();
     }
     let later = NOW.plus_ms(120_000);
-    ask(store, later, Command::Tick { limit: 100 }).unwrap();
+    ask(store, later, Command::from(Tick { limit: 100 })).unwrap();
     let mut lease = 100;
     loop {
         let jobs = claimed(store, later, claim([lease], false));

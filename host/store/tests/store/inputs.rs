@@ -1,13 +1,13 @@
 //! The conformance suite, continued: jobs that get the results of those that they depend on.
 
-use host_core::command::{Command, NewJob};
+use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Retry, Tick};
 use host_core::failure::FailureKind;
 use host_core::inputs::{INPUTS_MAX, PARAMS_BYTES_MAX};
 use host_core::job::{OnConflict, State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::prerequisite::{Conditions, When};
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_store::store::Store;
 
@@ -51,15 +51,15 @@ fn result(text: String) -> Outcome {
 }
 
 fn cancel(n: u128) -> Command {
-    Command::Cancel {
+    Command::from(Cancel {
         job: id(n),
         reason: None,
         grace_ms: None,
-    }
+    })
 }
 
 fn retry(n: u128, force: bool) -> Command {
-    Command::Retry { job: id(n), force }
+    Command::from(Retry { job: id(n), force })
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn results_are_in_the_params_when_a_job_starts() {
         end(store, 1, returned());
         assert_eq!(params(store, 4), r#"{"inputs":{"j1":[1,2]},"n":4}"#);
         // A result that is forgotten meanwhile was given before.
-        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
         ask(store, NOW, cancel(2)).unwrap();
         end(store, 3, Outcome::Completed { result: None });
         let expected = r#"{"inputs":{"j1":[1,2],"j2":null,"j3":null},"n":4}"#;
@@ -119,8 +119,8 @@ fn results_of_other_jobs_are_only_for_those_who_may_read_them() {
             ..job(n)
         };
         enqueue(store, vec![keyed(1)]);
-        let refused = Err(Rejection::InputHidden(id(1)));
-        let ask_for = |store: &mut dyn Store, jobs| ask(store, NOW, Command::Enqueue(jobs));
+        let refused = Err(Rejection::Job(JobRefusal::InputHidden(id(1))));
+        let ask_for = |store: &mut dyn Store, jobs| ask(store, NOW, Command::from(Enqueue(jobs)));
         assert_eq!(ask_for(store, vec![hidden(2, 1)]), refused);
         assert_eq!(ask_for(store, vec![keyed(3), hidden(4, 3)]), refused);
         assert_eq!(store.reader().unwrap().job(id(4)).unwrap(), None);
@@ -158,16 +158,19 @@ fn a_result_that_does_not_fit_fails_the_job_and_no_other() {
         );
         assert!(failure.message.starts_with(&start), "{}", failure.message);
         // A new job is refused, and to run one again does not help.
-        let late = Command::Enqueue(vec![job(6), with_inputs(5, &[(1, COMPLETED)])]);
+        let late = Command::from(Enqueue(vec![job(6), with_inputs(5, &[(1, COMPLETED)])]));
         let refused = ask(store, NOW, late);
         assert!(
-            matches!(refused, Err(Rejection::TooManyInputs { .. })),
+            matches!(
+                refused,
+                Err(Rejection::Job(JobRefusal::TooManyInputs { .. }))
+            ),
             "{refused:?}"
         );
         assert_eq!(store.reader().unwrap().job(id(6)).unwrap(), None);
         let refused = ask(store, NOW, retry(2, false));
         assert!(
-            matches!(&refused, Err(Rejection::InputFailed(_))),
+            matches!(&refused, Err(Rejection::Job(JobRefusal::InputFailed(_)))),
             "{refused:?}"
         );
         ask(store, NOW, retry(2, true)).unwrap();
@@ -220,7 +223,8 @@ fn large_results_are_given_in_slices() {
             all.filter(|n| state(store, *n) == State::Pending).count()
         };
         let mut left = vec![waiting(store)];
-        while commit(store, NOW, vec![Command::Tick { limit: 1_000 }]).next_wakeup == Some(Time(0))
+        while commit(store, NOW, vec![Command::from(Tick { limit: 1_000 })]).next_wakeup
+            == Some(Time(0))
         {
             left.push(waiting(store));
         }
@@ -241,9 +245,12 @@ fn a_request_reads_a_limited_number_of_results() {
         let all: Vec<(u128, When)> = (1..=last).map(|n| (n, COMPLETED)).collect();
         let (first, rest) = all.split_at(INPUTS_MAX);
         let too_many = vec![with_inputs(201, first), with_inputs(202, rest)];
-        let refused = ask(store, NOW, Command::Enqueue(too_many));
+        let refused = ask(store, NOW, Command::from(Enqueue(too_many)));
         assert!(
-            matches!(refused, Err(Rejection::TooManyInputs { .. })),
+            matches!(
+                refused,
+                Err(Rejection::Job(JobRefusal::TooManyInputs { .. }))
+            ),
             "{refused:?}"
         );
         enqueue(

@@ -6,7 +6,10 @@ mod steps;
 
 use std::collections::BTreeMap;
 
-use host_core::command::{Command, Fire};
+use host_core::command::{
+    Ack, Cancel, CancelAck, Claim, Command, Complete, Enqueue, Fire, Heartbeat, Lose, Purge,
+    RemoveLimit, Renew, Reschedule, Retry, SetPaused, SetPriority, SetState, Tick, batch, lease,
+};
 use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold, Renewal};
@@ -128,7 +131,7 @@ impl History {
             };
             new
         });
-        Command::Enqueue(new.collect())
+        Command::from(Enqueue(new.collect()))
     }
 
     fn command(&mut self, step: &Step, now: host_core::time::Time) -> Command {
@@ -151,31 +154,31 @@ impl History {
                 claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))
             }
             Step::Say { lease, message } => self.message(*lease, *message, now),
-            Step::Cancel { job } => Command::Cancel {
+            Step::Cancel { job } => Command::from(Cancel {
                 job: id(self.pick(*job)),
                 reason: None,
                 grace_ms: None,
-            },
-            Step::Retry { job, force } => Command::Retry {
+            }),
+            Step::Retry { job, force } => Command::from(Retry {
                 job: id(self.pick(*job)),
                 force: *force,
-            },
-            Step::Pause { paused } => Command::SetPaused {
+            }),
+            Step::Pause { paused } => Command::from(SetPaused {
                 queue: "other".parse().unwrap(),
                 paused: *paused,
-            },
-            Step::SetPriority { job, priority } => Command::SetPriority {
+            }),
+            Step::SetPriority { job, priority } => Command::from(SetPriority {
                 job: id(self.pick(*job)),
                 priority: *priority,
-            },
-            Step::Reschedule { job, delay_ms } => Command::Reschedule {
+            }),
+            Step::Reschedule { job, delay_ms } => Command::from(Reschedule {
                 job: id(self.pick(*job)),
                 run_at: now.plus_ms(u64::from(*delay_ms)),
-            },
-            Step::Purge { job } => Command::Purge {
+            }),
+            Step::Purge { job } => Command::from(Purge {
                 job: id(self.pick(*job)),
-            },
-            Step::SetState(change) => Command::SetState(Box::new(change.writes())),
+            }),
+            Step::SetState(change) => Command::from(SetState(Box::new(change.writes()))),
             Step::SetSchedule { overlap } => self.set_schedule(*overlap, now),
             Step::Fire {
                 later_ms,
@@ -183,11 +186,11 @@ impl History {
                 refused,
             } => self.fire(*jobs, *refused, now.plus_ms(u64::from(*later_ms))),
             Step::SetLimit(change) => set_limit(change.limit()),
-            Step::RemoveLimit { of_customers } => Command::RemoveLimit {
+            Step::RemoveLimit { of_customers } => Command::from(RemoveLimit {
                 limit: if *of_customers { "by-customer" } else { "all" }
                     .parse()
                     .unwrap(),
-            },
+            }),
             Step::NewBatch { is_open, jobs } => {
                 self.batches += 1;
                 let first = self.jobs + 1;
@@ -196,7 +199,7 @@ impl History {
                 let in_batch = jobs.clone().map(|n| (n, self.batches));
                 self.of_batches.extend(in_batch);
                 let mut command = new_batch(self.batches, *is_open, jobs.map(job).collect());
-                if let Command::NewBatch(batch) = &mut command {
+                if let Command::Batch(batch::Command::NewBatch(batch)) = &mut command {
                     batch.plan.notify = Some(notify(&BATCH_EVENTS));
                 }
                 command
@@ -209,7 +212,7 @@ impl History {
                     close(batch)
                 }
             }
-            Step::Tick => Command::Tick { limit: 5 },
+            Step::Tick => Command::from(Tick { limit: 5 }),
             Step::Restart { node } => recover(numbered(*node)),
         }
     }
@@ -231,7 +234,7 @@ impl History {
         self.jobs += u128::from(jobs);
         let version = self.schedule.version;
         self.schedule.version += 1;
-        Command::Fire(Box::new(Fire {
+        Command::from(Fire {
             schedule: "nightly".parse().unwrap(),
             version,
             open: self.schedule.open.clone(),
@@ -243,21 +246,21 @@ impl History {
                 Ok(Box::new(job(0)))
             },
             nominals: None,
-        }))
+        })
     }
 
     fn message(&mut self, lease: u8, message: Message, now: host_core::time::Time) -> Command {
         let (number, lease_id) = self.lease(lease);
         let (of, fence) = (id(number), Fence::Lease(crate::jobs::lease(lease_id)));
         match message {
-            Message::Ack => Command::Ack { job: of, fence },
-            Message::Heartbeat => Command::Heartbeat { job: of, fence },
-            Message::Renewed { ms } => Command::Renew(Renewal {
+            Message::Ack => Command::from(Ack { job: of, fence }),
+            Message::Heartbeat => Command::from(Heartbeat { job: of, fence }),
+            Message::Renewed { ms } => Command::from(Renew(Renewal {
                 job: of,
                 lease: crate::jobs::lease(lease_id),
                 until: now.plus_ms(ms.into()),
                 host_was_away: ms % 2 == 1,
-            }),
+            })),
             Message::Returned => complete(number, lease_id, returned()),
             Message::Wrote {
                 job: waits_for,
@@ -285,7 +288,8 @@ impl History {
                     }
                 });
                 let mut end = complete(number, lease_id, returned());
-                if let Command::Complete { writes, .. } = &mut end {
+                if let Command::Lease(lease::Command::Complete(Complete { writes, .. })) = &mut end
+                {
                     let (jobs, state) = (jobs.into_iter().collect(), vec![change.writes()]);
                     *writes = Some(Box::new(Writes { jobs, state }));
                 }
@@ -300,19 +304,19 @@ impl History {
                 complete(number, lease_id, Outcome::Retry { reason, after_ms })
             }
             Message::Failed { retryable } => complete(number, lease_id, failed(retryable)),
-            Message::Lost(loss) => Command::Lose {
+            Message::Lost(loss) => Command::from(Lose {
                 job: of,
                 fence,
                 loss,
                 executor: "cell-2".to_owned(),
                 requests: None,
-            },
-            Message::CancelAck => Command::CancelAck {
+            }),
+            Message::CancelAck => Command::from(CancelAck {
                 job: of,
                 fence,
                 partial: None,
                 message: None,
-            },
+            }),
         }
     }
 
@@ -331,7 +335,7 @@ fn numbered(node: u8) -> NodeId {
 
 /// Makes a claim one of `node`, for remote workers if `remote`.
 fn claim_as(by: u8, remote: bool, mut claim: Command) -> Command {
-    if let Command::Claim { node, slots, .. } = &mut claim {
+    if let Command::Lease(lease::Command::Claim(Claim { node, slots, .. })) = &mut claim {
         *node = numbered(by);
         for slot in slots.iter_mut().filter(|_| remote) {
             slot.hold = Hold::Ttl { ttl_ms: 3_000 };

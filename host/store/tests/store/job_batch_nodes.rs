@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Claim, Command, Complete, Enqueue, Reply, Tick, lease};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::job_batch::On;
@@ -42,7 +42,8 @@ impl Runner {
                 returned()
             };
             let mut end = complete(0, lease_id, outcome);
-            if let Command::Complete { job, fence, .. } = &mut end {
+            if let Command::Lease(lease::Command::Complete(Complete { job, fence, .. })) = &mut end
+            {
                 (*job, *fence) = (of, Fence::Lease(lease(lease_id)));
             }
             turn.push(end);
@@ -52,15 +53,15 @@ impl Runner {
             self.added += 1;
             let new = job((self.number << 32) + self.added);
             let of = u128::from(choice) % BATCHES;
-            turn.push(Command::Enqueue(vec![within(of, new)]));
+            turn.push(Command::from(Enqueue(vec![within(of, new)])));
         }
         let mut claim = claim(self.leases..self.leases + 3, false);
         self.leases += 3;
-        if let Command::Claim { node, .. } = &mut claim {
+        if let Command::Lease(lease::Command::Claim(Claim { node, .. })) = &mut claim {
             *node = self.node;
         }
         turn.push(claim);
-        turn.push(Command::Tick { limit: 10 });
+        turn.push(Command::from(Tick { limit: 10 }));
         for reply in commit(&mut self.store, NOW, turn).replies {
             if let Ok(Reply::Claimed(jobs)) = reply {
                 let leases = jobs.into_iter().filter_map(|claimed| {

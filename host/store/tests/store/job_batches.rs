@@ -1,6 +1,9 @@
 //! Batches of jobs: their numbers, their callbacks and their end, on each engine.
 
-use host_core::command::{Command, NewBatch, Reply};
+use host_core::command::{
+    CancelBatch, CloseBatch, Command, Complete, Enqueue, NewBatch, RemoveLimit, Reply, Retry,
+    SetPaused, Tick, Ticked, lease,
+};
 use host_core::id::BatchId;
 use host_core::job::{NewJob, State};
 use host_core::job_batch::{
@@ -8,7 +11,7 @@ use host_core::job_batch::{
 };
 use host_core::limit::{Limit, WhenFull};
 use host_core::query::JobFilter;
-use host_core::rejection::Rejection;
+use host_core::rejection::{BatchRefusal, JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::writes::Writes;
 use host_store::store::Store;
@@ -50,7 +53,7 @@ pub(crate) fn new_batch(n: u128, is_open: bool, jobs: Vec<NewJob>) -> Command {
         new.queue = "callbacks".parse().unwrap();
         (on, new)
     });
-    Command::NewBatch(Box::new(NewBatch {
+    Command::from(NewBatch {
         id: batch_id(n),
         plan: BatchPlan {
             callbacks: callbacks.to_vec(),
@@ -61,16 +64,16 @@ pub(crate) fn new_batch(n: u128, is_open: bool, jobs: Vec<NewJob>) -> Command {
         },
         is_open,
         jobs: jobs.into_iter().map(|job| within(n, job)).collect(),
-    }))
+    })
 }
 
 pub(crate) fn close(n: u128) -> Command {
-    Command::CloseBatch { batch: batch_id(n) }
+    Command::from(CloseBatch { batch: batch_id(n) })
 }
 
 pub(crate) fn cancel(n: u128) -> Command {
     let (batch, reason) = (batch_id(n), Some("wrong input".to_owned()));
-    Command::CancelBatch { batch, reason }
+    Command::from(CancelBatch { batch, reason })
 }
 
 pub(crate) fn batch(store: &dyn Store, n: u128) -> Option<JobBatch> {
@@ -103,18 +106,18 @@ fn params(store: &dyn Store, n: u128, on: On) -> serde_json::Value {
 /// Claims the jobs `1..=n`, each with a lease of its number, and lets the callbacks wait.
 fn start(store: &mut dyn Store, n: u128) {
     let queue = "callbacks".parse().unwrap();
-    let pause = Command::SetPaused {
+    let pause = Command::from(SetPaused {
         queue,
         paused: true,
-    };
+    });
     commit(store, NOW, vec![pause, claim(1..=n, false)]);
 }
 
 fn tick(store: &mut dyn Store, now: Time) {
     let mut jobs = 1;
     while jobs > 0 {
-        let reply = ask(store, now, Command::Tick { limit: 7 });
-        let Ok(Reply::Ticked { jobs: handled }) = reply else {
+        let reply = ask(store, now, Command::from(Tick { limit: 7 }));
+        let Ok(Reply::Ticked(Ticked { jobs: handled })) = reply else {
             panic!("{reply:?}")
         };
         jobs = handled;
@@ -190,7 +193,7 @@ fn an_empty_batch_fires_when_it_is_closed() {
         assert_eq!(fired(store, 2), []);
         commit(store, NOW, vec![close(2), close(2)]);
         assert_eq!(fired(store, 2), [On::Success, On::End]);
-        let unknown = Err(Rejection::UnknownBatch(batch_id(3)));
+        let unknown = Err(Rejection::Batch(BatchRefusal::Unknown(batch_id(3))));
         assert_eq!(ask(store, NOW, close(3)), unknown);
     });
 }
@@ -218,11 +221,11 @@ fn an_open_batch_takes_jobs_until_it_is_closed() {
         assert_eq!(fired(store, 1), []);
         enqueue(store, vec![within(1, job(2)), job(3)]);
         ask(store, NOW, close(1)).unwrap();
-        let late = Command::Enqueue(vec![within(1, job(4))]);
-        let refused = Err(Rejection::BatchClosed(batch_id(1)));
+        let late = Command::from(Enqueue(vec![within(1, job(4))]));
+        let refused = Err(Rejection::Batch(BatchRefusal::Closed(batch_id(1))));
         assert_eq!(ask(store, NOW, late), refused);
-        let missing = Command::Enqueue(vec![within(9, job(4))]);
-        let unknown = Err(Rejection::UnknownBatch(batch_id(9)));
+        let missing = Command::from(Enqueue(vec![within(9, job(4))]));
+        let unknown = Err(Rejection::Batch(BatchRefusal::Unknown(batch_id(9))));
         assert_eq!(ask(store, NOW, missing), unknown);
         commit(store, NOW, vec![claim([2, 3], false)]);
         ask(store, NOW, complete(2, 2, returned())).unwrap();
@@ -244,7 +247,7 @@ fn a_job_adds_to_its_batch_with_its_end() {
         start(store, 1);
         let more = |n: u128, of: u128, jobs: Vec<NewJob>| {
             let mut end = complete(n, n, returned());
-            if let Command::Complete { writes, .. } = &mut end {
+            if let Command::Lease(lease::Command::Complete(Complete { writes, .. })) = &mut end {
                 *writes = Some(Box::new(Writes {
                     jobs: jobs.into_iter().map(|job| within(of, job)).collect(),
                     state: Vec::new(),
@@ -272,10 +275,10 @@ fn a_cancelled_batch_ends_in_slices() {
         ask(store, NOW, new_batch(1, true, (1..=20).map(job).collect())).unwrap();
         start(store, 1);
         ask(store, NOW, cancel(1)).unwrap();
-        let late = Command::Enqueue(vec![within(1, job(30))]);
-        let refused = Err(Rejection::BatchClosed(batch_id(1)));
+        let late = Command::from(Enqueue(vec![within(1, job(30))]));
+        let refused = Err(Rejection::Batch(BatchRefusal::Closed(batch_id(1))));
         assert_eq!(ask(store, NOW, late), refused);
-        let committed = commit(store, NOW, vec![Command::Tick { limit: 7 }]);
+        let committed = commit(store, NOW, vec![Command::from(Tick { limit: 7 })]);
         assert_eq!(committed.next_wakeup, Some(Time(1)), "it goes on");
         assert!(counts(store, 1).cancelled < 19);
         tick(store, NOW);
@@ -292,9 +295,11 @@ fn a_cancelled_batch_ends_in_slices() {
 #[test]
 fn a_retry_is_counted_and_calls_nobody_back() {
     check(|store| {
-        let retry = |n| Command::Retry {
-            job: id(n),
-            force: false,
+        let retry = |n| {
+            Command::from(Retry {
+                job: id(n),
+                force: false,
+            })
         };
         ask(store, NOW, new_batch(1, false, vec![job(1), job(2)])).unwrap();
         start(store, 2);
@@ -348,9 +353,9 @@ fn a_callback_that_is_refused_is_enqueued_later() {
         let progress = batch(store, 1).unwrap().progress;
         assert_eq!(progress.due, [On::Success, On::End]);
         assert!(progress.refused.unwrap().contains("is full"));
-        let remove = Command::RemoveLimit {
+        let remove = Command::from(RemoveLimit {
             limit: "all".parse().unwrap(),
-        };
+        });
         ask(store, NOW, remove).unwrap();
         tick(store, NOW);
         assert_eq!(fired(store, 1), [], "not yet");
@@ -374,7 +379,10 @@ fn jobs_that_exist_already_are_not_in_the_batch_and_it_has_a_limit() {
         let mut bad = job(5);
         bad.depends_on = vec![id(99)];
         let refused = ask(store, NOW, new_batch(2, true, vec![job(4), bad]));
-        assert_eq!(refused, Err(Rejection::UnknownPrerequisite(id(99))));
+        assert_eq!(
+            refused,
+            Err(Rejection::Job(JobRefusal::UnknownPrerequisite(id(99))))
+        );
         assert!(batch(store, 2).is_none());
         assert_eq!(BATCH_JOBS_MAX, 1_000_000);
         read(&*store.reader().unwrap());

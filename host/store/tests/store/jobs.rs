@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use host_core::command::{Claimed, Command, Committed, Enqueued, Foreign, NewJob, Reply, Slot};
+use host_core::command::{
+    Claim, Claimed, Command, Committed, Complete, Deploy, Enqueue, Enqueued, Foreign, NewJob,
+    Record, Recover, Reply, SetState, Slot, lease,
+};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, LeaseId, NodeId};
@@ -113,12 +116,12 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
         lane: lane.clone(),
         hold: Hold::Connection,
     });
-    Command::Claim {
+    Command::from(Claim {
         node: NODE,
         slots: slots.collect(),
         except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
-    }
+    })
 }
 
 /// A job that waits for others to end like this.
@@ -138,7 +141,8 @@ pub(crate) fn after(n: u128, prerequisites: &[(u128, When)]) -> NewJob {
 
 /// A job of another orchestrator that ended a moment ago.
 pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
-    let Command::Complete { report, .. } = complete(n, n, outcome) else {
+    let Command::Lease(lease::Command::Complete(Complete { report, .. })) = complete(n, n, outcome)
+    else {
         panic!("a completion");
     };
     let mut job = job(n);
@@ -146,26 +150,26 @@ pub(crate) fn foreign(n: u128, outcome: Outcome) -> Command {
     job.policy.lost_lease_costs_attempt = true;
     "rrq".clone_into(&mut job.payload.wire);
     job.payload.external_id = Some(format!("theirs-{n}"));
-    Command::Record(Box::new(Foreign {
+    Command::from(Record(Box::new(Foreign {
         job,
         lease: lease(n),
         started_at: Time(NOW.0 - 20),
         finished_at: Time(NOW.0 - 5),
         report: *report,
-    }))
+    })))
 }
 
 /// The start of a node, which takes back what ended with it, at first.
 pub(crate) fn recover(node: NodeId) -> Command {
-    Command::Recover {
+    Command::from(Recover {
         node,
         living: Vec::new(),
         after: 0,
-    }
+    })
 }
 
 pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
-    Command::Complete {
+    Command::from(Complete {
         job: id(job),
         fence: Fence::Lease(lease(lease_id)),
         report: Box::new(Report {
@@ -181,12 +185,12 @@ pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
             requests: None,
         }),
         writes: None,
-    }
+    })
 }
 
 /// Sets a key of a space, or removes it.
 pub(crate) fn set_state(space: &str, key: &str, value: Option<&[u8]>) -> Command {
-    Command::SetState(Box::new(StateWrites {
+    Command::from(SetState(Box::new(StateWrites {
         space: space.parse().unwrap(),
         quota_bytes: 1 << 20,
         writes: vec![StateWrite {
@@ -194,7 +198,7 @@ pub(crate) fn set_state(space: &str, key: &str, value: Option<&[u8]>) -> Command
             value: value.map(<[u8]>::to_vec),
             expected: None,
         }],
-    }))
+    })))
 }
 
 pub(crate) fn returned() -> Outcome {
@@ -217,7 +221,7 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
         params_schema: None,
         result_schema: None,
     });
-    Command::Deploy {
+    Command::from(Deploy {
         revision: Box::new(Revision {
             component: component.parse().unwrap(),
             revision: 0,
@@ -230,7 +234,7 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
         }),
         bytes: vec![digest; 10],
         wall: NOW,
-    }
+    })
 }
 
 /// How often a batch is tried that meets others or a broken connection.
@@ -257,7 +261,7 @@ pub(crate) fn ask(store: &mut dyn Store, now: Time, command: Command) -> Result<
 }
 
 pub(crate) fn enqueue(store: &mut dyn Store, jobs: Vec<NewJob>) -> Vec<Enqueued> {
-    match ask(store, NOW, Command::Enqueue(jobs)).unwrap() {
+    match ask(store, NOW, Command::from(Enqueue(jobs))).unwrap() {
         Reply::Enqueued(enqueued) => enqueued,
         other => panic!("{other:?}"),
     }

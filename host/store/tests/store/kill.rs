@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Claim, Command, Enqueue, Heartbeat, Reply, lease};
 use host_core::job::State;
 use host_core::lease::{Fence, Hold};
 use host_store::sqlite::SqliteStore;
@@ -42,7 +42,7 @@ fn child_that_is_killed() {
         .len() as u128;
     let mut out = std::io::stdout();
     for n in (first + 1).. {
-        commit(&mut store, NOW, vec![Command::Enqueue(vec![job(n)])]);
+        commit(&mut store, NOW, vec![Command::from(Enqueue(vec![job(n)]))]);
         writeln!(out, "enqueued {n}").unwrap();
         for taken in claimed(&mut store, NOW, claim([n], false)) {
             let taken = taken.lifecycle.id.0.as_u128() - id(0).0.as_u128();
@@ -121,10 +121,10 @@ fn child_that_leases() {
         commit(
             &mut store,
             NOW,
-            vec![Command::Enqueue(vec![job_for(n, "far")])],
+            vec![Command::from(Enqueue(vec![job_for(n, "far")]))],
         );
         let mut claim = claim_in(&runner("far"), [n]);
-        if let Command::Claim { slots, .. } = &mut claim {
+        if let Command::Lease(lease::Command::Claim(Claim { slots, .. })) = &mut claim {
             slots[0].hold = hold;
         }
         assert_eq!(claimed(&mut store, NOW, claim).len(), 1);
@@ -132,7 +132,7 @@ fn child_that_leases() {
     let mut out = std::io::stdout();
     for n in 3.. {
         writeln!(out, "leased {n}").unwrap();
-        commit(&mut store, NOW, vec![Command::Enqueue(vec![job(n)])]);
+        commit(&mut store, NOW, vec![Command::from(Enqueue(vec![job(n)]))]);
     }
 }
 
@@ -161,10 +161,10 @@ fn a_lease_by_ttl_survives_a_kill() {
         (remote.hold, remote.expires_at),
         (TTL, Some(NOW.plus_ms(30_000)))
     );
-    let heartbeat = Command::Heartbeat {
+    let heartbeat = Command::from(Heartbeat {
         job: id(1),
         fence: Fence::Lease(lease(1)),
-    };
+    });
     for message in [heartbeat, complete(1, 1, returned())] {
         let later = NOW.plus_ms(20_000);
         let committed = commit(&mut store, later, vec![message]);

@@ -3,7 +3,10 @@
 mod remote;
 mod renewals;
 
-use host_core::command::{Command, Reply};
+use host_core::command::{
+    Ack, Cancel, CancelAck, Claim, Command, Complete, Heartbeat, Lose, Recover, Reply, TakenBack,
+    Tick, lease,
+};
 use host_core::failure::FailureKind;
 use host_core::id::NodeId;
 use host_core::job::{Lane, Lifecycle, State};
@@ -12,7 +15,7 @@ use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::{OnGraceExpired, Policy};
 use host_core::query::RemoteLease;
-use host_core::rejection::Rejection;
+use host_core::rejection::{LeaseRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 use host_store::store::Store;
@@ -43,9 +46,9 @@ fn ack_window() -> Policy {
 /// A claim of `node` for a remote worker, with lease `n` for the first job.
 fn claim_by_ttl(node: NodeId, leases: impl IntoIterator<Item = u128>) -> Command {
     let mut command = claim_in(&Lane::Shared, leases);
-    let Command::Claim {
+    let Command::Lease(lease::Command::Claim(Claim {
         node: by, slots, ..
-    } = &mut command
+    })) = &mut command
     else {
         panic!("a claim");
     };
@@ -71,46 +74,46 @@ fn current() -> Fence {
 }
 
 fn ack(fence: Fence) -> Command {
-    Command::Ack { job: id(1), fence }
+    Command::from(Ack { job: id(1), fence })
 }
 
 fn heartbeat(fence: Fence) -> Command {
-    Command::Heartbeat { job: id(1), fence }
+    Command::from(Heartbeat { job: id(1), fence })
 }
 
 fn complete_as(fence: Fence) -> Command {
     let mut command = complete(1, 1, returned());
-    if let Command::Complete { fence: named, .. } = &mut command {
+    if let Command::Lease(lease::Command::Complete(Complete { fence: named, .. })) = &mut command {
         *named = fence;
     }
     command
 }
 
 fn give_back(fence: Fence) -> Command {
-    Command::Lose {
+    Command::from(Lose {
         job: id(1),
         fence,
         loss: Loss::NotBegun,
         executor: "worker-1".to_owned(),
         requests: None,
-    }
+    })
 }
 
 fn cancel(grace_ms: u64) -> Command {
-    Command::Cancel {
+    Command::from(Cancel {
         job: id(1),
         reason: Some("enough".to_owned()),
         grace_ms: Some(grace_ms),
-    }
+    })
 }
 
 fn cancel_ack(fence: Fence) -> Command {
-    Command::CancelAck {
+    Command::from(CancelAck {
         job: id(1),
         fence,
         partial: Some(JsonText("{\"done\":3}".to_owned())),
         message: Some("stopped in time".to_owned()),
-    }
+    })
 }
 
 /// Commits a command that must succeed and returns the job that its answer shows.
@@ -131,7 +134,7 @@ fn refused(store: &mut dyn Store, now: Time, command: Command) -> Rejection {
 
 /// Lets time pass; returns the effects and the next wakeup.
 fn tick(store: &mut dyn Store, now: Time) -> (Vec<Effect>, Option<Time>) {
-    let committed = commit(store, now, vec![Command::Tick { limit: 10 }]);
+    let committed = commit(store, now, vec![Command::from(Tick { limit: 10 })]);
     let effects = committed.effects.into_iter().map(|(_, effect)| effect);
     (effects.collect(), committed.next_wakeup)
 }
@@ -188,7 +191,7 @@ fn a_claim_with_an_ack_window_ends_if_no_ack_comes() {
         assert_eq!(stored(store).state, State::Available);
         assert_eq!(attempts(store), one_attempt("lost"));
         let late = refused(store, at(WINDOW_MS), ack(current()));
-        assert_eq!(late, Rejection::Stale);
+        assert_eq!(late, Rejection::Lease(LeaseRefusal::Stale));
     });
 }
 
@@ -197,8 +200,10 @@ fn one_claim_serves_cells_and_remote_workers() {
     check(|store| {
         enqueue(store, vec![job(1), job(2)]);
         let mut both = claim([1], false);
-        let (Command::Claim { slots, .. }, Command::Claim { slots: more, .. }) =
-            (&mut both, claim_by_ttl(NODE, [2]))
+        let (
+            Command::Lease(lease::Command::Claim(Claim { slots, .. })),
+            Command::Lease(lease::Command::Claim(Claim { slots: more, .. })),
+        ) = (&mut both, claim_by_ttl(NODE, [2]))
         else {
             panic!("two claims");
         };
@@ -229,7 +234,7 @@ fn an_ack_after_its_window_is_refused_even_before_the_tick() {
     check(|store| {
         start(store, ack_window());
         let late = refused(store, at(WINDOW_MS), ack(current()));
-        assert_eq!(late, Rejection::LeaseExpired);
+        assert_eq!(late, Rejection::Lease(LeaseRefusal::Expired));
     });
 }
 
@@ -238,7 +243,10 @@ fn nothing_but_an_ack_or_a_give_back_comes_first() {
     check(|store| {
         start(store, ack_window());
         for early in [heartbeat(current()), complete_as(current())] {
-            assert_eq!(refused(store, at(1), early), Rejection::NotAcknowledged);
+            assert_eq!(
+                refused(store, at(1), early),
+                Rejection::Lease(LeaseRefusal::NotAcknowledged)
+            );
         }
         moved(store, at(1), ack(current()));
         moved(store, at(2), heartbeat(current()));
@@ -266,13 +274,13 @@ fn nothing_is_taken_after_the_lease() {
         check(|store| {
             start(store, Policy::default());
             let before_tick = refused(store, at(TTL_MS), late(current()));
-            assert_eq!(before_tick, Rejection::LeaseExpired);
+            assert_eq!(before_tick, Rejection::Lease(LeaseRefusal::Expired));
             tick(store, at(TTL_MS));
             let after_tick = refused(store, at(TTL_MS), late(current()));
-            assert_eq!(after_tick, Rejection::Stale);
+            assert_eq!(after_tick, Rejection::Lease(LeaseRefusal::Stale));
             claimed(store, at(TTL_MS), claim_by_ttl(NODE, [2]));
             let after_claim = refused(store, at(TTL_MS), late(current()));
-            assert_eq!(after_claim, Rejection::Stale);
+            assert_eq!(after_claim, Rejection::Lease(LeaseRefusal::Stale));
         });
     }
 }
@@ -320,7 +328,7 @@ fn each_fence_names_the_holder_of_the_current_attempt_only() {
         for message in messages {
             for fence in &foreign {
                 let stale = refused(store, at(1), message(fence.clone()));
-                assert_eq!(stale, Rejection::Stale, "{fence:?}");
+                assert_eq!(stale, Rejection::Lease(LeaseRefusal::Stale), "{fence:?}");
             }
         }
     });
@@ -343,7 +351,7 @@ fn a_lease_and_an_attempt_of_the_past_end_nothing_but_the_same_worker_may() {
         claimed(store, at(TTL_MS), claim_by_ttl(NODE, [2]));
         for past in [current(), Fence::Attempt(1)] {
             let stale = refused(store, at(TTL_MS), complete_as(past));
-            assert_eq!(stale, Rejection::Stale);
+            assert_eq!(stale, Rejection::Lease(LeaseRefusal::Stale));
         }
         let worker = Fence::Worker("worker-1".to_owned());
         let ended = moved(store, at(TTL_MS), complete_as(worker));
@@ -356,7 +364,7 @@ fn a_worker_gets_a_cancel_with_its_heartbeat_and_acknowledges_it() {
     check(|store| {
         start(store, Policy::default());
         let unasked = refused(store, at(1), cancel_ack(current()));
-        assert_eq!(unasked, Rejection::CancelNotRequested);
+        assert_eq!(unasked, Rejection::Lease(LeaseRefusal::CancelNotRequested));
         let committed = commit(store, at(1_000), vec![cancel(5_000)]);
         assert!(
             matches!(committed.effects[..], [(_, Effect::Stop { .. })]),
@@ -380,7 +388,7 @@ fn a_worker_gets_a_cancel_with_its_heartbeat_and_acknowledges_it() {
         assert_eq!(failure.kind, FailureKind::Cancelled);
         assert_eq!(failure.message, "stopped in time");
         let again = refused(store, at(3_001), cancel_ack(current()));
-        assert_eq!(again, Rejection::Stale);
+        assert_eq!(again, Rejection::Lease(LeaseRefusal::Stale));
     });
 }
 
@@ -430,7 +438,7 @@ fn a_cancel_without_an_answer_ends_with_its_grace() {
             assert_eq!((job.state, job.failure), (state, Some(kind)));
             assert_eq!(attempts(store), one_attempt("lost"));
             let late = refused(store, at(5_000), cancel_ack(current()));
-            assert_eq!(late, Rejection::Stale);
+            assert_eq!(late, Rejection::Lease(LeaseRefusal::Stale));
         });
     }
 }
@@ -460,7 +468,7 @@ fn a_job_that_is_given_back_is_available_and_no_attempt_is_charged() {
             assert_eq!((back.lease, back.failure), (None, None));
             assert_eq!(attempts(store), []);
             let again = refused(store, at(1), give_back(current()));
-            assert_eq!(again, Rejection::Stale);
+            assert_eq!(again, Rejection::Lease(LeaseRefusal::Stale));
             let taken = claimed(store, at(2), claim_by_ttl(OTHER_NODE, [2]));
             assert_eq!(taken[0].lifecycle.attempt, 2);
         });
@@ -484,7 +492,7 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
         enqueue(store, (1..=5).map(job).collect());
         let by_connection = |node, n| {
             let mut claim = claim([n], false);
-            if let Command::Claim { node: by, .. } = &mut claim {
+            if let Command::Lease(lease::Command::Claim(Claim { node: by, .. })) = &mut claim {
                 *by = node;
             }
             claim
@@ -499,19 +507,19 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
             let runs = |n: &u128| reader.state(id(*n)).unwrap() == Some(State::Running);
             (1..=5).filter(runs).collect::<Vec<u128>>()
         };
-        let recover = Command::Recover {
+        let recover = Command::from(Recover {
             after: 0,
             node: NODE,
             living: vec![OTHER_NODE],
-        };
+        });
         let restarted = ask(store, at(1), recover);
         assert!(
             matches!(
                 restarted,
-                Ok(Reply::TakenBack {
+                Ok(Reply::TakenBack(TakenBack {
                     jobs: 2,
                     next: None
-                })
+                }))
             ),
             "{restarted:?}"
         );
@@ -528,11 +536,11 @@ fn a_node_that_restarts_takes_back_the_leases_of_its_own_connections_only() {
             ask(
                 store,
                 at(2),
-                Command::Recover {
+                Command::from(Recover {
                     after: 0,
                     node,
                     living,
-                },
+                }),
             )
             .unwrap();
             assert_eq!(running(store), [3, 4]);

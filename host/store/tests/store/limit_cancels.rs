@@ -1,6 +1,6 @@
 //! Limits that cancel running jobs for new ones, on each engine.
 
-use host_core::command::{Command, Committed};
+use host_core::command::{Cancel, Command, Committed, Enqueue, RemoveLimit};
 use host_core::job::State;
 use host_core::limit::{Limit, WhenFull};
 use host_core::outcome::Outcome;
@@ -48,7 +48,7 @@ fn a_new_job_cancels_the_oldest_that_runs_with_its_key() {
         enqueue(store, vec![of(7, 1)]);
         ids_of(store, NOW.plus_ms(1), 3..4);
         assert_eq!(stopping(store, [1, 2, 9]), []);
-        let committed = commit(store, NOW, vec![Command::Enqueue(vec![of(7, 3)])]);
+        let committed = commit(store, NOW, vec![Command::from(Enqueue(vec![of(7, 3)]))]);
         assert_eq!(stops(&committed), 1);
         assert_eq!(stopping(store, [1, 2, 9]), [2], "it has run for longer");
         assert_eq!(state(store, 3), State::Pending, "until that has stopped");
@@ -88,11 +88,11 @@ fn a_cancel_by_somebody_else_counts() {
         ask(store, NOW, set_limit(cancelling(2))).unwrap();
         enqueue(store, vec![of(7, 1), of(7, 2)]);
         ids_of(store, NOW, 1..3);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(2),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel.clone()).unwrap();
         ask(store, NOW, cancel).unwrap();
         enqueue(store, vec![of(7, 3)]);
@@ -145,7 +145,7 @@ fn many_are_cancelled_in_slices_those_alone_that_started_under_the_limit() {
         assert_eq!(ids_of(store, NOW.plus_ms(1), 1..1_501).len(), 1_500);
         ask(store, NOW, set_limit(cancelling(1))).unwrap();
         tick(store, NOW);
-        let committed = commit(store, NOW, vec![Command::Enqueue(vec![of(7, 6_000)])]);
+        let committed = commit(store, NOW, vec![Command::from(Enqueue(vec![of(7, 6_000)]))]);
         assert_eq!(stops(&committed), 1_024);
         assert!(committed.next_wakeup <= Some(NOW), "ticks go on at once");
         tick(store, NOW);
@@ -166,9 +166,9 @@ fn a_limit_that_no_longer_cancels_forgets_what_runs() {
         assert_eq!(stopping(store, [1, 2]), []);
         ask(store, NOW, complete(1, 1, returned())).unwrap();
         assert_eq!(state(store, 3), State::Available);
-        let remove = Command::RemoveLimit {
+        let remove = Command::from(RemoveLimit {
             limit: "by-customer".parse().unwrap(),
-        };
+        });
         ask(store, NOW, remove).unwrap();
         tick(store, NOW);
         ask(store, NOW, complete(2, 2, returned())).unwrap();

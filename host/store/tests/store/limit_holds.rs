@@ -1,11 +1,11 @@
 //! Keys of limits that handlers hold, on each engine.
 
-use host_core::command::{Command, KeyHold};
+use host_core::command::{Command, Enqueue, KeyHold};
 use host_core::job::State;
 use host_core::lease::Fence;
 use host_core::limit::{HOLD_MS_MAX, Limit, WhenFull};
 use host_core::outcome::Outcome;
-use host_core::rejection::Rejection;
+use host_core::rejection::{LeaseRefusal, LimitRefusal, Rejection};
 
 use crate::cases::{check, state};
 use crate::jobs::{NOW, ask, claim, commit, complete, enqueue, failed, id, lease, read, returned};
@@ -13,12 +13,12 @@ use crate::limit_keys::{by_customer, fullest, ids_of, of, of_all, set_limit, tic
 
 /// Holds the key that a running job has of a limit.
 pub(crate) fn hold(n: u128, lease_id: u128, limit: &str, ms: u64) -> Command {
-    Command::Hold(Box::new(KeyHold {
+    Command::from(KeyHold {
         job: id(n),
         fence: Fence::Lease(lease(lease_id)),
         limit: limit.parse().unwrap(),
         ms,
-    }))
+    })
 }
 
 fn again(after_ms: u64) -> Outcome {
@@ -103,11 +103,13 @@ fn only_a_running_attempt_holds_keys_of_its_own_job() {
         ids_of(store, NOW, 1..2);
         ask(store, NOW, set_limit(of_all(3))).unwrap();
         for limit in ["all", "nothing"] {
-            let refused = Err(Rejection::NotLimited(limit.parse().unwrap()));
+            let refused = Err(Rejection::Limit(LimitRefusal::NotOfJob(
+                limit.parse().unwrap(),
+            )));
             assert_eq!(ask(store, NOW, hold(1, 1, limit, 5)), refused);
         }
         let stale = ask(store, NOW, hold(1, 2, "by-customer", 5));
-        assert_eq!(stale, Err(Rejection::Stale));
+        assert_eq!(stale, Err(Rejection::Lease(LeaseRefusal::Stale)));
         assert_eq!(fullest(store)[0].1.held_until.0, 0);
         // It is cut to the longest.
         ask(store, NOW, hold(1, 1, "by-customer", u64::MAX)).unwrap();
@@ -115,7 +117,7 @@ fn only_a_running_attempt_holds_keys_of_its_own_job() {
         assert_eq!(held_until, NOW.plus_ms(HOLD_MS_MAX));
         ask(store, NOW, complete(1, 1, returned())).unwrap();
         let stale = ask(store, NOW, hold(1, 1, "by-customer", 5));
-        assert_eq!(stale, Err(Rejection::Stale));
+        assert_eq!(stale, Err(Rejection::Lease(LeaseRefusal::Stale)));
         tick(store, NOW);
         assert_eq!(fullest(store)[0].1.held_until, held_until, "it is kept");
         tick(store, held_until);
@@ -135,8 +137,11 @@ fn a_held_key_is_full() {
         ids_of(store, NOW, 1..2);
         ask(store, NOW, hold(1, 1, "by-customer", 500)).unwrap();
         let (limit, key) = ("by-customer".parse().unwrap(), "7".to_owned());
-        let full = Err(Rejection::LimitFull { limit, key });
-        assert_eq!(ask(store, NOW, Command::Enqueue(vec![of(7, 2)])), full);
+        let full = Err(Rejection::Limit(LimitRefusal::Full { limit, key }));
+        assert_eq!(
+            ask(store, NOW, Command::from(Enqueue(vec![of(7, 2)]))),
+            full
+        );
         enqueue(store, vec![of(8, 3)]);
     });
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use host_core::access::Scope;
-use host_core::command::{Command, Reply};
+use host_core::command::{
+    Cancel, Command, Enqueue, Lose, RemoveLimit, Reply, Reschedule, Retry, SetLimit, SetPriority,
+    Tick, Ticked, limit,
+};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::limit::{KeyUse, Limit, Rate, WhenFull};
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, LimitRefusal, Rejection};
 use host_core::schedule::Source;
 use host_core::time::Time;
 use host_core::transition::Loss;
@@ -49,13 +52,13 @@ pub(crate) fn of_all(concurrency: u32) -> Limit {
 
 pub(crate) fn set_limit(limit: Limit) -> Command {
     let limit = Box::new(limit);
-    Command::SetLimit { limit }
+    Command::from(SetLimit { limit })
 }
 
 pub(crate) fn remove_limit(name: &str) -> Command {
-    Command::RemoveLimit {
+    Command::from(RemoveLimit {
         limit: name.parse().unwrap(),
-    }
+    })
 }
 
 pub(crate) fn params_of(customer: u128) -> JsonText {
@@ -82,7 +85,7 @@ pub(crate) fn one_waits(first: u128) -> [Command; 2] {
         queue: "limited".parse().unwrap(),
         ..job_for(n, "limited")
     });
-    [set_limit(limit), Command::Enqueue(jobs.to_vec())]
+    [set_limit(limit), Command::from(Enqueue(jobs.to_vec()))]
 }
 
 /// Checks that no key has more jobs than its limit allows unless it had as many before, and that something wakes jobs that wait.
@@ -96,7 +99,8 @@ pub(crate) fn check_room(
     let changes = |command: &Command| {
         matches!(
             command,
-            Command::SetLimit { .. } | Command::RemoveLimit { .. }
+            Command::Limit(limit::Command::SetLimit(_))
+                | Command::Limit(limit::Command::RemoveLimit(_))
         )
     };
     let has_changed = commands.iter().any(changes);
@@ -135,23 +139,23 @@ pub(crate) fn fullest(store: &dyn Store) -> Vec<(String, KeyUse)> {
 /// Ticks until nothing is due.
 pub(crate) fn tick(store: &mut dyn Store, now: Time) -> Option<Time> {
     loop {
-        let committed = commit(store, now, vec![Command::Tick { limit: 100 }]);
+        let committed = commit(store, now, vec![Command::from(Tick { limit: 100 })]);
         match committed.replies[..] {
-            [Ok(Reply::Ticked { jobs: 0 })] => return committed.next_wakeup,
-            [Ok(Reply::Ticked { .. })] => {}
+            [Ok(Reply::Ticked(Ticked { jobs: 0 }))] => return committed.next_wakeup,
+            [Ok(Reply::Ticked(_))] => {}
             _ => panic!("{committed:?}"),
         }
     }
 }
 
 pub(crate) fn lose(n: u128, lease_id: u128, loss: Loss) -> Command {
-    Command::Lose {
+    Command::from(Lose {
         job: id(n),
         fence: Fence::Lease(lease(lease_id)),
         loss,
         executor: "cell-1".to_owned(),
         requests: None,
-    }
+    })
 }
 
 #[test]
@@ -211,9 +215,11 @@ fn the_most_urgent_and_then_the_oldest_waits_least() {
         let mut urgent = of(7, 4);
         urgent.priority = 0;
         enqueue(store, vec![of(7, 1), of(7, 2), of(7, 3), urgent]);
-        let priority = |n, priority| Command::SetPriority {
-            job: id(n),
-            priority,
+        let priority = |n, priority| {
+            Command::from(SetPriority {
+                job: id(n),
+                priority,
+            })
         };
         ask(store, NOW, priority(3, 1)).unwrap();
         let mut order: Vec<u128> = Vec::new();
@@ -262,13 +268,16 @@ fn a_full_limit_may_refuse_jobs_all_of_a_request_or_none() {
             ..by_customer(Some(2), None)
         };
         ask(store, NOW, set_limit(refusing)).unwrap();
-        let three = Command::Enqueue((1..=3).map(|n| of(7, n)).collect());
+        let three = Command::from(Enqueue((1..=3).map(|n| of(7, n)).collect()));
         let (limit, key) = ("by-customer".parse().unwrap(), "7".to_owned());
-        let full = Err(Rejection::LimitFull { limit, key });
+        let full = Err(Rejection::Limit(LimitRefusal::Full { limit, key }));
         assert_eq!(ask(store, NOW, three), full);
         assert_eq!(store.reader().unwrap().job(id(1)).unwrap(), None);
         enqueue(store, vec![of(7, 1), of(7, 2), of(8, 3)]);
-        assert_eq!(ask(store, NOW, Command::Enqueue(vec![of(7, 4)])), full);
+        assert_eq!(
+            ask(store, NOW, Command::from(Enqueue(vec![of(7, 4)]))),
+            full
+        );
         let mut later = of(7, 5);
         later.run_at = Some(NOW.plus_ms(1_000));
         enqueue(store, vec![later]);
@@ -336,19 +345,19 @@ fn keys_survive_retries_losses_and_dead_letters() {
         ask(store, later, complete(1, 4, failed(false))).unwrap();
         assert_eq!(state(store, 1), State::Discarded);
         enqueue(store, vec![of(7, 3)]);
-        let retry = Command::Retry {
+        let retry = Command::from(Retry {
             job: id(1),
             force: false,
-        };
+        });
         ask(store, later, retry.clone()).unwrap();
         assert_eq!(state(store, 1), State::Pending, "it has its key");
-        let pending = Rejection::WrongState(State::Pending);
+        let pending = Rejection::Job(JobRefusal::WrongState(State::Pending));
         assert_eq!(ask(store, later, retry), Err(pending));
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(3),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, later, cancel).unwrap();
         assert_eq!(state(store, 1), State::Available);
         read(&*store.reader().unwrap());
@@ -362,13 +371,13 @@ fn a_job_that_waits_may_be_cancelled_moved_or_overdue() {
         let mut overdue = of(7, 2);
         overdue.deadline = Some(NOW.plus_ms(5));
         enqueue(store, vec![of(7, 1), overdue, of(7, 3), of(7, 4), of(7, 5)]);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(3),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
-        let reschedule = |n, run_at| Command::Reschedule { job: id(n), run_at };
+        let reschedule = |n, run_at| Command::from(Reschedule { job: id(n), run_at });
         ask(store, NOW, reschedule(4, NOW.plus_ms(10))).unwrap();
         ask(store, NOW, reschedule(5, NOW)).unwrap();
         assert_eq!(
@@ -416,10 +425,10 @@ fn a_forced_job_that_waits_for_a_limit_is_not_discarded_with_its_prerequisite() 
         let mut dependent = of(7, 3);
         dependent.depends_on = vec![id(2)];
         enqueue(store, vec![of(7, 1), of(8, 2), dependent]);
-        let force = Command::Retry {
+        let force = Command::from(Retry {
             job: id(3),
             force: true,
-        };
+        });
         ask(store, NOW, force).unwrap();
         assert_eq!(state(store, 3), State::Pending);
         ids_of(store, NOW, 1..9);
@@ -470,9 +479,9 @@ fn a_limit_that_is_raised_or_removed_lets_jobs_pass_in_slices() {
         let committed = commit(store, NOW, vec![set_limit(by_customer(Some(2), None))]);
         assert_eq!(count(store, State::Available), 300, "not in one turn");
         assert!(committed.next_wakeup < Some(NOW), "ticks go on at once");
-        let ticked = ask(store, NOW, Command::Tick { limit: 100 }).unwrap();
+        let ticked = ask(store, NOW, Command::from(Tick { limit: 100 })).unwrap();
         assert!(
-            matches!(ticked, Reply::Ticked { jobs: 1..=300 }),
+            matches!(ticked, Reply::Ticked(Ticked { jobs: 1..=300 })),
             "{ticked:?}"
         );
         let next_wakeup = tick(store, NOW);

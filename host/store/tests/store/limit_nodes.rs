@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use host_core::command::{Command, KeyHold, NewJob, Reply};
+use host_core::command::{
+    Claim, Command, Complete, Enqueue, KeyHold, Lose, NewJob, Reply, Tick, lease,
+};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Payload, State};
 use host_core::lease::Fence;
@@ -57,12 +59,12 @@ impl Runner<'_> {
         let (job, lease_id) = *self.running.first()?;
         self.held.filter(|_| choice.is_multiple_of(5))?;
         let ms = 20 * u64::from(choice);
-        batch.push(Command::Hold(Box::new(KeyHold {
+        batch.push(Command::from(KeyHold {
             job,
             fence: Fence::Lease(lease(lease_id)),
             limit: "by-customer".parse().unwrap(),
             ms,
-        })));
+        }));
         Some((number(job) % CUSTOMERS, self.now.plus_ms(ms)))
     }
 
@@ -71,7 +73,9 @@ impl Runner<'_> {
         let mut batch: Vec<Command> = Vec::new();
         let some = self.to_enqueue.len().min(usize::from(choice % 8));
         if some > 0 {
-            batch.push(Command::Enqueue(self.to_enqueue.drain(..some).collect()));
+            batch.push(Command::from(Enqueue(
+                self.to_enqueue.drain(..some).collect(),
+            )));
         }
         let new = self.hold(choice, &mut batch);
         let before = self.held.map(|held| held.lock().clone());
@@ -87,16 +91,17 @@ impl Runner<'_> {
         for (job, lease_id) in self.running.drain(..ending) {
             let fence = Fence::Lease(lease(lease_id));
             if choice >= 200 {
-                batch.push(Command::Lose {
+                batch.push(Command::from(Lose {
                     job,
                     fence,
                     loss: Loss::Innocent,
                     executor: "cell-1".to_owned(),
                     requests: None,
-                });
+                }));
             } else {
                 let mut end = complete(0, lease_id, returned());
-                if let Command::Complete { job: of, .. } = &mut end {
+                if let Command::Lease(lease::Command::Complete(Complete { job: of, .. })) = &mut end
+                {
                     *of = job;
                 }
                 batch.push(end);
@@ -104,11 +109,11 @@ impl Runner<'_> {
         }
         let mut claim = claim(self.leases..self.leases + 1 + u128::from(choice % 4), false);
         self.leases += 4;
-        if let Command::Claim { node, .. } = &mut claim {
+        if let Command::Lease(lease::Command::Claim(Claim { node, .. })) = &mut claim {
             *node = self.node;
         }
         batch.push(claim);
-        batch.push(Command::Tick { limit: 10 });
+        batch.push(Command::from(Tick { limit: 10 }));
         let committed = commit(&mut self.store, self.now, batch);
         if let Some(held) = self.held {
             note(&mut held.lock());

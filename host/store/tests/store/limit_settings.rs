@@ -1,11 +1,11 @@
 //! Limits by key: who sets them, how many there may be, and which jobs each concerns, on each engine.
 
 use host_core::access::Scope;
-use host_core::command::Command;
+use host_core::command::{Command, Enqueue};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
 use host_core::limit::Limit;
-use host_core::rejection::Rejection;
+use host_core::rejection::{LimitRefusal, Rejection};
 use host_core::schedule::Source;
 
 use crate::cases::{check, state};
@@ -22,9 +22,11 @@ fn a_limit_is_changed_by_whom_it_belongs_to_and_there_are_not_too_many() {
             ..mine.clone()
         };
         let (limit, owner) = (mine.name.clone(), Source::Api);
-        let refused = Err(Rejection::LimitOwned { limit, owner });
+        let refused = Err(Rejection::Limit(LimitRefusal::Owned { limit, owner }));
         assert_eq!(ask(store, NOW, set_limit(theirs)), refused);
-        let unknown = Err(Rejection::UnknownLimit("other".parse().unwrap()));
+        let unknown = Err(Rejection::Limit(LimitRefusal::Unknown(
+            "other".parse().unwrap(),
+        )));
         assert_eq!(ask(store, NOW, remove_limit("other")), unknown);
         let named = |n: usize| Limit {
             name: format!("limit-{n}").parse().unwrap(),
@@ -32,11 +34,14 @@ fn a_limit_is_changed_by_whom_it_belongs_to_and_there_are_not_too_many() {
         };
         let four = (1..=4).map(|n| set_limit(named(n)));
         commit(store, NOW, four.collect());
-        let refused = Err(Rejection::TooManyLimitsOfJob { limit: 4 });
-        assert_eq!(ask(store, NOW, Command::Enqueue(vec![of(7, 1)])), refused);
+        let refused = Err(Rejection::Limit(LimitRefusal::TooManyOfJob { limit: 4 }));
+        assert_eq!(
+            ask(store, NOW, Command::from(Enqueue(vec![of(7, 1)]))),
+            refused
+        );
         let rest = (5..=1_000).map(|n| set_limit(named(n)));
         let committed = commit(store, NOW, rest.collect());
-        let refused = Err(Rejection::TooManyLimits { limit: 1_000 });
+        let refused = Err(Rejection::Limit(LimitRefusal::TooMany { limit: 1_000 }));
         assert_eq!(committed.replies.last(), Some(&refused));
         assert!(committed.replies[994].is_ok());
     });
@@ -45,7 +50,7 @@ fn a_limit_is_changed_by_whom_it_belongs_to_and_there_are_not_too_many() {
 #[test]
 fn a_limit_concerns_the_jobs_that_follow_it_in_its_batch() {
     check(|store| {
-        let new = |n| Command::Enqueue(vec![of(7, n)]);
+        let new = |n| Command::from(Enqueue(vec![of(7, n)]));
         let limited = set_limit(by_customer(Some(1), None));
         let removed = remove_limit("by-customer");
         let commands = vec![new(1), limited, new(2), new(3), removed, new(4)];
@@ -66,12 +71,12 @@ fn a_key_that_is_too_long_is_refused() {
         ask(store, NOW, set_limit(by_customer(Some(1), None))).unwrap();
         let mut long = job(1);
         long.payload.params = JsonText(format!("{{\"customer\":\"{}\"}}", "x".repeat(257)));
-        let refused = Err(Rejection::LimitKeyTooLong {
+        let refused = Err(Rejection::Limit(LimitRefusal::KeyTooLong {
             limit: "by-customer".parse().unwrap(),
             bytes: 257,
             bytes_max: 256,
-        });
-        assert_eq!(ask(store, NOW, Command::Enqueue(vec![long])), refused);
+        }));
+        assert_eq!(ask(store, NOW, Command::from(Enqueue(vec![long]))), refused);
     });
 }
 

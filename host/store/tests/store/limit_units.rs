@@ -1,10 +1,10 @@
 //! Limits that count units: each start takes as many tokens as its job says, on each engine.
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Cancel, Command, Enqueue, Reply, SetPriority, Tick};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
 use host_core::limit::{Limit, WhenFull};
-use host_core::rejection::Rejection;
+use host_core::rejection::{LimitRefusal, Rejection};
 use host_core::time::Time;
 use host_store::store::Store;
 use proptest::prelude::*;
@@ -34,11 +34,11 @@ fn with(units: u32, n: u128) -> NewJob {
 }
 
 fn cancel(n: u128) -> Command {
-    Command::Cancel {
+    Command::from(Cancel {
         job: id(n),
         reason: None,
         grace_ms: None,
-    }
+    })
 }
 
 #[test]
@@ -86,10 +86,10 @@ fn what_waits_behind_a_large_job_starts_when_that_is_gone_or_comes_later() {
         assert_eq!(ids_of(store, NOW, 10..19), [3]);
         enqueue(store, vec![with(4, 4), with(0, 5)]);
         assert_eq!(state(store, 5), State::Pending);
-        let urgent = Command::SetPriority {
+        let urgent = Command::from(SetPriority {
             job: id(5),
             priority: 0,
-        };
+        });
         ask(store, NOW, urgent).unwrap();
         tick(store, NOW);
         assert_eq!(ids_of(store, NOW, 20..29), [5], "it takes nothing");
@@ -103,11 +103,11 @@ fn more_than_the_bucket_holds_is_refused_and_so_is_what_is_no_number() {
     check(|store| {
         ask(store, NOW, set_limit(of_units(None, (9, 1, 4)))).unwrap();
         let limit = "by-customer".parse().unwrap();
-        let refused = Err(Rejection::LimitUnits { limit, burst: 4 });
+        let refused = Err(Rejection::Limit(LimitRefusal::Units { limit, burst: 4 }));
         let mut many = job(2);
         many.payload.params = JsonText("{\"units\":[1,2]}".to_owned());
         for wrong in [with(5, 1), many] {
-            let enqueue = Command::Enqueue(vec![wrong]);
+            let enqueue = Command::from(Enqueue(vec![wrong]));
             assert_eq!(ask(store, NOW, enqueue), refused);
         }
         // One that was there before takes the whole bucket of a lowered limit.
@@ -131,11 +131,14 @@ fn a_full_limit_refuses_jobs_by_their_units() {
         };
         ask(store, NOW, set_limit(refusing)).unwrap();
         let (limit, key) = ("by-customer".parse().unwrap(), "7".to_owned());
-        let full = Err(Rejection::LimitFull { limit, key });
-        let two = Command::Enqueue(vec![with(3, 1), with(2, 2)]);
+        let full = Err(Rejection::Limit(LimitRefusal::Full { limit, key }));
+        let two = Command::from(Enqueue(vec![with(3, 1), with(2, 2)]));
         assert_eq!(ask(store, NOW, two), full);
         enqueue(store, vec![with(3, 1), with(1, 2)]);
-        assert_eq!(ask(store, NOW, Command::Enqueue(vec![with(1, 3)])), full);
+        assert_eq!(
+            ask(store, NOW, Command::from(Enqueue(vec![with(1, 3)]))),
+            full
+        );
         enqueue(store, vec![with(0, 4)]);
     });
 }
@@ -168,7 +171,7 @@ fn starts(store: &mut dyn Store, limit: &Limit, steps: &[Step]) -> Vec<(Time, u3
         let command = match step {
             Step::Enqueue(units) => {
                 jobs += 1;
-                Command::Enqueue(vec![with(*units, jobs)])
+                Command::from(Enqueue(vec![with(*units, jobs)]))
             }
             Step::Claim(slots) => {
                 leases += slots;
@@ -181,10 +184,10 @@ fn starts(store: &mut dyn Store, limit: &Limit, steps: &[Step]) -> Vec<(Time, u3
             Step::CancelLast => cancel(jobs),
             Step::Wait(ms) => {
                 now = now.plus_ms((*ms).into());
-                Command::Tick { limit: 10 }
+                Command::from(Tick { limit: 10 })
             }
         };
-        let committed = commit(store, now, vec![command, Command::Tick { limit: 10 }]);
+        let committed = commit(store, now, vec![command, Command::from(Tick { limit: 10 })]);
         for reply in committed.replies {
             let Ok(Reply::Claimed(claimed)) = reply else {
                 continue;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use host_core::capacity::Capacity;
-use host_core::command::{Command, Reply};
+use host_core::command::{
+    Cancel, Command, Enqueue, Record, RemoveComponent, Reply, Retry, SetPaused, Tick, Ticked, job,
+};
 use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::Clock;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, JobRefusal, QueueRefusal, Rejection};
 use host_core::time::Time;
 use host_store::store::Store;
 
@@ -57,9 +59,9 @@ fn a_tick_that_takes_long_leaves_the_rest_to_the_next() {
         enqueue(store, (1..=6).map(scheduled).collect());
         let later = NOW.plus_ms(5);
         for expected in [(4, Some(later)), (2, None)] {
-            let committed = commit(store, later, vec![Command::Tick { limit: 10 }]);
+            let committed = commit(store, later, vec![Command::from(Tick { limit: 10 })]);
             match committed.replies[..] {
-                [Ok(Reply::Ticked { jobs })] => {
+                [Ok(Reply::Ticked(Ticked { jobs }))] => {
                     assert_eq!((jobs, committed.next_wakeup), expected);
                 }
                 _ => panic!("{committed:?}"),
@@ -80,7 +82,7 @@ fn tick_until_none_is(store: &mut dyn Store, left: State) -> Vec<usize> {
         if count == 0 {
             return counts;
         }
-        ask(store, NOW, Command::Tick { limit: 100 }).unwrap();
+        ask(store, NOW, Command::from(Tick { limit: 100 })).unwrap();
     }
 }
 
@@ -116,25 +118,25 @@ fn queues_are_limited_in_number() {
             new.queue = queue.parse().unwrap();
             new
         };
-        ask(store, NOW, Command::Enqueue(vec![in_queue(1, "a")])).unwrap();
+        ask(store, NOW, Command::from(Enqueue(vec![in_queue(1, "a")]))).unwrap();
         let refused = |queue: &str| {
             let (queue, limit) = (queue.parse().unwrap(), 1);
-            Err(Rejection::TooManyQueues { queue, limit })
+            Err(Rejection::Queue(QueueRefusal::TooMany { queue, limit }))
         };
-        let another = Command::Enqueue(vec![in_queue(2, "b")]);
+        let another = Command::from(Enqueue(vec![in_queue(2, "b")]));
         assert_eq!(ask(store, NOW, another), refused("b"));
-        let paused = Command::SetPaused {
+        let paused = Command::from(SetPaused {
             queue: "c".parse().unwrap(),
             paused: true,
-        };
+        });
         assert_eq!(ask(store, NOW, paused), refused("c"));
         let mut history = foreign(3, returned());
-        if let Command::Record(foreign) = &mut history {
+        if let Command::Job(job::Command::Record(Record(foreign))) = &mut history {
             foreign.job.queue = "d".parse().unwrap();
         }
         assert_eq!(ask(store, NOW, history), refused("d"));
         assert_eq!(store.reader().unwrap().queues().unwrap().len(), 1);
-        ask(store, NOW, Command::Enqueue(vec![in_queue(2, "a")])).unwrap();
+        ask(store, NOW, Command::from(Enqueue(vec![in_queue(2, "a")]))).unwrap();
     });
 }
 
@@ -142,11 +144,16 @@ fn queues_are_limited_in_number() {
 fn jobs_that_have_not_ended_are_limited_in_number() {
     check(|store| {
         limited(store);
-        let all = Command::Enqueue(vec![job(1), job(2), job(3)]);
-        let full = |jobs| Err(Rejection::TooManyWaiting { jobs, limit: 2 });
+        let all = Command::from(Enqueue(vec![job(1), job(2), job(3)]));
+        let full = |jobs| {
+            Err(Rejection::Job(JobRefusal::TooManyWaiting {
+                jobs,
+                limit: 2,
+            }))
+        };
         assert_eq!(ask(store, NOW, all), full(0), "all or none");
         enqueue(store, vec![job(1), job(2)]);
-        let another = || Command::Enqueue(vec![job(3)]);
+        let another = || Command::from(Enqueue(vec![job(3)]));
         assert_eq!(ask(store, NOW, another()), full(2));
         claimed(store, NOW, claim([1], false));
         assert_eq!(ask(store, NOW, another()), full(2), "a running job counts");
@@ -160,18 +167,20 @@ fn a_job_that_runs_again_counts_as_one_that_has_not_ended() {
     check(|store| {
         limited(store);
         enqueue(store, vec![job(1), job(2)]);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: id(1),
             reason: None,
             grace_ms: None,
-        };
+        });
         ask(store, NOW, cancel).unwrap();
         enqueue(store, vec![job(3)]);
-        let retry = || Command::Retry {
-            job: id(1),
-            force: false,
+        let retry = || {
+            Command::from(Retry {
+                job: id(1),
+                force: false,
+            })
         };
-        let full = Rejection::TooManyWaiting { jobs: 2, limit: 2 };
+        let full = Rejection::Job(JobRefusal::TooManyWaiting { jobs: 2, limit: 2 });
         assert_eq!(ask(store, NOW, retry()), Err(full));
         claimed(store, NOW, claim([1], false));
         ask(store, NOW, complete(2, 1, returned())).unwrap();
@@ -186,9 +195,9 @@ fn attempts_are_limited_in_number() {
         let asks_for = |n, attempts| {
             let mut new = job(n);
             new.policy.max_attempts = attempts;
-            Command::Enqueue(vec![new])
+            Command::from(Enqueue(vec![new]))
         };
-        let refused = Rejection::TooManyAttempts { asked: 8, limit: 7 };
+        let refused = Rejection::Job(JobRefusal::TooManyAttempts { asked: 8, limit: 7 });
         assert_eq!(ask(store, NOW, asks_for(1, 8)), Err(refused));
         ask(store, NOW, asks_for(1, 7)).unwrap();
     });
@@ -217,7 +226,7 @@ fn old_attempts_make_room_for_new_ones() {
             let rests = n > 9;
             assert_eq!(ended.run_at.is_some(), rests, "{n}");
             now = ended.run_at.unwrap_or(now);
-            commit(store, now, vec![Command::Tick { limit: 10 }]);
+            commit(store, now, vec![Command::from(Tick { limit: 10 })]);
         }
         let reader = store.reader().unwrap();
         let job = reader.job(id(1)).unwrap().unwrap().lifecycle;
@@ -242,13 +251,13 @@ fn components_are_limited_in_number() {
         limited(store);
         ask(store, NOW, revision("a", &["x"], 1)).unwrap();
         ask(store, NOW, revision("a", &["x", "y"], 2)).unwrap();
-        let refused = Rejection::TooManyComponents {
+        let refused = Rejection::Component(ComponentRefusal::TooMany {
             component: "b".parse().unwrap(),
             limit: 1,
-        };
+        });
         assert_eq!(ask(store, NOW, revision("b", &["z"], 3)), Err(refused));
         let component = "a".parse().unwrap();
-        ask(store, NOW, Command::Remove { component }).unwrap();
+        ask(store, NOW, Command::from(RemoveComponent { component })).unwrap();
         ask(store, NOW, revision("b", &["z"], 3)).unwrap();
     });
 }

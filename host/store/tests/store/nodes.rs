@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use host_core::bound::TAKEN_BACK_MAX;
-use host_core::command::{Command, Reply};
+use host_core::command::{Command, Reply, TakeOver, TakenBack};
 use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::node::{ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen};
@@ -44,16 +44,16 @@ fn dead(seen: &Seen) -> Command {
         epoch: seen.epoch,
         beat: seen.beat,
     };
-    Command::TakeOver { dead, after: 0 }
+    Command::from(TakeOver { dead, after: 0 })
 }
 
 /// Makes a node take over, one slice of it. Returns how many jobs it took back, and the next slice.
 fn take_some(store: &mut PostgresStore, slice: Command) -> (u32, Option<Command>) {
     match ask(store, NOW, slice).unwrap() {
-        Reply::TakenBack { jobs, next } => {
+        Reply::TakenBack(TakenBack { jobs, next }) => {
             let next = next.map(|(after, dead)| {
                 let dead = dead.unwrap();
-                Command::TakeOver { dead, after }
+                Command::from(TakeOver { dead, after })
             });
             (jobs, next)
         }

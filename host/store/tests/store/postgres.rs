@@ -1,7 +1,7 @@
 //! Tests of PostgreSQL alone: versions of the schema, servers that may lose data, several writers, and
 //! connections that break.
 
-use host_core::command::{Command, NewJob};
+use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Tick};
 use host_core::id::NodeId;
 use host_core::job::{Lifecycle, State, UniqueScope};
 use host_core::query::JobFilter;
@@ -121,7 +121,7 @@ fn a_batch_whose_connection_breaks_lands_once() {
         let mut store = PostgresStore::open(&target, NODE, TESTED).unwrap();
         enqueue(&mut store, vec![job(1)]);
         proxy.break_next(at);
-        let committed = commit(&mut store, NOW, vec![Command::Enqueue(vec![job(2)])]);
+        let committed = commit(&mut store, NOW, vec![Command::from(Enqueue(vec![job(2)]))]);
         assert!(proxy.has_broken(), "{at:?}");
         assert_eq!(committed.available, 2, "{at:?}");
         let seen = read(&*store.reader().unwrap());
@@ -151,8 +151,8 @@ fn a_batch_that_fails_has_no_effect_and_others_go_on() {
         let mut poison = job(2);
         poison.handler = "poison".parse().unwrap();
         let batch = [
-            Command::Enqueue(vec![job(1)]),
-            Command::Enqueue(vec![poison]),
+            Command::from(Enqueue(vec![job(1)])),
+            Command::from(Enqueue(vec![poison])),
         ];
         for _ in 0..2 {
             let failing = store.commit(NOW, &batch);
@@ -202,12 +202,12 @@ fn no_purge_reads_all_unique_keys() {
     }
     for n in 1..=JOBS {
         let (job, reason) = (id(n), None);
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job,
             reason,
             grace_ms: None,
-        };
-        for reply in commit(&mut store, NOW, vec![cancel, Command::Purge { job }]).replies {
+        });
+        for reply in commit(&mut store, NOW, vec![cancel, Command::from(Purge { job })]).replies {
             reply.unwrap();
         }
     }
@@ -258,7 +258,7 @@ fn few_of_many_jobs_that_wait_for_a_limit_are_read() {
     }
     commit(&mut store, NOW, vec![set_limit(of_all(5_000))]);
     for _ in 0..TICKS {
-        commit(&mut store, NOW, vec![Command::Tick { limit: 512 }]);
+        commit(&mut store, NOW, vec![Command::from(Tick { limit: 512 })]);
     }
     drop(store);
     let statistics = Statistics::of_index(&schema, "host_live_waiting");
@@ -419,7 +419,9 @@ fn writers_that_enqueue_the_same_keys_get_one_job_for_each() {
                 };
                 // In another order in each writer, in batches of several commands.
                 let order = (0..keys).map(|n| (n * 7 + writer * 3) % keys);
-                let commands: Vec<_> = order.map(|n| Command::Enqueue(vec![keyed(n)])).collect();
+                let commands: Vec<_> = order
+                    .map(|n| Command::from(Enqueue(vec![keyed(n)])))
+                    .collect();
                 for batch in commands.chunks(3) {
                     commit(&mut store, NOW, batch.to_vec());
                 }

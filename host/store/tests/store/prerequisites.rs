@@ -1,10 +1,10 @@
 //! The conformance suite, continued: jobs that wait for others to end in one way or another.
 
-use host_core::command::Command;
+use host_core::command::{Cancel, Command, Purge, Retry, Tick};
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::prerequisite::When;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_store::store::Store;
 
@@ -18,15 +18,15 @@ const ENDED: When = When::Ended;
 const FAILED: When = When::Failed;
 
 fn cancel(n: u128) -> Command {
-    Command::Cancel {
+    Command::from(Cancel {
         job: id(n),
         reason: None,
         grace_ms: None,
-    }
+    })
 }
 
 fn retry(n: u128, force: bool) -> Command {
-    Command::Retry { job: id(n), force }
+    Command::from(Retry { job: id(n), force })
 }
 
 /// Ends job 1, which waits, in one of three ways. Leases begin behind `from`.
@@ -127,7 +127,7 @@ fn a_prerequisite_that_runs_again_does_not_call_back_those_that_it_has_started()
         let expected = [State::Available, State::Cancelled];
         assert_eq!([3, 4].map(|n| state(store, n)), expected);
         // A completed job never fails.
-        let refused = Err(Rejection::PrerequisiteCompleted(id(1)));
+        let refused = Err(Rejection::Job(JobRefusal::PrerequisiteCompleted(id(1))));
         assert_eq!(ask(store, NOW, retry(4, false)), refused);
         ask(store, NOW, retry(4, true)).unwrap();
         assert_eq!(state(store, 4), State::Available);
@@ -160,7 +160,7 @@ fn a_job_that_waits_for_the_failure_of_one_that_is_purged_is_not_needed() {
         enqueue(store, vec![job(1), after(2, &[(1, FAILED)])]);
         end(store, State::Cancelled, 0);
         ask(store, NOW, retry(2, false)).unwrap();
-        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
         assert_eq!(state(store, 2), State::Cancelled);
     });
 }
@@ -199,7 +199,8 @@ fn many_that_wait_for_a_failure_are_cancelled_in_slices() {
         enqueue(store, std::iter::once(job(1)).chain(wait).collect());
         end(store, State::Completed, 0);
         assert_eq!(state(store, 1 + MANY), State::Pending);
-        let tick = |store: &mut dyn Store| commit(store, NOW, vec![Command::Tick { limit: 50 }]);
+        let tick =
+            |store: &mut dyn Store| commit(store, NOW, vec![Command::from(Tick { limit: 50 })]);
         let mut ticks = 0;
         while tick(store).next_wakeup == Some(Time(0)) {
             ticks += 1;

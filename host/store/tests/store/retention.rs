@@ -1,6 +1,6 @@
 //! How long ended jobs are kept.
 
-use host_core::command::Command;
+use host_core::command::{Command, Tick};
 use host_core::policy::Retention;
 
 use crate::cases::check;
@@ -29,7 +29,7 @@ fn discarded_jobs_are_kept_for_a_time_of_their_own() {
             (1_000, [false, true]),
             (5_000, [false; 2]),
         ] {
-            let tick = vec![Command::Tick { limit: 10 }];
+            let tick = vec![Command::from(Tick { limit: 10 })];
             commit(store, NOW.plus_ms(after_ms), tick);
             let reader = store.reader().unwrap();
             let found = [1, 2].map(|n| reader.job(id(n)).unwrap().is_some());

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use host_core::command::{Command, Reply};
+use host_core::command::{Claim, Command, Complete, Reply, lease, schedule};
 use host_core::id::{JobId, NodeId};
 use host_core::lease::Fence;
-use host_core::rejection::Rejection;
+use host_core::rejection::{Rejection, ScheduleRefusal};
 use host_core::schedule::{
     CatchUp, FIRINGS_KEPT, Fate, Firing, FiringCounts, Overlap, Schedule, When,
 };
@@ -59,7 +59,7 @@ impl Node {
         self.next += u128::from(jobs);
         let name = &schedules[number].name;
         let mut fire = fire(&self.store, name, START, &ids, None);
-        if let Command::Fire(fire) = &mut fire {
+        if let Command::Schedule(schedule::Command::Fire(fire)) = &mut fire {
             fire.wall = wall();
         }
         match ask(&mut self.store, NOW, fire) {
@@ -67,7 +67,10 @@ impl Node {
                 self.fired
                     .extend(firings.into_iter().map(|it| (number, it)));
             }
-            other => assert_eq!(other, Err(Rejection::ScheduleChanged(name.clone()))),
+            other => assert_eq!(
+                other,
+                Err(Rejection::Schedule(ScheduleRefusal::Changed(name.clone())))
+            ),
         }
     }
 
@@ -75,14 +78,16 @@ impl Node {
     fn run(&mut self, ends: usize) {
         for (job, lease_id) in self.running.drain(..ends.min(self.running.len())) {
             let mut end = complete(0, 0, returned());
-            if let Command::Complete { job: of, fence, .. } = &mut end {
+            if let Command::Lease(lease::Command::Complete(Complete { job: of, fence, .. })) =
+                &mut end
+            {
                 (*of, *fence) = (job, Fence::Lease(lease(lease_id)));
             }
             ask(&mut self.store, NOW, end).unwrap();
         }
         let mut claim = claim([self.next, self.next + 1], false);
         self.next += 2;
-        if let Command::Claim { node, .. } = &mut claim {
+        if let Command::Lease(lease::Command::Claim(Claim { node, .. })) = &mut claim {
             *node = self.id;
         }
         for job in claimed(&mut self.store, NOW, claim) {

@@ -1,13 +1,16 @@
 //! Schedules: setting them, and what fires when, on each engine; and two nodes that let the same one fire.
 
-use host_core::command::{Command, Fire, Reply};
+use host_core::command::{
+    Command, Complete, Deploy, Fire, Purge, RemoveComponent, RemoveSchedule, Reply, Rollback,
+    SetSchedule, component, lease, schedule,
+};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
-use host_core::rejection::Rejection;
+use host_core::rejection::{ComponentRefusal, Rejection, ScheduleRefusal};
 use host_core::schedule::{
     CatchUp, FIRINGS_KEPT, Fate, Firing, Overlap, Schedule, Source, WINDOW_MS_DEFAULT, When,
 };
@@ -42,7 +45,7 @@ pub(crate) fn every(name: &str, ms: u64, overlap: Overlap) -> Schedule {
 
 pub(crate) fn set(schedule: Schedule, wall: Time) -> Command {
     let schedule = Box::new(schedule);
-    Command::SetSchedule { schedule, wall }
+    Command::from(SetSchedule { schedule, wall })
 }
 
 /// Lets a schedule fire as it is now, with jobs of these ids.
@@ -55,7 +58,7 @@ pub(crate) fn fire(
 ) -> Command {
     let kept = store.reader().unwrap().schedule(schedule).unwrap();
     let progress = kept.map(|kept| kept.progress).unwrap_or_default();
-    Command::Fire(Box::new(Fire {
+    Command::from(Fire {
         schedule: schedule.clone(),
         version: progress.version,
         open: progress.open,
@@ -63,7 +66,7 @@ pub(crate) fn fire(
         ids: ids.to_vec(),
         job: Ok(Box::new(job(0))),
         nominals,
-    }))
+    })
 }
 
 fn ids(first: u128, jobs: u128) -> Vec<JobId> {
@@ -93,7 +96,7 @@ fn a_schedule_whose_times_cannot_be_found_is_paused_and_can_be_removed() {
         let reason = kept.progress.refused.unwrap();
         assert!(reason.contains("has a comma without a value"), "{reason}");
         let schedule = name.clone();
-        ask(store, NOW, Command::RemoveSchedule { schedule }).unwrap();
+        ask(store, NOW, Command::from(RemoveSchedule { schedule })).unwrap();
         assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), None);
     });
 }
@@ -116,7 +119,13 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
         };
         let refused = ask(store, NOW, set(theirs, NOW));
         let (schedule, owner) = (name.clone(), Source::Api);
-        assert_eq!(refused, Err(Rejection::ScheduleOwned { schedule, owner }));
+        assert_eq!(
+            refused,
+            Err(Rejection::Schedule(ScheduleRefusal::Owned {
+                schedule,
+                owner
+            }))
+        );
         let command = fire(store, name, Time(1_140_000), &ids(1, 9), None);
         assert_eq!(
             fired(store, command).len(),
@@ -131,11 +140,13 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
         let reader = store.reader().unwrap();
         assert_eq!(reader.schedules_due(Time(i64::MAX), 9).unwrap(), []);
         assert_eq!(reader.firings(name).unwrap().len(), 3, "they stay");
-        let remove = || Command::RemoveSchedule {
-            schedule: name.clone(),
+        let remove = || {
+            Command::from(RemoveSchedule {
+                schedule: name.clone(),
+            })
         };
         ask(store, NOW, remove()).unwrap();
-        let unknown = Err(Rejection::UnknownSchedule(name.clone()));
+        let unknown = Err(Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())));
         assert_eq!(ask(store, NOW, remove()), unknown);
         let reader = store.reader().unwrap();
         assert_eq!(reader.schedule(name).unwrap(), None);
@@ -147,7 +158,7 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
 /// Deploys a revision of the component `a` with these schedules.
 fn deployed(digest: u8, schedules: &[(&str, u64)]) -> Command {
     let mut deploy = revision("a", &["noop"], digest);
-    if let Command::Deploy { revision, .. } = &mut deploy {
+    if let Command::Component(component::Command::Deploy(Deploy { revision, .. })) = &mut deploy {
         let schedules = schedules.iter().map(|(name, ms)| Schedule {
             source: Source::Component("a".parse().unwrap()),
             ..every(name, *ms, Overlap::Allow)
@@ -197,19 +208,25 @@ fn the_schedules_of_a_component_come_and_go_with_it() {
         ask(store, NOW, set(mine, NOW)).unwrap();
         let refused = ask(store, NOW, deployed(3, &[("w", 60_000), ("mine", 60_000)]));
         let (schedule, owner) = ("mine".parse().unwrap(), Source::Api);
-        assert_eq!(refused, Err(Rejection::ScheduleOwned { schedule, owner }));
+        assert_eq!(
+            refused,
+            Err(Rejection::Schedule(ScheduleRefusal::Owned {
+                schedule,
+                owner
+            }))
+        );
         assert_eq!(kept(store).len(), 3, "a refused deploy changes nothing");
-        let back = Command::Rollback {
+        let back = Command::from(Rollback {
             component: "a".parse().unwrap(),
             revision: 1,
             wall: NOW,
-        };
+        });
         ask(store, NOW, back).unwrap();
         let names = |store: &dyn Store| kept(store).into_iter().map(|it| it.0).collect::<Vec<_>>();
         assert_eq!(names(store), ["mine", "x", "y"]);
         run(store, 1);
         let component = "a".parse().unwrap();
-        ask(store, NOW, Command::Remove { component }).unwrap();
+        ask(store, NOW, Command::from(RemoveComponent { component })).unwrap();
         assert_eq!(names(store), ["mine"]);
     });
 }
@@ -250,7 +267,7 @@ fn a_job_has_its_nominal_time_and_the_one_before() {
         let command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
         let again = command.clone();
         assert_eq!(fired(store, command).len(), 2);
-        let changed = Err(Rejection::ScheduleChanged(name.clone()));
+        let changed = Err(Rejection::Schedule(ScheduleRefusal::Changed(name.clone())));
         assert_eq!(ask(store, NOW, again), changed, "each firing is taken once");
         let attributes = |n| {
             let detail = store.reader().unwrap().job(id(n)).unwrap().unwrap();
@@ -324,16 +341,17 @@ fn a_refused_job_changes_nothing() {
         ask(store, NOW, set(schedule, NOW)).unwrap();
         let before = store.reader().unwrap().schedule(&name).unwrap();
         let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
-        if let Command::Fire(fire) = &mut command
+        if let Command::Schedule(schedule::Command::Fire(fire)) = &mut command
             && let Ok(job) = &mut fire.job
         {
             job.component = Some("gone".parse().unwrap());
         }
-        let removed = Rejection::HandlerRemoved("noop".parse().unwrap());
+        let removed =
+            Rejection::Component(ComponentRefusal::HandlerRemoved("noop".parse().unwrap()));
         assert_eq!(ask(store, NOW, command), Err(removed));
         assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), before);
         let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
-        if let Command::Fire(fire) = &mut command {
+        if let Command::Schedule(schedule::Command::Fire(fire)) = &mut command {
             fire.job = Err("no handler is named noop".to_owned());
         }
         let reason = Fate::Failed("no handler is named noop".to_owned());
@@ -379,7 +397,7 @@ fn a_schedule_goes_on_without_the_jobs_that_are_removed() {
         let command = fire(store, &name, Time(1_000), &[id(1)], None);
         assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(1)));
         run(store, 1);
-        ask(store, NOW, Command::Purge { job: id(1) }).unwrap();
+        ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
         let command = fire(store, &name, Time(2_000), &[id(2)], None);
         assert_eq!(fired(store, command)[0].fate, Fate::Fired(id(2)));
     });
@@ -406,23 +424,28 @@ fn two_nodes_never_fire_twice() {
                 Ok(Reply::Fired(firings)) => fired.extend(firings),
                 Ok(other) => panic!("{other:?}"),
                 Err(rejection) => {
-                    assert_eq!(rejection, Rejection::ScheduleChanged(name.clone()));
+                    assert_eq!(
+                        rejection,
+                        Rejection::Schedule(ScheduleRefusal::Changed(name.clone()))
+                    );
                     taken += 1;
                 }
             }
             let lease = crate::jobs::lease(job);
             let jobs = claimed(&mut store, NOW, claim([job], false));
             for job in jobs {
-                let Command::Complete { report, writes, .. } = complete(1, 1, returned()) else {
+                let Command::Lease(lease::Command::Complete(Complete { report, writes, .. })) =
+                    complete(1, 1, returned())
+                else {
                     panic!("a completion");
                 };
                 let (job, fence) = (job.lifecycle.id, Fence::Lease(lease));
-                let ended = Command::Complete {
+                let ended = Command::from(Complete {
                     job,
                     fence,
                     report,
                     writes,
-                };
+                });
                 ask(&mut store, NOW, ended).unwrap();
             }
         }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use host_core::command::Command;
+use host_core::command::{Command, Enqueue, Tick};
 use host_core::job::State;
 use host_core::limit::{Limit, WhenFull};
 use host_core::query::JobFilter;
@@ -51,10 +51,10 @@ fn limited_jobs_take_as_many_statements_however_many_keys_they_have() {
             let mut counts = Vec::new();
             let these = first..first + customers;
             let array = |n: u128| these.clone().map(move |of_it| of(of_it, of_it + n));
-            counts.push(vec![Command::Enqueue(array(0).collect())]);
+            counts.push(vec![Command::from(Enqueue(array(0).collect()))]);
             // More of each, which wait.
-            counts.push(vec![Command::Enqueue(array(10_000).collect())]);
-            let one_by_one = array(20_000).map(|new| Command::Enqueue(vec![new]));
+            counts.push(vec![Command::from(Enqueue(array(10_000).collect()))]);
+            let one_by_one = array(20_000).map(|new| Command::from(Enqueue(vec![new])));
             counts.push(one_by_one.collect());
             let mut counts: Vec<usize> = counts
                 .into_iter()
@@ -84,7 +84,7 @@ fn requests_of_a_principal_with_a_limit_take_as_many_statements_however_many_the
     let limited = |n| {
         let mut new = access::of(n, "q", &[]);
         new.payload.origin.as_mut().unwrap().max_waiting = Some(1_000);
-        Command::Enqueue(vec![new])
+        Command::from(Enqueue(vec![new]))
     };
     let mut take = |jobs: Range<u128>| statements(&proxy, &mut store, jobs.map(limited).collect());
     // The first batch prepares statements.
@@ -102,7 +102,11 @@ fn a_cancelled_batch_takes_as_many_statements_however_many_jobs_it_has() {
         let jobs = (first..first + jobs).map(job).collect();
         commit(&mut store, NOW, vec![new_batch(n, false, jobs)]);
         commit(&mut store, NOW, vec![cancel(n)]);
-        statements(&proxy, &mut store, vec![Command::Tick { limit: 1_000 }])
+        statements(
+            &proxy,
+            &mut store,
+            vec![Command::from(Tick { limit: 1_000 })],
+        )
     };
     // The first batches prepare statements.
     take(1, 2);
@@ -123,7 +127,7 @@ fn a_job_that_becomes_due_and_starts_in_a_batch_is_written_once() {
         new
     };
     enqueue(&mut store, (1..=JOBS).map(scheduled).collect());
-    let batch = vec![Command::Tick { limit: 100 }, claim(1..=JOBS, false)];
+    let batch = vec![Command::from(Tick { limit: 100 }), claim(1..=JOBS, false)];
     let started = commit(&mut store, later, batch).changes;
     assert_eq!(started.len() as u128, 2 * JOBS);
     drop(store);

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use host_core::capacity::Capacity;
-use host_core::command::{Command, NewBatch};
+use host_core::command::{Cancel, Command, Enqueue, NewBatch, Retry};
 use host_core::job::{NewJob, State};
 use host_core::job_batch::{BatchPlan, On};
 use host_core::limit::{Limit, WhenFull};
 use host_core::notify::{BATCH_EVENTS, Event, JOB_EVENTS, Notify};
 use host_core::policy::Retention;
 use host_core::query::JobDetail;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::webhook::{Delivery, WEBHOOKS};
 use host_store::store::Store;
 use serde_json::Value;
@@ -74,11 +74,11 @@ fn each_end_is_notified_in_its_commit() {
         let ends = vec![
             complete(1, 1, returned()),
             complete(2, 2, failed(false)),
-            Command::Cancel {
+            Command::from(Cancel {
                 job: id(3),
                 reason: None,
                 grace_ms: None,
-            },
+            }),
         ];
         let committed = commit(store, NOW, ends);
         let new = committed.changes.iter().filter(|it| it.from.is_none());
@@ -124,15 +124,17 @@ fn an_attempt_that_is_followed_by_another_is_not_notified() {
 fn a_job_that_ends_again_is_notified_again() {
     check(|store| {
         enqueue(store, vec![notifying(1)]);
-        let cancel = || Command::Cancel {
-            job: id(1),
-            reason: None,
-            grace_ms: None,
+        let cancel = || {
+            Command::from(Cancel {
+                job: id(1),
+                reason: None,
+                grace_ms: None,
+            })
         };
-        let retry = Command::Retry {
+        let retry = Command::from(Retry {
             job: id(1),
             force: false,
-        };
+        });
         commit(store, NOW, vec![cancel()]);
         commit(store, NOW, vec![retry]);
         // Ids sort by time.
@@ -142,11 +144,11 @@ fn a_job_that_ends_again_is_notified_again() {
         assert_eq!(sent[1].depends_on, [sent[0].lifecycle.id], "in order");
         assert_eq!(sent[1].lifecycle.state, State::Pending);
         // It goes on even if nobody wanted the first.
-        let first = Command::Cancel {
+        let first = Command::from(Cancel {
             job: sent[0].lifecycle.id,
             reason: None,
             grace_ms: None,
-        };
+        });
         commit(store, NOW.plus_ms(2), vec![first]);
         let sent = deliveries(store);
         assert_eq!(sent[1].lifecycle.state, State::Available);
@@ -192,9 +194,12 @@ fn nothing_refuses_a_delivery() {
             };
             ask(store, NOW, set_limit(limit)).unwrap();
         }
-        let refused = ask(store, NOW, Command::Enqueue(vec![job(2)]));
+        let refused = ask(store, NOW, Command::from(Enqueue(vec![job(2)])));
         assert!(
-            matches!(refused, Err(Rejection::TooManyWaiting { .. })),
+            matches!(
+                refused,
+                Err(Rejection::Job(JobRefusal::TooManyWaiting { .. }))
+            ),
             "{refused:?}"
         );
         commit(store, NOW, vec![claim([1], false)]);
@@ -208,7 +213,7 @@ fn nothing_refuses_a_delivery() {
 #[test]
 fn a_batch_tells_each_of_its_events_once() {
     check(|store| {
-        let batch = Command::NewBatch(Box::new(NewBatch {
+        let batch = Command::from(NewBatch {
             id: batch_id(1),
             plan: BatchPlan {
                 callbacks: Vec::new(),
@@ -219,7 +224,7 @@ fn a_batch_tells_each_of_its_events_once() {
             },
             is_open: false,
             jobs: (1..=2).map(|n| within(1, job(n))).collect(),
-        }));
+        });
         ask(store, NOW, batch).unwrap();
         commit(store, NOW, vec![claim(1..=2, false)]);
         commit(store, NOW, vec![complete(1, 1, failed(false))]);

@@ -1,11 +1,11 @@
 //! The conformance suite, continued: what an attempt writes with its end.
 
-use host_core::command::Command;
+use host_core::command::{Command, Complete, lease};
 use host_core::failure::FailureKind;
 use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
 use host_core::outcome::Outcome;
-use host_core::rejection::Rejection;
+use host_core::rejection::{LeaseRefusal, Rejection};
 use host_core::state::{StateWrite, StateWrites, Usage};
 use host_core::writes::Writes;
 use host_store::store::Store;
@@ -19,7 +19,8 @@ use crate::jobs::{
 /// The end of the attempt of job `n`, which was claimed with the lease `n`.
 fn end(n: u128, outcome: Outcome, writes: Writes) -> Command {
     let mut command = complete(n, n, outcome);
-    if let Command::Complete { writes: of_end, .. } = &mut command {
+    if let Command::Lease(lease::Command::Complete(Complete { writes: of_end, .. })) = &mut command
+    {
         *of_end = Some(Box::new(writes));
     }
     command
@@ -74,11 +75,14 @@ fn a_worker_without_the_lease_writes_nothing() {
     check(|store| {
         start(store, 1);
         let mut stale = end(1, returned(), jobs([2]));
-        if let Command::Complete { fence, .. } = &mut stale {
+        if let Command::Lease(lease::Command::Complete(Complete { fence, .. })) = &mut stale {
             *fence = Fence::Lease(lease(9));
         }
         let committed = commit(store, NOW, vec![stale]);
-        assert_eq!(committed.replies, [Err(Rejection::Stale)]);
+        assert_eq!(
+            committed.replies,
+            [Err(Rejection::Lease(LeaseRefusal::Stale))]
+        );
         assert_eq!(state(store, 2), None);
         // The same end twice: the second is too late.
         let both = vec![end(1, returned(), jobs([3])), end(1, returned(), jobs([4]))];

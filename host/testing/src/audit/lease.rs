@@ -14,7 +14,7 @@ use host_core::port::lease::{
     Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
     Respond, Resumed, Standing,
 };
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 
 /// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
 /// message before it sends the next one about the same lease.
@@ -214,13 +214,10 @@ impl State {
 }
 
 /// Returns whether a refusal means that the lease is over.
-const fn is_over(rejection: &Rejection) -> bool {
+const fn is_over(rejection: &LeaseRefusal) -> bool {
     matches!(
         rejection,
-        Rejection::Stale
-            | Rejection::LeaseExpired
-            | Rejection::UnknownJob(_)
-            | Rejection::Terminal(_)
+        LeaseRefusal::Stale | LeaseRefusal::Expired | LeaseRefusal::UnknownJob(_)
     )
 }
 

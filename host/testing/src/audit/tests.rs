@@ -19,7 +19,7 @@ use host_core::port::lease::{
     Respond, Resumed, Standing,
 };
 use host_core::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 use host_core::time::Time;
 
 fn assignment() -> Assignment {
@@ -157,7 +157,7 @@ impl Leases for Granting {
         let answer = if accepted {
             Ok(standing)
         } else {
-            Err(LeaseError::Rejected(Rejection::Stale))
+            Err(LeaseError::Rejected(LeaseRefusal::Stale))
         };
         let _gone = respond.respond(answer).is_err();
     }

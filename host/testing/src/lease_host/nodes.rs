@@ -178,7 +178,7 @@ impl LeaseHost {
         }
         self.change(|inner, now| {
             let (answer, mut calls) = inner.handle(now, at, fence, message);
-            let answer = answer.map_err(LeaseError::Rejected);
+            let answer = answer.map_err(|rejection| LeaseError::Rejected(rejection.into()));
             calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
             ((), calls)
         });

@@ -5,7 +5,7 @@ use crate::failure::FailureKind;
 use crate::job::{Lifecycle, State};
 use crate::policy::Policy;
 use crate::prerequisite::{Conditions, Verdict, When};
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, Rejection};
 use crate::transition::Input;
 
 #[test]
@@ -38,7 +38,7 @@ fn a_job_that_is_not_needed_is_cancelled_with_the_reason() {
         let expected = format!("not needed: job {} {end}, and did not fail", job_id(3));
         assert_eq!(reason, Some(expected.as_str()));
         let again = Input::PrerequisiteEnded(job_id(2), State::Completed);
-        let refused = Err(Rejection::WrongState(State::Cancelled));
+        let refused = Err(Rejection::Job(JobRefusal::WrongState(State::Cancelled)));
         assert_eq!(job.apply(NOW, &again), refused);
     }
 }

@@ -6,7 +6,7 @@ use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
-use crate::rejection::Rejection;
+use crate::rejection::{LeaseRefusal, Rejection};
 use crate::suspicion::{LONE_DEATHS_MAX, Suspicion};
 use crate::time::Time;
 use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, Loss};
@@ -171,7 +171,11 @@ fn parts_of_a_log_follow_each_other_and_extend_the_lease() {
     );
     for (offset, bytes) in [(0, 10), (9, 5), (11, 1)] {
         let refused = log(&mut job, later, offset, bytes);
-        assert_eq!(refused, Err(Rejection::LogOffset { next: 10 }), "{offset}");
+        assert_eq!(
+            refused,
+            Err(Rejection::Lease(LeaseRefusal::LogOffset { next: 10 })),
+            "{offset}"
+        );
     }
     assert_eq!(log(&mut job, later, 10, 5), Ok(()));
     assert_eq!(job.lease.as_ref().unwrap().logged, 15);
@@ -183,7 +187,10 @@ fn parts_of_a_log_follow_each_other_and_extend_the_lease() {
         },
         TTL,
     );
-    assert_eq!(log(&mut job, NOW, 0, 1), Err(Rejection::NotAcknowledged));
+    assert_eq!(
+        log(&mut job, NOW, 0, 1),
+        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged))
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use crate::rejection::Rejection;
+use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::time::Time;
 use crate::transition::{Effect, Input, Loss};
 
@@ -235,11 +235,11 @@ fn outcome_cell(job: &mut Lifecycle, now: Time, input: &Input<'_>) -> String {
                 let _ = write!(cell, " + {}", effect_name(effect));
                 cell
             }),
-        Err(Rejection::Stale) => "stale".to_owned(),
-        Err(Rejection::LeaseExpired) => "expired".to_owned(),
-        Err(Rejection::NotAcknowledged) => "ack first".to_owned(),
-        Err(Rejection::CancelNotRequested) => "not asked".to_owned(),
-        Err(Rejection::WrongState(_) | Rejection::Terminal(_)) => "–".to_owned(),
+        Err(Rejection::Lease(LeaseRefusal::Stale)) => "stale".to_owned(),
+        Err(Rejection::Lease(LeaseRefusal::Expired)) => "expired".to_owned(),
+        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged)) => "ack first".to_owned(),
+        Err(Rejection::Lease(LeaseRefusal::CancelNotRequested)) => "not asked".to_owned(),
+        Err(Rejection::Job(JobRefusal::WrongState(_) | JobRefusal::Terminal(_))) => "–".to_owned(),
         Err(other) => panic!("{input:?} is refused with {other:?}"),
     }
 }

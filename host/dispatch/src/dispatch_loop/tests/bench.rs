@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::command::{Command, NewJob, Slot};
+use host_core::command::{Claim, Enqueue, NewJob, Slot};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Payload, State};
 use host_core::json::JsonText;
@@ -175,10 +175,7 @@ impl Bench {
 
     pub(crate) async fn enqueue(&self, job: NewJob) -> JobId {
         let id = job.id;
-        self.dispatch
-            .submit(Command::Enqueue(vec![job]))
-            .await
-            .unwrap();
+        self.dispatch.submit(Enqueue(vec![job])).await.unwrap();
         id
     }
 
@@ -309,13 +306,13 @@ pub(crate) fn store_with_running(handler: &str) -> (MemoryStore, JobId) {
         lane: Lane::Shared,
         hold: Hold::Connection,
     }];
-    let claim = Command::Claim {
+    let claim = Claim {
         node: NODE,
         slots,
         except: BTreeSet::new(),
         params_bytes_max: usize::MAX,
     };
-    let batch = vec![Command::Enqueue(vec![new]), claim];
+    let batch = vec![Enqueue(vec![new]).into(), claim.into()];
     store.commit(Time(0), &batch).unwrap();
     (store, id)
 }

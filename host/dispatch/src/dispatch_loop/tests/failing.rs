@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
 use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed};
+use host_core::command::{Command, Committed, Enqueue, job, lease};
 use host_core::port::Clock;
 use host_core::time::Time;
 use host_store::{Reader, Store, StoreError};
@@ -74,7 +74,7 @@ pub(crate) struct FailingStore {
 
 impl Store for FailingStore {
     fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
-        if let [Command::Claim { .. }] = batch {
+        if let [Command::Lease(lease::Command::Claim(_))] = batch {
             self.disk.lone_claims.fetch_add(1, Ordering::SeqCst);
         }
         match self.disk.condition.load(Ordering::SeqCst) {
@@ -82,7 +82,13 @@ impl Store for FailingStore {
                 self.disk.refusals.add_permits(1);
                 Err(StoreError::Full)
             }
-            MOVED if batch.iter().any(|it| matches!(it, Command::Enqueue(_))) => Err(moved()),
+            MOVED
+                if batch
+                    .iter()
+                    .any(|it| matches!(it, Command::Job(job::Command::Enqueue(_)))) =>
+            {
+                Err(moved())
+            }
             BROKEN => Err(StoreError::Broken {
                 operation: "write",
                 message: "it is broken".to_owned(),
@@ -115,7 +121,9 @@ impl Store for FailingStore {
 /// Returns whether a command makes the batches fail that have it.
 fn is_poison(command: &Command) -> bool {
     match command {
-        Command::Enqueue(jobs) => jobs.iter().any(|job| job.handler.as_str() == POISON),
+        Command::Job(job::Command::Enqueue(Enqueue(jobs))) => {
+            jobs.iter().any(|job| job.handler.as_str() == POISON)
+        }
         _ => false,
     }
 }

@@ -1,5 +1,6 @@
 //! Jobs for foreign runners, through the loop, with a pool of runners in memory.
 
+use host_core::command::{Cancel, Enqueue, SetPaused};
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Outcome, Progress};
@@ -103,7 +104,7 @@ async fn no_more_are_given_than_there_is_room_for() {
     bench.runner.room(2);
     let jobs: Vec<_> = (0..5).map(|_| job_for("python", "noop")).collect();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
     for (n, id) in ids.iter().enumerate() {
         let (tag, assignment) = bench.given(n + 1).await;
         assert_eq!(assignment.job_id, id.to_string(), "in their order");
@@ -175,7 +176,7 @@ async fn jobs_that_wait_for_runners_cost_our_cells_nothing() {
     let disk = Disk::default();
     let bench = Bench::start_on(disk.clone()).await;
     let waiting: Vec<_> = (0..50).map(|_| job_for("python", "noop")).collect();
-    let enqueue = Command::Enqueue(waiting);
+    let enqueue = Enqueue(waiting);
     bench.dispatch.submit(enqueue).await.unwrap();
     let before = disk.lone_claims();
     for _ in 0..5 {
@@ -196,7 +197,7 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
     for (n, (grace_ms, sent)) in [(None, 500), (Some(70), 70)].into_iter().enumerate() {
         let id = bench.enqueue(job_for("python", "noop")).await;
         let (tag, _) = bench.given(n + 1).await;
-        let cancel = Command::Cancel {
+        let cancel = Cancel {
             job: id,
             reason: None,
             grace_ms,
@@ -214,7 +215,7 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
 async fn a_paused_queue_keeps_its_jobs_from_runners_too() {
     let bench = Bench::start().await;
     bench.runner.room(4);
-    let pause = |paused| Command::SetPaused {
+    let pause = |paused| SetPaused {
         queue: "default".parse().unwrap(),
         paused,
     };
@@ -269,8 +270,10 @@ async fn a_runner_that_is_gone_discards_its_jobs() {
     later.run_at = Some(Clock::start().now().plus_ms(50));
     let waiting = job_for("gone", "noop");
     let ids = [waiting.id, later.id];
-    let enqueue = Command::Enqueue(vec![waiting, later]);
-    store.commit(Clock::start().now(), &[enqueue]).unwrap();
+    let enqueue = Enqueue(vec![waiting, later]);
+    store
+        .commit(Clock::start().now(), &[enqueue.into()])
+        .unwrap();
     let bench = Bench::start_with(Box::new(store)).await;
     for id in ids {
         let detail = bench.ended(id).await;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use host_core::command::Cancel;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port;
 use host_core::port::lease::LeaseMessage;
@@ -138,7 +139,7 @@ async fn a_cancelled_attempt_ends_its_span() {
     let (bench, collected) = Bench::start_traced().await;
     let id = bench.enqueue(job("hang")).await;
     bench.began("hang", 1).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: id,
         reason: None,
         grace_ms: Some(700),

@@ -1,6 +1,6 @@
 //! Holds: a handler keeps jobs from starting with the key that its own job has of a limit, at once and on all nodes.
 
-use host_core::command::{Command, KeyHold};
+use host_core::command::KeyHold;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
 use host_core::lease::Fence;
 use host_core::limit::HOLD_MS_MAX;
@@ -42,7 +42,7 @@ pub(super) async fn hold(
         limit,
         ms,
     };
-    let submitted = shared.api.dispatch.submit(Command::Hold(Box::new(hold)));
+    let submitted = shared.api.dispatch.submit(hold);
     let answer = submitted.await;
     answer.map(drop).map_err(|error| refused(&error.into()))
 }

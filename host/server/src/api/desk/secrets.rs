@@ -2,7 +2,7 @@
 //! attempt is in the audit before the handler gets the value, which is then hidden in what the attempt leaves.
 
 use host_core::audit::{DONE, Note};
-use host_core::command::Command;
+use host_core::command::AddNote;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
 use host_core::http_grant::is_secret_name;
 use host_core::secret::Secret;
@@ -47,7 +47,7 @@ pub(super) async fn reveal(
     };
     let note = Box::new(note.detail(format!("to {handler} for job {}", pass.job)));
     let outcome = DONE.to_owned();
-    let noted = shared.api.dispatch.submit(Command::Note { note, outcome });
+    let noted = shared.api.dispatch.submit(AddNote { note, outcome });
     noted.await.map_err(|error| refused(&error.into()))?;
     let secret = Secret { name, value };
     pass.writes.reveal(secret.clone());

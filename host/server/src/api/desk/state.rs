@@ -2,9 +2,9 @@
 
 use std::fmt::Display;
 
-use host_core::command::Command;
+use host_core::command::SetState;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
-use host_core::rejection::Rejection;
+use host_core::rejection::{Rejection, StateRefusal};
 use host_core::state::{
     KEYS_MAX, Space, StateKey, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key,
 };
@@ -101,11 +101,11 @@ pub(super) async fn set(
 }
 
 async fn commit(shared: &Shared, writes: StateWrites) -> Result<bool, DeskError> {
-    let command = Command::SetState(Box::new(writes));
+    let command = SetState(Box::new(writes));
     match shared.api.dispatch.submit(command).await {
         Ok(_) => Ok(true),
-        Err(SubmitError::Rejected(Rejection::StateChanged { .. })) => Ok(false),
-        Err(error @ SubmitError::Rejected(Rejection::StateFull { .. })) => {
+        Err(SubmitError::Rejected(Rejection::State(StateRefusal::Changed { .. }))) => Ok(false),
+        Err(error @ SubmitError::Rejected(Rejection::State(StateRefusal::Full { .. }))) => {
             let message = error.to_string();
             Err(DeskError::new(DeskErrorKind::LimitReached, message))
         }

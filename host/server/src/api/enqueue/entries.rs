@@ -12,7 +12,7 @@ use host_core::id::JobId;
 use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::notify::{JOB_EVENTS, Notify};
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
 
@@ -83,7 +83,7 @@ impl Entries {
             |(n, body)| references(body, bodies.len()).map_err(|error| at(is_array, n, error));
         let graph = bodies.iter().enumerate().map(references);
         if let Some(cycle) = find_cycle(&graph.collect::<Result<Vec<_>, _>>()?) {
-            return Err(Rejection::DependencyCycle(cycle).into());
+            return Err(Rejection::Job(JobRefusal::DependencyCycle(cycle)).into());
         }
         let now = api.clock.now();
         Ok(Self {

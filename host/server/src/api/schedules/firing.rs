@@ -6,9 +6,9 @@ mod coming;
 use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt as _};
-use host_core::command::{Command, Fire, NewJob, Reply};
+use host_core::command::{Fire, NewJob};
 use host_core::name::Name;
-use host_core::rejection::Rejection;
+use host_core::rejection::{JobRefusal, Rejection, ScheduleRefusal, TokenRefusal};
 use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, Overlap, Schedule};
 use host_core::time::Time;
 use host_dispatch::SubmitError;
@@ -160,7 +160,7 @@ async fn one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing
         Err(error) if error.kind().status >= 429 => return (kept.schedule, Err(error)),
         job => job.map_err(|error| error.detail().to_owned()),
     };
-    let fire = |job| Command::Fire(Box::new(fire(&shared, &kept, job, None)));
+    let fire = |job| fire(&shared, &kept, job, None);
     let mut fired = shared.api.dispatch.submit(fire(job)).await;
     // The store has another reason to refuse the job, which stays.
     if let Err(SubmitError::Rejected(rejection)) = &fired
@@ -173,11 +173,10 @@ async fn one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing
             .await;
     }
     let firings = match fired {
-        Ok(Reply::Fired(firings)) => Ok(firings),
-        Ok(_) => Err(ApiError::unexpected_reply("a firing")),
-        Err(SubmitError::Rejected(
-            Rejection::ScheduleChanged(_) | Rejection::UnknownSchedule(_),
-        )) => Ok(Vec::new()),
+        Ok(firings) => Ok(firings),
+        Err(SubmitError::Rejected(Rejection::Schedule(
+            ScheduleRefusal::Changed(_) | ScheduleRefusal::Unknown(_),
+        ))) => Ok(Vec::new()),
         Err(error) => Err(error.into()),
     };
     (kept.schedule, firings)
@@ -187,10 +186,9 @@ async fn one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing
 const fn passes(rejection: &Rejection) -> bool {
     matches!(
         rejection,
-        Rejection::TooManyWaiting { .. }
-            | Rejection::TooManyOwned { .. }
-            | Rejection::ScheduleChanged(_)
-            | Rejection::UnknownSchedule(_)
+        Rejection::Job(JobRefusal::TooManyWaiting { .. })
+            | Rejection::Token(TokenRefusal::TooManyJobs { .. })
+            | Rejection::Schedule(ScheduleRefusal::Changed(_) | ScheduleRefusal::Unknown(_))
     )
 }
 

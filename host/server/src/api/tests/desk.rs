@@ -4,7 +4,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_cells::process::DeskConnection;
 use host_cells::sandbox::broker::{SecretSource, Secrets};
-use host_core::command::Command;
+use host_core::command::SetState;
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
 };
@@ -213,7 +213,7 @@ async fn keys_beyond_a_page_are_listed_with_what_the_attempt_has_changed() {
         quota_bytes: u64::MAX,
         writes: writes.collect(),
     };
-    let set_all = Command::SetState(Box::new(writes));
+    let set_all = SetState(Box::new(writes));
     host.dispatch.submit(set_all).await.unwrap();
     let added = ["a", "k0500x", "k0999x", "k1999x", "k2499x"].map(str::to_owned);
     for (added, removed) in [(&added[..], &stored[..0]), (&[], &stored[1_000..2_000])] {

@@ -11,7 +11,9 @@ use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
 use host_cells::sandbox::broker::Secrets;
 use host_core::audit::Note;
-use host_core::command::{Claimed, Command, Reply, Slot};
+use host_core::command::{
+    self, Ask, Claim, Claimed, Complete, Deploy, RemoveComponent, Rollback, Slot,
+};
 use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, State};
@@ -111,16 +113,15 @@ struct Listed {
 }
 
 impl Listed {
-    async fn deployed(&self, command: Command) -> Result<Deployed, DeployError> {
-        let reply = self.dispatch.submit(command).await?;
-        let Reply::Deployed {
+    async fn deployed(
+        &self,
+        command: impl Ask<Reply = command::Deployed>,
+    ) -> Result<Deployed, DeployError> {
+        let command::Deployed {
             revision,
             unchanged,
             removed,
-        } = reply
-        else {
-            panic!("{reply:?}");
-        };
+        } = self.dispatch.submit(command).await?;
         self.refresh().await;
         Ok(Deployed {
             grants_added: revision.manifest.defaults.env.clone().unwrap_or_default(),
@@ -180,7 +181,7 @@ impl Deployer for Listed {
                 schedules: Vec::new(),
             });
             let wall = Time(0);
-            let deploy = Command::Deploy {
+            let deploy = Deploy {
                 revision,
                 bytes,
                 wall,
@@ -196,7 +197,7 @@ impl Deployer for Listed {
         _consent: Consent,
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>> {
-        let back = Command::Rollback {
+        let back = Rollback {
             component,
             revision,
             wall: Time(0),
@@ -211,7 +212,7 @@ impl Deployer for Listed {
 
     fn remove(&self, component: Name, note: Note) -> BoxFuture<'_, Result<(), DeployError>> {
         Box::pin(async move {
-            let remove = Command::Remove { component };
+            let remove = RemoveComponent { component };
             self.dispatch.submit(remove.noted(note)).await?;
             self.refresh().await;
             Ok(())
@@ -475,14 +476,14 @@ impl Host {
             lane: Lane::Shared,
             hold,
         };
-        let claim = Command::Claim {
+        let claim = Claim {
             node,
             slots: vec![slot],
             except: BTreeSet::new(),
             params_bytes_max: usize::MAX,
         };
         match self.dispatch.submit(claim).await {
-            Ok(Reply::Claimed(mut claimed)) => claimed.remove(0),
+            Ok(mut claimed) => claimed.remove(0),
             other => panic!("{other:?}"),
         }
     }
@@ -502,7 +503,7 @@ impl Host {
             revision: Some(("basics".to_owned(), 1)),
             requests: None,
         };
-        let complete = Command::Complete {
+        let complete = Complete {
             job: claimed.lifecycle.id,
             fence: Fence::Lease(lease),
             report: Box::new(report),

@@ -372,7 +372,7 @@ async fn a_host_that_cannot_says_why() {
     }
     let (sender, requests) = mpsc::channel(1);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    let command = host_core::command::Command::Recover {
+    let command = host_core::command::Recover {
         after: 0,
         node: host_core::id::NodeId::NIL,
         living: Vec::new(),
@@ -380,7 +380,7 @@ async fn a_host_that_cannot_says_why() {
     let taken = Taken::default();
     sender
         .try_send(Request {
-            command,
+            command: command.into(),
             reply,
             taken,
         })

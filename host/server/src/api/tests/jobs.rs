@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use host_core::cell::{Level, LogSource};
-use host_core::command::Command;
+use host_core::command::Lose;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
@@ -369,7 +369,7 @@ async fn a_lost_attempt_is_not_one_of_those_that_count() {
     let host = Host::start().await;
     let id = host.enqueue(r#"{"handler":"noop","max_attempts":1}"#).await;
     let claimed = host.claim().await;
-    let lost = Command::Lose {
+    let lost = Lose {
         job: claimed.lifecycle.id,
         fence: Fence::Lease(claimed.lifecycle.lease.as_ref().unwrap().id),
         loss: Loss::HostRestarted,

@@ -6,7 +6,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
 use host_core::access::token::{Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verbs};
-use host_core::command::Command;
+use host_core::command::PutToken;
 use host_core::time::Time;
 use host_http::gate::Gate as _;
 use host_http::peer::Peer;
@@ -46,7 +46,7 @@ async fn ends_at(guarded: &Guarded, random: u8, end: Time) -> String {
     });
     assert_ne!(token.rights.verbs, Verbs::NONE);
     let is_new = true;
-    let put = Command::PutToken { token, is_new };
+    let put = PutToken { token, is_new };
     guarded.host.dispatch.submit(put).await.unwrap();
     guarded.auth.reload().await.unwrap();
     text.expose().to_owned()

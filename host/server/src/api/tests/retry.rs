@@ -1,7 +1,7 @@
 //! Jobs that an operator runs again.
 
 use axum::http::StatusCode;
-use host_core::command::{Command, NewJob};
+use host_core::command::{Enqueue, NewJob};
 use host_core::job::Payload;
 use host_core::json::JsonText;
 use host_core::policy::Policy;
@@ -67,10 +67,7 @@ async fn a_retry_says_that_it_removes_a_deadline_that_has_passed() {
 
     let late = late_job();
     let path = format!("/api/v1/jobs/{}", late.id);
-    host.dispatch
-        .submit(Command::Enqueue(vec![late]))
-        .await
-        .unwrap();
+    host.dispatch.submit(Enqueue(vec![late])).await.unwrap();
     host.post(&format!("{path}/cancel"), "{}")
         .await
         .is(StatusCode::OK);

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use host_core::command::{Cancel, Enqueue, Purge, Tick, job};
 use host_core::job::{OnConflict, UniqueKey, UniqueScope};
 
 use super::*;
@@ -57,7 +58,7 @@ impl Measured {
 
 fn job(n: u128) -> NewJob {
     match enqueue(n) {
-        Command::Enqueue(mut jobs) => jobs.remove(0),
+        Command::Job(job::Command::Enqueue(Enqueue(mut jobs))) => jobs.remove(0),
         other => panic!("{other:?}"),
     }
 }
@@ -83,19 +84,21 @@ fn a_purge_visits_no_other_unique_key() {
             }),
             ..job(n)
         });
-        store.steps(&[Command::Enqueue(keyed.collect())]);
-        store.steps(&[Command::Enqueue(vec![job(jobs + 1)])]);
+        store.steps(&[Command::from(Enqueue(keyed.collect()))]);
+        store.steps(&[Command::from(Enqueue(vec![job(jobs + 1)]))]);
         let (with_key, without) = (
             JobId(Uuid::from_u128(jobs)),
             JobId(Uuid::from_u128(jobs + 1)),
         );
-        let cancel = |job| Command::Cancel {
-            job,
-            reason: None,
-            grace_ms: None,
+        let cancel = |job| {
+            Command::from(Cancel {
+                job,
+                reason: None,
+                grace_ms: None,
+            })
         };
         store.steps(&[cancel(with_key), cancel(without)]);
-        let purges = [with_key, without].map(|job| store.steps(&[Command::Purge { job }]));
+        let purges = [with_key, without].map(|job| store.steps(&[Command::from(Purge { job })]));
         let kept = "SELECT COUNT(*) FROM unique_keys";
         let kept: u128 = store
             .store
@@ -119,7 +122,7 @@ fn a_claim_visits_few_queues_however_many_have_jobs() {
             queue: format!("queue-{n}").parse().unwrap(),
             ..job(n)
         });
-        store.steps(&[Command::Enqueue(jobs.collect())]);
+        store.steps(&[Command::from(Enqueue(jobs.collect()))]);
         let first = store.steps(&[claim()]);
         let next = store.steps(&[complete(1), claim()]);
         // The next host knows the queues at once.
@@ -136,27 +139,27 @@ fn a_claim_visits_few_queues_however_many_have_jobs() {
 fn the_end_of_a_job_visits_a_slice_of_those_that_wait_for_it() {
     let cancel = |dependents: u128| {
         let mut store = Measured::new();
-        store.steps(&[Command::Enqueue(vec![job(1)])]);
+        store.steps(&[Command::from(Enqueue(vec![job(1)]))]);
         let waits = (2..2 + dependents).map(|n| NewJob {
             depends_on: vec![JobId(Uuid::from_u128(1))],
             ..job(n)
         });
-        store.steps(&[Command::Enqueue(waits.collect())]);
+        store.steps(&[Command::from(Enqueue(waits.collect()))]);
         let root = JobId(Uuid::from_u128(1));
-        let cancel = Command::Cancel {
+        let cancel = Command::from(Cancel {
             job: root,
             reason: None,
             grace_ms: None,
-        };
+        });
         let late = NewJob {
             depends_on: vec![root],
             ..job(100_000)
         };
         [
             store.steps(&[cancel]),
-            store.steps(&[Command::Tick { limit: 20 }]),
-            store.steps(&[Command::Enqueue(vec![late])]),
-            store.steps(&[Command::Purge { job: root }]),
+            store.steps(&[Command::from(Tick { limit: 20 })]),
+            store.steps(&[Command::from(Enqueue(vec![late]))]),
+            store.steps(&[Command::from(Purge { job: root })]),
         ]
     };
     for (small, large) in cancel(1_000).into_iter().zip(cancel(8_000)) {

@@ -1,5 +1,6 @@
 //! Messages that reach a node that did not grant the lease: their fence does not name the holder.
 
+use host_core::command::{Claim, lease};
 use host_core::id::LeaseId;
 
 use super::*;
@@ -35,7 +36,7 @@ fn any_node_accepts_the_holders_messages() {
             let job = moved(store, at(TTL_MS), complete_as(fence.clone()));
             assert_eq!(job.state, State::Completed);
             let again = refused(store, at(TTL_MS), complete_as(fence.clone()));
-            assert_eq!(again, Rejection::Stale);
+            assert_eq!(again, Rejection::Lease(LeaseRefusal::Stale));
         });
     }
 }
@@ -56,7 +57,11 @@ fn who_does_not_hold_the_lease_is_refused() {
         for fence in &others {
             for command in [heartbeat, complete_as, give_back] {
                 let rejection = refused(store, at(10), command(fence.clone()));
-                assert_eq!(rejection, Rejection::Stale, "{fence:?}");
+                assert_eq!(
+                    rejection,
+                    Rejection::Lease(LeaseRefusal::Stale),
+                    "{fence:?}"
+                );
             }
         }
     });
@@ -69,12 +74,12 @@ fn a_lease_that_is_over_is_over_at_every_node() {
             start(store, Policy::default());
             let fence = remote(fence.clone());
             let late = refused(store, at(TTL_MS), heartbeat(fence.clone()));
-            assert_eq!(late, Rejection::LeaseExpired);
+            assert_eq!(late, Rejection::Lease(LeaseRefusal::Expired));
             let late = refused(store, at(TTL_MS), complete_as(fence.clone()));
-            assert_eq!(late, Rejection::LeaseExpired);
+            assert_eq!(late, Rejection::Lease(LeaseRefusal::Expired));
             assert_eq!(tick(store, at(TTL_MS)).0, [revoke(Revocation::Expired)]);
             let late = refused(store, at(TTL_MS), complete_as(fence));
-            assert_eq!(late, Rejection::Stale);
+            assert_eq!(late, Rejection::Lease(LeaseRefusal::Stale));
         });
     }
 }
@@ -86,14 +91,14 @@ fn no_lease_of_a_connection_is_met() {
         check(|store| {
             enqueue(store, vec![job(1)]);
             let mut claim = claim_by_ttl(NODE, [1]);
-            if let Command::Claim { slots, .. } = &mut claim {
+            if let Command::Lease(lease::Command::Claim(Claim { slots, .. })) = &mut claim {
                 for slot in slots {
                     slot.hold = Hold::Connection;
                 }
             }
             claimed(store, NOW, claim);
             let refusal = refused(store, at(10), complete_as(remote(fence.clone())));
-            assert_eq!(refusal, Rejection::Stale);
+            assert_eq!(refusal, Rejection::Lease(LeaseRefusal::Stale));
             let job = moved(store, at(10), complete_as(fence.clone()));
             assert_eq!(job.state, State::Completed);
         });

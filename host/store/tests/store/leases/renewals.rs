@@ -1,5 +1,6 @@
 //! Leases that a host has renewed in memory: what it stores of them, and what a restart does.
 
+use host_core::command::{Recover, Renew, Tick};
 use host_core::lease::Renewal;
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
@@ -7,12 +8,12 @@ use tempfile::TempDir;
 use super::*;
 
 fn renew(lease_id: u128, until: Time) -> Command {
-    Command::Renew(Renewal {
+    Command::from(Renew(Renewal {
         job: id(1),
         lease: lease(lease_id),
         until,
         host_was_away: false,
-    })
+    }))
 }
 
 fn end(store: &dyn Store) -> Option<Time> {
@@ -27,7 +28,7 @@ fn a_renewal_counts_even_if_the_stored_end_has_passed() {
         // In one batch: the promise, the tick, and the worker's message.
         let batch = vec![
             renew(1, promised),
-            Command::Tick { limit: 10 },
+            Command::from(Tick { limit: 10 }),
             complete_as(current()),
         ];
         let committed = commit(store, late, batch);
@@ -50,7 +51,7 @@ fn a_renewal_moves_the_wakeup_and_takes_nothing_back() {
         assert_eq!(tick(store, at(TTL_MS + 8)), (vec![], Some(at(TTL_MS + 9))));
         assert_eq!(tick(store, at(TTL_MS + 9)).0, [revoke(Revocation::Expired)]);
         let late = refused(store, at(TTL_MS + 9), renew(1, at(3 * TTL_MS)));
-        assert_eq!(late, Rejection::Stale);
+        assert_eq!(late, Rejection::Lease(LeaseRefusal::Stale));
     });
 }
 
@@ -59,7 +60,7 @@ fn a_renewal_is_for_the_current_lease_alone() {
     check(|store| {
         start(store, Policy::default());
         let other = refused(store, at(10), renew(2, at(3 * TTL_MS)));
-        assert_eq!(other, Rejection::Stale);
+        assert_eq!(other, Rejection::Lease(LeaseRefusal::Stale));
         assert_eq!(end(store), Some(at(TTL_MS)));
     });
 }
@@ -118,11 +119,11 @@ fn a_worker_that_no_host_could_hear_may_report_after_the_start_of_one() {
     for (living, extended) in [(vec![], true), (vec![NodeId(Uuid::from_u128(3))], false)] {
         check(|store| {
             start(store, limited());
-            let recover = Command::Recover {
+            let recover = Command::from(Recover {
                 node: NODE,
                 living: living.clone(),
                 after: 0,
-            };
+            });
             ask(store, started, recover).unwrap();
             assert_eq!(tick(store, started).0.is_empty(), extended);
         });

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::Revocation;
 use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Standing};
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 use host_core::time::Time;
 use host_wire_kit::session::Link;
 
@@ -149,7 +149,7 @@ impl Orchestrator {
         let (step, answer) = match (step, answer) {
             (
                 Step::Log { offset, bytes },
-                Err(LeaseError::Rejected(Rejection::LogOffset { next })),
+                Err(LeaseError::Rejected(LeaseRefusal::LogOffset { next })),
             ) => {
                 let end = offset.saturating_add(bytes.len() as u64);
                 if offset < next && next < end {
@@ -309,61 +309,18 @@ impl Orchestrator {
             LeaseError::StoreFull => return Refused::new(Code::StoreFull, error.to_string()),
         };
         match rejection {
-            Rejection::NotAcknowledged => Refused::new(
+            LeaseRefusal::NotAcknowledged => Refused::new(
                 Code::State,
                 "the lease is not acknowledged: send AckLease first",
             ),
-            Rejection::CancelNotRequested => {
+            LeaseRefusal::CancelNotRequested => {
                 Refused::new(Code::State, "no cancel is requested: send Complete")
             }
-            Rejection::LogOffset { next } => Refused::offset(*next),
-            Rejection::Stale
-            | Rejection::LeaseExpired
-            | Rejection::UnknownJob(_)
-            | Rejection::Terminal(_)
-            | Rejection::WrongState(_)
-            | Rejection::Foreign
-            | Rejection::UniqueKeyTaken(_)
-            | Rejection::PrerequisiteGone(_)
-            | Rejection::PrerequisiteCompleted(_)
-            | Rejection::InputHidden(_)
-            | Rejection::InputFailed(_)
-            | Rejection::TooManyInputs { .. }
-            | Rejection::UnknownPrerequisite(_)
-            | Rejection::DependencyCycle(_)
-            | Rejection::CascadeUnfinished(_)
-            | Rejection::TooManyAttempts { .. }
-            | Rejection::StateChanged { .. }
-            | Rejection::StateFull { .. }
-            | Rejection::TooManyQueues { .. }
-            | Rejection::TooManyWaiting { .. }
-            | Rejection::TooManyComponents { .. }
-            | Rejection::UnknownQueue(_)
-            | Rejection::UnknownSchedule(_)
-            | Rejection::TooManySchedules { .. }
-            | Rejection::ScheduleOwned { .. }
-            | Rejection::ScheduleChanged(_)
-            | Rejection::UnknownLimit(_)
-            | Rejection::TooManyLimits { .. }
-            | Rejection::LimitOwned { .. }
-            | Rejection::LimitFull { .. }
-            | Rejection::TooManyLimitsOfJob { .. }
-            | Rejection::LimitKeyTooLong { .. }
-            | Rejection::LimitUnits { .. }
-            | Rejection::NotLimited(_)
-            | Rejection::UnknownBatch(_)
-            | Rejection::BatchClosed(_)
-            | Rejection::BatchFull { .. }
-            | Rejection::TooManyBatches { .. }
-            | Rejection::UnknownToken(_)
-            | Rejection::TooManyTokens { .. }
-            | Rejection::TooManyOwned { .. }
-            | Rejection::OutOfScope { .. }
-            | Rejection::UnknownComponent(_)
-            | Rejection::UnknownRevision { .. }
-            | Rejection::HandlerOwned { .. }
-            | Rejection::HandlerRemoved(_)
-            | Rejection::ComponentInUse { .. } => Refused::stale(self.stale(named, todo)),
+            LeaseRefusal::LogOffset { next } => Refused::offset(*next),
+            LeaseRefusal::Stale
+            | LeaseRefusal::Expired
+            | LeaseRefusal::UnknownJob(_)
+            | LeaseRefusal::WrongState(_) => Refused::stale(self.stale(named, todo)),
         }
     }
 

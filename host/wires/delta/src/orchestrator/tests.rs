@@ -8,7 +8,7 @@ use host_core::json::JsonText;
 use host_core::lease::Revocation;
 use host_core::port::Assignment;
 use host_core::port::lease::Leases as PortLeases;
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 use host_core::suspicion::Suspicion;
 use host_testing::{KeptLogs, LeaseHost, Refusals, TestClock};
 use host_wire_kit::session::Action;
@@ -411,8 +411,8 @@ fn a_lease_that_the_host_calls_stale_is_over() {
     let mut it = Bench::leased();
     let first = it.beat();
     let second = it.request(Message::Ack);
-    it.refuse(0, LeaseError::Rejected(Rejection::LeaseExpired));
-    it.refuse(0, LeaseError::Rejected(Rejection::Stale));
+    it.refuse(0, LeaseError::Rejected(LeaseRefusal::Expired));
+    it.refuse(0, LeaseError::Rejected(LeaseRefusal::Stale));
     let stale = format!("{:?} Stale(Expired)", Code::StaleLease);
     assert_eq!(it.answers(), [(first, stale.clone()), (second, stale)]);
 }

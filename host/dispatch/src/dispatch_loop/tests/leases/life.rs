@@ -1,9 +1,9 @@
 //! Leases when the host drains, stops, or is killed and restarts.
 
-use host_core::command::Command;
+use host_core::command::{Cancel, Enqueue};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 
 use super::super::bench::NODE;
 use super::*;
@@ -83,11 +83,7 @@ impl Killable {
 
     pub(super) async fn kill(self) {
         self.disk.break_down();
-        let noticed = self
-            .bench
-            .dispatch
-            .submit(Command::Enqueue(vec![pulled()]))
-            .await;
+        let noticed = self.bench.dispatch.submit(Enqueue(vec![pulled()])).await;
         assert!(noticed.is_err());
         let ended = timeout(PATIENCE, self.bench.loop_ended).await.unwrap();
         assert!(ended.unwrap().is_err());
@@ -130,7 +126,7 @@ async fn leases_by_ttl_go_on_after_a_kill() {
     worker.send(second, back).await.unwrap();
     assert_eq!(worker.lease().await.job, second.job);
     // The host cannot call this worker, so its next message gets the cancel, also after a kill.
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: third.job,
         reason: None,
         grace_ms: Some(LONG_MS),
@@ -167,7 +163,7 @@ async fn a_worker_that_is_silent_after_a_restart_loses_its_lease() {
     let late = next
         .insist(id, Fence::Lease(granted.lease), completed())
         .await;
-    assert_eq!(late, Err(LeaseError::Rejected(Rejection::Stale)));
+    assert_eq!(late, Err(LeaseError::Rejected(LeaseRefusal::Stale)));
     next.send(&again, completed()).await.unwrap();
     next.audit.assert_settled();
     host.bench.stop().await;
@@ -246,7 +242,7 @@ async fn a_wire_that_sends_attempts_takes_its_leases_over_after_a_kill() {
     assert_eq!(first.granted.assignment, sent.assignment);
     assert_eq!(second.granted.job, begun.job);
     assert_eq!(second.granted.ack_by, None);
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: sent.job,
         reason: None,
         grace_ms: Some(7),

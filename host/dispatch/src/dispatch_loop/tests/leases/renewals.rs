@@ -1,6 +1,6 @@
 //! Heartbeats that are answered from memory: what their workers are promised holds.
 
-use host_core::command::Command;
+use host_core::command::Cancel;
 use host_core::job::State;
 
 use super::super::bench::NODE;
@@ -58,7 +58,7 @@ async fn a_heartbeat_shows_a_cancel_that_was_answered(engine: Engine) {
         let standing = worker.send(&granted, HEARTBEAT).await.unwrap();
         assert_eq!((standing.state, standing.cancel), (State::Running, None));
     }
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job,
         reason: Some("enough".to_owned()),
         grace_ms: Some(LONG_MS),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host_core::command::Command;
+use host_core::command::{Cancel, Enqueue};
 use host_core::job::State;
 use host_core::port::lease::Respond;
 use host_core::port::{End, Tag};
@@ -98,7 +98,7 @@ async fn a_look_at_several_executors_is_one_look(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     // After a job is gone, the loop does not know whether its executor has others.
     let gone = bench.enqueue(pulled()).await;
-    let cancel = Command::Cancel {
+    let cancel = Cancel {
         job: gone,
         reason: None,
         grace_ms: None,
@@ -141,7 +141,7 @@ async fn many_workers_get_different_jobs(engine: Engine) {
         .collect();
     let ids: BTreeSet<_> = jobs.iter().map(|job| job.id).collect();
     for half in jobs.chunks(WORKERS / 2) {
-        let enqueue = Command::Enqueue(half.to_vec());
+        let enqueue = Enqueue(half.to_vec());
         bench.dispatch.submit(enqueue).await.unwrap();
     }
     let mut granted = Vec::new();
@@ -174,7 +174,7 @@ async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
     let (three, five) = (ask(3), ask(5));
     let jobs: Vec<_> = (0..4).map(|_| pulled()).collect();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
-    bench.dispatch.submit(Command::Enqueue(jobs)).await.unwrap();
+    bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
     let (three, five) = (answered(three).await, answered(five).await);
     let granted = |all: &[Granted]| all.iter().map(|it| it.job).collect::<Vec<_>>();
     assert_eq!(granted(&three), ids[..3]);

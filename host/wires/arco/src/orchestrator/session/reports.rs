@@ -6,7 +6,7 @@ use host_core::id::{JobId, LeaseId};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 use host_wire_kit::session::Moment;
 
 use super::{Actions, Effect, Orchestrator};
@@ -138,7 +138,7 @@ impl Orchestrator {
         let (job, lease, cause) = (sent.job, sent.lease, sent.cause);
         match (&answer, sent.step) {
             // The worker's `started` was lost.
-            (Err(LeaseError::Rejected(Rejection::NotAcknowledged)), _) => {
+            (Err(LeaseError::Rejected(LeaseRefusal::NotAcknowledged)), _) => {
                 return self.acknowledge((job, lease), cause, actions);
             }
             (Ok(_), Step::Acknowledge) => {

@@ -11,7 +11,7 @@ use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Leases as _, Resumed, Standing,
 };
 use host_core::port::{Assignment, Tag};
-use host_core::rejection::Rejection;
+use host_core::rejection::LeaseRefusal;
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -249,9 +249,9 @@ fn standing(words: &str) -> Result<Standing, LeaseError> {
         "over" => (State::Completed, false),
         "cancelled" => (State::Cancelled, false),
         "unacknowledged" => {
-            return Err(LeaseError::Rejected(Rejection::NotAcknowledged));
+            return Err(LeaseError::Rejected(LeaseRefusal::NotAcknowledged));
         }
-        "stale" => return Err(LeaseError::Rejected(Rejection::Stale)),
+        "stale" => return Err(LeaseError::Rejected(LeaseRefusal::Stale)),
         "busy" => return Err(LeaseError::Busy),
         _ => panic!("cannot read {words:?}"),
     };
