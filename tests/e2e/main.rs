@@ -57,6 +57,7 @@ mod serve;
 mod signed;
 mod store_copy;
 mod suspects;
+mod suspended;
 mod telemetry;
 mod tls;
 mod tokens;

@@ -23,7 +23,7 @@ fn id(client: &Client) -> String {
     own["id"].as_str().unwrap().to_owned()
 }
 
-fn ask(client: &Client, id: &str, verb: &str) -> Value {
+pub(crate) fn ask(client: &Client, id: &str, verb: &str) -> Value {
     let answer = client.post(&format!("{NODES}/{id}/{verb}"), &json!({}));
     let answer = answer.unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);
@@ -31,7 +31,7 @@ fn ask(client: &Client, id: &str, verb: &str) -> Value {
 }
 
 /// Waits until a node is in a state.
-fn until(client: &Client, id: &str, state: &str) -> Value {
+pub(crate) fn until(client: &Client, id: &str, state: &str) -> Value {
     eventually(&format!("the node is {state}"), TAKEN_WITHIN, || {
         let node = client.get(&format!("{NODES}/{id}")).ok()?.body;
         (node["state"] == state).then_some(node)

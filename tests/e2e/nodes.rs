@@ -47,7 +47,7 @@ impl Node {
     }
 
     /// Returns its id, once it has started.
-    fn id(&self) -> String {
+    pub(crate) fn id(&self) -> String {
         let id = std::fs::read_to_string(self.data().join("node")).unwrap();
         id.split_whitespace().next().unwrap().to_owned()
     }

@@ -86,7 +86,7 @@ pub(crate) async fn execute(
     );
     let fuel = fuel(&limits);
     let mut meter = Meter::default();
-    let mut outcome = match prepare(&resources.engine, guest, &limits, fuel) {
+    let mut outcome = match prepare(resources, guest, &limits, fuel) {
         Ok(mut store) => {
             let context = context(start.context);
             let ended = {
@@ -136,8 +136,8 @@ pub(crate) async fn describe(
         Vec::new(),
         GivenToRun::default(),
     );
-    let mut store = prepare(&resources.engine, guest, &limits, DESCRIBE_FUEL)
-        .map_err(|error| trapped(&error))?;
+    let mut store =
+        prepare(resources, guest, &limits, DESCRIBE_FUEL).map_err(|error| trapped(&error))?;
     let ended = {
         let call = pin!(async {
             let instance = component.instantiate_async(&mut store).await?;
@@ -177,7 +177,7 @@ pub(crate) async fn call_bare(
         Vec::new(),
         GivenToRun::default(),
     );
-    let mut store = prepare(&resources.engine, guest, &start.limits, fuel(&start.limits))?;
+    let mut store = prepare(resources, guest, &start.limits, fuel(&start.limits))?;
     let context = context(start.context.clone());
     let returned = handle(&mut store, component, &context, &start.params.0).await?;
     match outcome::from_return(returned, &start.limits) {
@@ -193,14 +193,21 @@ fn fuel(limits: &Limits) -> u64 {
         .unwrap_or_else(|| FUEL_PER_SECOND.saturating_mul(seconds))
 }
 
-fn prepare(engine: &Engine, guest: Guest, limits: &Limits, fuel: u64) -> Result<Store<Guest>> {
-    let mut store = Store::new(engine, guest);
+fn prepare(
+    resources: &Resources,
+    guest: Guest,
+    limits: &Limits,
+    fuel: u64,
+) -> Result<Store<Guest>> {
+    let mut store = Store::new(&resources.engine, guest);
     store.limiter(|guest| &mut guest.memory);
     store.set_fuel(fuel)?;
     store.fuel_async_yield_interval(Some(FUEL_COUNT_INTERVAL))?;
     // The guest yields at each tick of the epoch. To end it, its future is dropped.
     store.set_epoch_deadline(1);
+    let activity = Arc::clone(&resources.activity);
     store.epoch_deadline_callback(move |store| {
+        activity.check_lifeline();
         let left = store.get_fuel().unwrap_or(0);
         let guest = store.data();
         let peak_memory_bytes = guest.memory.peak_memory_bytes();

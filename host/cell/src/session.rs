@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
+use host_confine::Lifeline;
 use host_core::cell::{ComponentKey, FRAME_BYTES_MAX, FromCell, Offer, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
@@ -33,7 +34,7 @@ use crate::context::GivenToRun;
 use crate::run::{self, Resources};
 use crate::run_output::RunOutput;
 use crate::stop::Stop;
-use crate::watchdog::{self, Activity, Ends};
+use crate::watchdog::{self, Activity};
 
 /// How many outgoing messages may be queued before runs must wait.
 const MESSAGES_MAX: usize = 1_024;
@@ -67,14 +68,11 @@ pub(crate) fn serve(
     memory_bytes: u64,
 ) -> wasmtime::Result<()> {
     let components = Components::new(&engine)?;
-    let activity = Arc::new(Activity::new()?);
+    let activity = Arc::new(Activity::new(lifeline.map(Lifeline::new))?);
     watchdog::start(
         engine.weak(),
         Arc::clone(&activity),
-        Ends {
-            orchestrator: socket.try_clone()?.into(),
-            lifeline,
-        },
+        socket.try_clone()?.into(),
     )?;
     let runtime = Builder::new_current_thread()
         .enable_io()

@@ -2,11 +2,12 @@
 //! stopped. When the host is gone or guests may no longer run, it ends the process, whatever they do.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use host_confine::Lifeline;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use wasmtime::EngineWeak;
 
@@ -29,20 +30,13 @@ pub(crate) struct Activity {
     resumed: AtomicBool,
     parked: AtomicBool,
     wake: OwnedFd,
+    /// Until when guests may run, if not without end.
+    lifeline: Option<Lifeline>,
 }
 
 /// Marks a guest as being polled, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Active<'a>(&'a Activity);
-
-/// What ends the process.
-#[derive(Debug)]
-pub(crate) struct Ends {
-    /// The cell's socket to the host, when it closes.
-    pub(crate) orchestrator: OwnedFd,
-    /// A timer that the host extends, when it runs out.
-    pub(crate) lifeline: Option<OwnedFd>,
-}
 
 /// How long the thread sleeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,18 +47,27 @@ enum Pause {
 }
 
 impl Activity {
-    pub(crate) fn new() -> io::Result<Self> {
+    pub(crate) fn new(lifeline: Option<Lifeline>) -> io::Result<Self> {
         Ok(Self {
             turns: AtomicU64::new(0),
             resumed: AtomicBool::new(false),
             parked: AtomicBool::new(false),
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+            lifeline,
         })
     }
 
+    /// Ends the process if guests may no longer run.
+    pub(crate) fn check_lifeline(&self) {
+        if self.lifeline.as_ref().is_some_and(Lifeline::has_passed) {
+            std::process::exit(0);
+        }
+    }
+
     /// Marks a guest as being polled and starts the clock if it is parked. `resumed` is whether the guest has
-    /// used CPU time before. Called only by the thread that polls guests.
+    /// used CPU time before. Called only by the thread that polls guests. Ends the process if guests may no longer run.
     pub(crate) fn start(&self, resumed: bool) -> Active<'_> {
+        self.check_lifeline();
         self.resumed.store(resumed, Ordering::Relaxed);
         self.turns.fetch_add(1, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
@@ -76,7 +79,7 @@ impl Activity {
 
     /// Waits for the next tick, or until woken if the clock is parked. With `listening` it also returns when
     /// the host has sent data. Returns whether it has.
-    fn wait(&self, ends: &Ends, pause: Pause, listening: bool) -> io::Result<bool> {
+    fn wait(&self, orchestrator: &OwnedFd, pause: Pause, listening: bool) -> io::Result<bool> {
         let tick = |ms| Timespec::try_from(Duration::from_millis(ms)).ok();
         let timeout = match pause {
             Pause::Tick => tick(TICK_MS),
@@ -85,13 +88,13 @@ impl Activity {
         };
         let mut events = PollFlags::RDHUP;
         events.set(PollFlags::IN, listening);
-        let lifeline = ends.lifeline.as_ref();
+        let ending = self.lifeline.as_ref().map(Lifeline::as_fd);
         let mut fds = [
-            PollFd::new(&ends.orchestrator, events),
+            PollFd::new(orchestrator, events),
             PollFd::new(&self.wake, PollFlags::IN),
-            PollFd::new(lifeline.unwrap_or(&self.wake), PollFlags::IN),
+            PollFd::from_borrowed_fd(ending.unwrap_or(self.wake.as_fd()), PollFlags::IN),
         ];
-        let watched = if lifeline.is_some() { 3 } else { 2 };
+        let watched = if ending.is_some() { 3 } else { 2 };
         match poll(&mut fds[..watched], timeout.as_ref()) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -100,7 +103,7 @@ impl Activity {
         if fds[0].revents().intersects(gone) {
             std::process::exit(0);
         }
-        if lifeline.is_some() && fds[2].revents().contains(PollFlags::IN) {
+        if ending.is_some() && fds[2].revents().contains(PollFlags::IN) {
             std::process::exit(0);
         }
         if fds[1].revents().contains(PollFlags::IN) {
@@ -145,8 +148,12 @@ impl TickPolicy {
     }
 }
 
-/// Starts the thread, which ends the process as `ends` says.
-pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> io::Result<()> {
+/// Starts the thread, which ends the process when the cell's socket to the host closes, or when guests may no longer run.
+pub(crate) fn start(
+    engine: EngineWeak,
+    activity: Arc<Activity>,
+    orchestrator: OwnedFd,
+) -> io::Result<()> {
     let run = move || {
         let mut policy = TickPolicy::default();
         let mut was_readable = false;
@@ -166,7 +173,7 @@ pub(crate) fn start(engine: EngineWeak, activity: Arc<Activity>, ends: Ends) -> 
             // If a message arrives while a guest computes, the guest yields at once, because the message may
             // be a stop. It may still be unread at the next wait, which is therefore for the clock alone.
             let listening = pause == Pause::Tick && !was_readable;
-            was_readable = match activity.wait(&ends, pause, listening) {
+            was_readable = match activity.wait(&orchestrator, pause, listening) {
                 Ok(is_readable) => is_readable,
                 Err(error) => {
                     // Without ticks no guest can be stopped.

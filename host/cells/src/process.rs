@@ -60,7 +60,6 @@ pub struct Cells {
     runtime: Handle,
     memory_mib: u64,
     openable: Openable,
-    lifeline: Option<Arc<Lifeline>>,
     memory: CellMemory,
 }
 
@@ -69,6 +68,8 @@ pub struct Cells {
 pub struct DeskConnection {
     pub pass: DeskPass,
     pub socket: std::os::unix::net::UnixStream,
+    /// Until when it may ask, if not without end.
+    pub lifeline: Option<Arc<Lifeline>>,
 }
 
 /// The connection to one cell. The cell is killed when this is dropped.
@@ -117,8 +118,8 @@ impl Cells {
                 roots,
                 broker,
                 desk: None,
+                lifeline: None,
             },
-            lifeline: None,
             memory: CellMemory::default(),
         }
     }
@@ -130,10 +131,12 @@ impl Cells {
         self
     }
 
-    /// Returns cells that end when `lifeline` does.
+    /// Returns cells that end when `lifeline` does, and whose runs ask for nothing afterwards. Call it before the first run:
+    /// the broker gets the lifeline when it starts.
     #[must_use]
     pub fn until(mut self, lifeline: Arc<Lifeline>) -> Self {
-        self.lifeline = Some(lifeline);
+        self.openable.broker.end_with(Arc::clone(&lifeline));
+        self.openable.lifeline = Some(lifeline);
         self
     }
 
@@ -239,7 +242,6 @@ impl Cells {
             },
             spawner: self.spawner.clone(),
             openable: self.openable.clone(),
-            lifeline: self.lifeline.clone(),
             memory: self.memory.clone(),
             messages,
             events,
@@ -315,7 +317,6 @@ struct Life {
     room: CellCapacity,
     spawner: Spawner,
     openable: Openable,
-    lifeline: Option<Arc<Lifeline>>,
     memory: CellMemory,
     messages: mpsc::Receiver<Vec<ToCell>>,
     events: mpsc::Sender<CellEvent>,
@@ -330,13 +331,12 @@ async fn live(life: Life) {
         room,
         spawner,
         openable,
-        lifeline,
         memory,
         messages,
         events,
         kill,
     } = life;
-    let how = match spawner.spawn(room, lifeline).await {
+    let how = match spawner.spawn(room, openable.lifeline.clone()).await {
         Ok(spawned) => {
             let _counted = memory.count(spawned.child.id());
             converse(id, &name, spawned, (messages, openable), &events, &kill).await

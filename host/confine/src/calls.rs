@@ -67,7 +67,7 @@ const PATHS: &[libc::c_long] = &[
 /// Reading open directories and files.
 const READ: &[libc::c_long] = &[libc::SYS_fadvise64, libc::SYS_getdents64];
 
-/// The socket to the orchestrator and the event loop.
+/// The socket to the orchestrator, the time until which it may act, and the event loop.
 const TALK: &[libc::c_long] = &[
     libc::SYS_epoll_create1,
     libc::SYS_epoll_ctl,
@@ -79,6 +79,7 @@ const TALK: &[libc::c_long] = &[
     libc::SYS_sendmsg,
     libc::SYS_sendto,
     libc::SYS_shutdown,
+    libc::SYS_timerfd_gettime,
     #[cfg(target_arch = "x86_64")]
     libc::SYS_epoll_wait,
 ];

@@ -2,6 +2,7 @@
 //! the process ends, unless weak sandboxes are allowed.
 
 mod calls;
+mod lifeline;
 pub mod opened;
 mod own;
 
@@ -21,6 +22,8 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, set_no_new_privs};
 
 use self::calls::Calls;
+
+pub use self::lifeline::Lifeline;
 
 /// The most open files of a cell: its own, and those that guests open in granted directories.
 const FILES_MAX: u64 = 4_096;

@@ -83,6 +83,8 @@ pub struct Pass {
     pub grants: Vec<HttpGrant>,
     /// How long after receipt requests may be sent for the run, in milliseconds.
     pub time_left_ms: u64,
+    /// Whether requests may be sent only as long as the host may run guests of its store.
+    pub has_lifeline: bool,
     /// The trace that the run belongs to, sent to servers as `traceparent`.
     pub trace: Option<Parent>,
     /// How its requests are reported; they are not if this is `None`.

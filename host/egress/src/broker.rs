@@ -12,6 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use std::sync::{Arc, Weak};
 
+use host_confine::Lifeline;
 use host_core::egress::{
     BODY_BYTES_MAX, CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker,
 };
@@ -26,6 +27,7 @@ use tokio::task::spawn_local;
 use self::reports::Reports;
 use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
+use crate::permit::Permit;
 use crate::policy::{self, Order, Secrets};
 use crate::trust;
 
@@ -99,6 +101,8 @@ pub(crate) struct Broker {
     /// The bodies of each component, in KiB.
     component_bodies: Shares,
     reports: Reports,
+    /// Until when requests may be sent whose passes say so.
+    lifeline: Option<Arc<Lifeline>>,
 }
 
 impl Broker {
@@ -107,6 +111,7 @@ impl Broker {
         clients: Clients,
         system: RootCertStore,
         control: OwnedFd,
+        lifeline: Option<Lifeline>,
     ) -> io::Result<Self> {
         Ok(Self {
             secrets: RefCell::default(),
@@ -118,7 +123,17 @@ impl Broker {
             bodies: Semaphore::new(BODIES_KIB_MAX),
             component_bodies: Shares::new(COMPONENT_KIB_MAX),
             reports: Reports::new(control)?,
+            lifeline: lifeline.map(Arc::new),
         })
+    }
+
+    /// Lets a run with this pass send as long as its cell keeps the other end of `socket`. The error says why it cannot.
+    pub(crate) fn permit(&self, pass: &Pass, socket: UnixStream) -> Result<Permit, &'static str> {
+        if pass.has_lifeline && self.lifeline.is_none() {
+            return Err("the host has passed no lifeline");
+        }
+        let lifeline = self.lifeline.clone().filter(|_| pass.has_lifeline);
+        Ok(Permit::new(socket, lifeline))
     }
 
     pub(crate) fn decide(

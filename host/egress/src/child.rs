@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig, ResolverOpts};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::{ResolverBuilder, TokioResolver};
-use host_confine::Confinement;
+use host_confine::{Confinement, Lifeline};
 use ipnet::IpNet;
 use tokio::runtime::{Builder, LocalOptions};
 
@@ -24,6 +24,8 @@ pub struct Settings {
     pub nameservers: Vec<SocketAddr>,
     /// Certificates of authorities to trust besides those of this system, in PEM.
     pub authorities: Option<OwnedFd>,
+    /// The timer until which requests may be sent whose passes say so.
+    pub lifeline: Option<OwnedFd>,
 }
 
 /// Serves the host at the other end of `control`. Returns when the host is gone, or with an error if the broker
@@ -44,7 +46,8 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
         let resolver = resolver.map(ResolverBuilder::build).transpose();
         let resolver = resolver.map_err(|error| format!("cannot resolve names: {error}"))?;
         let clients = Clients::new(Dial::new(resolver, settings.networks), tls);
-        let served = Broker::new(clients, system, control).map_err(broken)?;
+        let lifeline = settings.lifeline.map(Lifeline::new);
+        let served = Broker::new(clients, system, control, lifeline).map_err(broken)?;
         broker::serve(served).await.map_err(broken)
     })
 }

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
+use std::future::poll_fn;
 use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,6 +14,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use hyper::{Request, Response, body::Incoming};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
@@ -20,6 +23,7 @@ use tokio::time::timeout;
 use crate::allowance::{self, Taken};
 use crate::dial::{Count, Dial, DialError};
 use crate::mask::mask;
+use crate::permit::{Permit, take_connection};
 use crate::policy::Order;
 
 /// The most revisions whose connections are kept.
@@ -115,7 +119,7 @@ fn connector(dial: Dial, tls: ClientConfig) -> HttpsConnector<Dial> {
 pub(crate) async fn send(
     client: &HttpClient,
     order: Order,
-    taken: &Taken,
+    (taken, permit): (&Taken, &Arc<Permit>),
 ) -> Result<HttpResponse, HttpError> {
     let Order {
         grant: _,
@@ -141,7 +145,18 @@ pub(crate) async fn send(
     })?;
     *request.headers_mut() = headers;
     let exchange = async {
-        let response = client.request(request).await;
+        if !permit.holds() {
+            let message = "the attempt is over";
+            return Err(HttpError::new(HttpErrorKind::Unavailable, message));
+        }
+        let captured = capture_connection(&mut request);
+        let mut responding = pin!(client.request(request));
+        let response = poll_fn(|context| {
+            let polled = responding.as_mut().poll(context);
+            take_connection(&captured, permit);
+            polled
+        })
+        .await;
         let response = response.map_err(|error| unreachable(&host, &error))?;
         let encodings = response.headers().get_all(CONTENT_ENCODING);
         let is_encoded = encodings

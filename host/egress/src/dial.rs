@@ -20,6 +20,7 @@ use tokio::net::TcpStream;
 use tower_service::Service;
 
 use crate::address::is_allowed;
+use crate::permit::Writer;
 
 /// How many addresses of a name are tried.
 const TRIES_MAX: usize = 4;
@@ -103,6 +104,7 @@ impl Dial {
                     let count = self.count.upgrade();
                     return Ok(TokioIo::new(Counted {
                         stream,
+                        writer: Writer::default(),
                         _count: count,
                     }));
                 }
@@ -160,15 +162,16 @@ impl Service<Uri> for Dial {
     }
 }
 
-/// A connection that counts until it is dropped.
+/// A connection that counts until it is dropped, and to which only a run writes that may send.
 pub(crate) struct Counted {
     stream: TcpStream,
+    writer: Writer,
     _count: Option<Count>,
 }
 
 impl Connection for Counted {
     fn connected(&self) -> Connected {
-        self.stream.connected()
+        self.writer.describe(self.stream.connected())
     }
 }
 
@@ -188,6 +191,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
+        self.writer.check()?;
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 
@@ -196,6 +200,7 @@ impl AsyncWrite for Counted {
         context: &mut Context<'_>,
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        self.writer.check()?;
         Pin::new(&mut self.stream).poll_write_vectored(context, parts)
     }
 

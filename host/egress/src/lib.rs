@@ -11,6 +11,7 @@ pub mod child;
 mod client;
 mod dial;
 mod mask;
+mod permit;
 mod policy;
 #[cfg(test)]
 mod tests;

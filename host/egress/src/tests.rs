@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use host_core::egress::HttpErrorKind;
 use host_core::http_grant::RESPONSE_KIB_MAX;
+use tokio::sync::oneshot::channel;
 use tokio::task::spawn_local;
 use tokio::time::timeout;
 
@@ -399,6 +400,45 @@ fn a_run_that_ends_leaves_no_request_behind() {
         for _ in 0..16 {
             server.closed().await;
         }
+    });
+}
+
+/// The request was decided, and the connection was being opened, when everything was suspended.
+#[test]
+fn nothing_is_sent_for_a_run_whose_node_was_suspended() {
+    run_with(&["127.0.0.0/8"], |world| async move {
+        world.names(&[("api.test", &["127.0.0.1"])]);
+        for ends in [false, true] {
+            let ((connected, on_connected), (proceed, continuing)) = (channel(), channel());
+            let (port, serving) = world
+                .slow_tls_server("api.test", connected, continuing)
+                .await;
+            let serving = spawn_local(serving);
+            let origin = format!("https://api.test:{port}");
+            let run = world.run_of_node(vec![grant(&origin)]);
+            run.begin(&format!("{origin}/")).await;
+            on_connected.await.unwrap();
+            if ends {
+                world.end_lifeline();
+            }
+            proceed.send(()).unwrap();
+            let head = serving.await.unwrap();
+            assert_eq!(head.is_empty(), ends, "{}", String::from_utf8_lossy(&head));
+            if ends {
+                let error = run.answer().await.unwrap_err();
+                assert!(error.message.contains("the attempt is over"), "{error}");
+                let error = run.get(&format!("{origin}/")).await.unwrap_err();
+                assert_eq!(error.kind, HttpErrorKind::Unavailable, "{error}");
+            }
+        }
+        let server = world.server(|_| reply(200, "")).await;
+        let run = world.run(1, vec![grant(&server.origin())]);
+        let response = run.get(&server.url("/")).await;
+        assert_eq!(
+            response.unwrap().status,
+            200,
+            "a run that no node takes over"
+        );
     });
 }
 

@@ -58,11 +58,16 @@ impl Lifeline {
         Ok(had_passed)
     }
 
+    /// Returns whether it has run out.
+    pub fn has_passed(&self) -> bool {
+        ms(Self::now()) >= self.end_ms.load(Ordering::SeqCst)
+    }
+
     /// Returns whether it has run out, now or a moment ago: then it may be why a cell dies now.
     pub fn is_cut(&self) -> bool {
         let now = ms(Self::now());
         let back = self.back_ms.load(Ordering::SeqCst);
-        now >= self.end_ms.load(Ordering::SeqCst) || (back != NEVER && now < back + CUT_MS)
+        self.has_passed() || (back != NEVER && now < back + CUT_MS)
     }
 
     fn set(&self, end: Duration) -> io::Result<()> {

@@ -8,9 +8,12 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::sync::Arc;
 
 use host_core::cell::{HANDED_OVER_MAX, Handover, ToCell};
 use host_core::desk::DeskPass;
+use host_core::egress::Pass;
+use host_runtime::lifeline::Lifeline;
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use tokio::sync::mpsc;
 
@@ -37,12 +40,19 @@ pub(super) struct Openable {
     pub(super) broker: Broker,
     /// Receives the other ends of sockets to the desk, if there is one.
     pub(super) desk: Option<mpsc::Sender<DeskConnection>>,
+    /// Until when runs may ask for anything, if not without end.
+    pub(super) lifeline: Option<Arc<Lifeline>>,
 }
 
 impl Openable {
     fn visit(&self, pass: DeskPass) -> io::Result<OwnedFd> {
         let (socket, theirs) = UnixStream::pair()?;
-        let visit = DeskConnection { pass, socket };
+        let lifeline = self.lifeline.clone();
+        let visit = DeskConnection {
+            pass,
+            socket,
+            lifeline,
+        };
         match self.desk.as_ref().map(|desk| desk.try_send(visit)) {
             Some(Ok(())) => Ok(theirs.into()),
             Some(Err(error)) => Err(io::Error::other(format!("too many wait: {error}"))),
@@ -82,7 +92,10 @@ impl FdSender {
             ToCell::Load { path, file, .. } => *file = note(open_file(path)),
             ToCell::Start(start) => {
                 if let Some(door) = &mut start.http {
-                    let pass = std::mem::take(&mut *door.pass);
+                    let pass = Pass {
+                        has_lifeline: self.openable.lifeline.is_some(),
+                        ..std::mem::take(&mut *door.pass)
+                    };
                     door.socket = note(self.openable.broker.open(pass));
                 }
                 if let Some(door) = &mut start.desk

@@ -128,6 +128,7 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
         trace: Parent::of(&context.trace),
         report_as: None,
+        has_lifeline: false,
         cuts_bodies: false,
     }))
 }

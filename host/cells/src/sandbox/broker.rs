@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use host_core::cell::Context;
@@ -25,6 +25,7 @@ use host_core::requests::Requests;
 use host_core::secret::Secret;
 use host_core::time::Time;
 use host_runtime::ids;
+use host_runtime::lifeline::Lifeline;
 use ipnet::IpNet;
 use parking_lot::Mutex;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
@@ -105,6 +106,8 @@ struct Shared {
     running: Mutex<Option<Running>>,
     /// Never locked while the broker starts.
     reports: Mutex<Reports>,
+    /// Until when runs may send requests whose passes say so.
+    lifeline: OnceLock<Arc<Lifeline>>,
 }
 
 /// A process of the broker. It ends when this is dropped.
@@ -125,7 +128,14 @@ impl Broker {
             runtime: Handle::current(),
             running: Mutex::default(),
             reports: Mutex::default(),
+            lifeline: OnceLock::new(),
         }))
+    }
+
+    /// Has requests end with `lifeline` whose passes say so.
+    pub(crate) fn end_with(&self, lifeline: Arc<Lifeline>) {
+        // There is one for each host.
+        let _same = self.0.lifeline.set(lifeline);
     }
 
     /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
@@ -308,6 +318,11 @@ impl Shared {
                 open.map_err(|error| unreadable(&path.display().to_string(), &error))?;
             handed.push(file.into());
             authorities = Some(digest);
+        }
+        if let Some(lifeline) = self.lifeline.get() {
+            let has_authorities = i32::from(authorities.is_some());
+            words.push(format!("--lifeline={}", AUTHORITIES_FD + has_authorities));
+            handed.push(lifeline.as_fd().try_clone_to_owned()?);
         }
         let mut child = self.spawner.spawn_broker(words, handed)?;
         if let Some(errors) = child.stderr.take() {

@@ -26,6 +26,9 @@ pub(crate) struct Egress {
     /// The open file with certificates of authorities
     #[arg(long)]
     authorities: Option<RawFd>,
+    /// The time until which requests of runs may be sent whose passes say so
+    #[arg(long)]
+    lifeline: Option<RawFd>,
     #[command(flatten)]
     confined: Confined,
 }
@@ -43,6 +46,7 @@ impl Egress {
                 networks: self.networks,
                 nameservers: self.nameservers,
                 authorities: self.authorities.map(inherited).transpose()?,
+                lifeline: self.lifeline.map(inherited).transpose()?,
             };
             // It has no roots.
             child::run(inherited(self.fd)?, settings, self.confined.take(self.fd)?)

@@ -24,6 +24,7 @@ use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 use crate::allowance::Taken;
 use crate::broker::Broker;
 use crate::client;
+use crate::permit::Permit;
 use crate::policy::Order;
 
 /// The most requests of one run at once.
@@ -32,11 +33,16 @@ const AT_ONCE_MAX: usize = 16;
 /// Serves a run until its cell closes the socket, breaks the protocol, or the run's time is over.
 pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
     let limit = Duration::from_millis(pass.time_left_ms);
-    let Ok(stream) = socket
-        .set_nonblocking(true)
-        .and_then(|()| UnixStream::from_std(socket))
-    else {
+    let opened = socket.try_clone().and_then(|watched| {
+        socket.set_nonblocking(true)?;
+        Ok((watched, UnixStream::from_std(socket)?))
+    });
+    let Ok((watched, stream)) = opened else {
         return;
+    };
+    let permit = match broker.permit(&pass, watched) {
+        Ok(permit) => Arc::new(permit),
+        Err(cause) => return eprintln!("cannot serve a run of {}: {cause}", pass.handler),
     };
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(EGRESS_FRAME_BYTES_MAX);
@@ -46,12 +52,12 @@ pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
         FramedWrite::new(write, codec),
     );
     // Dropping it cuts the requests.
-    let _over = timeout(limit, converse(broker, Rc::new(pass), frames)).await;
+    let _over = timeout(limit, converse(broker, (Rc::new(pass), permit), frames)).await;
 }
 
 async fn converse(
     broker: Rc<Broker>,
-    pass: Rc<Pass>,
+    (pass, permit): (Rc<Pass>, Arc<Permit>),
     (mut stream, mut sink): (
         FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
         FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
@@ -75,13 +81,13 @@ async fn converse(
     let reading = async {
         loop {
             // Until one has ended, the cell's next request waits in its socket.
-            let permit = tokio::select! {
+            let place = tokio::select! {
                 biased;
                 // What it has sent before it went is not wanted any more.
                 _gone = stream.get_ref().ready(Interest::PRIORITY) => return,
-                permit = Arc::clone(&at_once).acquire_owned() => permit,
+                place = Arc::clone(&at_once).acquire_owned() => place,
             };
-            let Ok(permit) = permit else { return };
+            let Ok(place) = place else { return };
             let Some(Ok(frame)) = stream.next().await else {
                 return;
             };
@@ -108,13 +114,14 @@ async fn converse(
                 ..it
             });
             let (broker, pass, answers) = (Rc::clone(&broker), Rc::clone(&pass), answers.clone());
+            let permit = Arc::clone(&permit);
             requests.spawn_local(async move {
                 let by = (pass.handler.clone(), span);
                 let mut report = broker.reports.begin(report_as, by, asked).await;
                 let result = match decided {
                     Ok((order, taken)) => {
                         report.sent(order.body.len());
-                        exchange(&broker, &pass, order, &taken).await
+                        exchange(&broker, (&pass, &permit), order, &taken).await
                     }
                     Err(error) => Err(error),
                 };
@@ -122,7 +129,7 @@ async fn converse(
                 report.end(&result).await;
                 // If the cell is gone, nobody waits for it.
                 let _gone = answers.send(HttpAnswer { call, result }).await;
-                drop(permit);
+                drop(place);
             });
         }
     };
@@ -134,7 +141,7 @@ async fn converse(
 
 async fn exchange(
     broker: &Broker,
-    pass: &Pass,
+    (pass, permit): (&Pass, &Arc<Permit>),
     order: Order,
     taken: &Taken,
 ) -> Result<HttpResponse, HttpError> {
@@ -142,5 +149,5 @@ async fn exchange(
     let _entered = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
-    client::send(&client, order, taken).await
+    client::send(&client, order, (taken, permit)).await
 }

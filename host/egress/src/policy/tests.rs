@@ -11,6 +11,7 @@ fn pass(grants: Vec<HttpGrant>) -> Pass {
         time_left_ms: 60_000,
         trace: None,
         report_as: None,
+        has_lifeline: false,
         cuts_bodies: false,
     }
 }

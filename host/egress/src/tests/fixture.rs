@@ -11,23 +11,29 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
+use host_confine::Lifeline;
 use host_core::egress::{
     HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ReportAs, ToBroker,
 };
 use host_core::http_grant::HttpGrant;
 use host_core::requests::REPORT_BYTES_MAX;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{
     AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags,
     SocketType, recv, sendmsg, socketpair,
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
 use tokio::net::{TcpListener, UdpSocket, UnixStream};
 use tokio::runtime::{Builder, LocalOptions};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -51,6 +57,8 @@ pub(super) struct World {
     control: std::os::fd::OwnedFd,
     names: Names,
     attempts: Cell<u64>,
+    /// The timer until which runs of a node may send.
+    lifeline: std::os::fd::OwnedFd,
     authority: CertifiedIssuer<'static, KeyPair>,
 }
 
@@ -79,17 +87,30 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         let (control, theirs) = pair();
         spawn_local(read_reports(control.try_clone().unwrap()));
         let clients = Clients::new(Dial::new(resolver, networks), tls);
-        let broker = Broker::new(clients, RootCertStore::empty(), theirs).unwrap();
+        let lifeline = timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC).unwrap();
+        set_timer(&lifeline, MINUTES);
+        let watched = Lifeline::new(lifeline.try_clone().unwrap());
+        let broker = Broker::new(clients, RootCertStore::empty(), theirs, Some(watched)).unwrap();
         spawn_local(async move { broker::serve(broker).await.unwrap() });
         let world = World {
             control,
             names,
             attempts: Cell::new(0),
+            lifeline,
             authority,
         };
         world.secret("key", "s3cr3t-value");
         test(world).await;
     });
+}
+
+/// Has a timer run out after this time.
+fn set_timer(timer: &std::os::fd::OwnedFd, ms: u64) {
+    let at = Itimerspec {
+        it_interval: Timespec::default(),
+        it_value: std::time::Duration::from_millis(ms).try_into().unwrap(),
+    };
+    timerfd_settime(timer, TimerfdTimerFlags::empty(), &at).unwrap();
 }
 
 fn provider() -> Arc<rustls::crypto::CryptoProvider> {
@@ -226,13 +247,36 @@ impl World {
         self.begin_run(("c", "h"), 1, grants, over, MINUTES)
     }
 
+    /// Begins a run of a node, which may send until the lifeline ends.
+    pub(super) fn run_of_node(&self, grants: Vec<HttpGrant>) -> Run {
+        self.attempts.set(self.attempts.get() + 1);
+        self.begin_run_with(("c", "h"), 1, grants, (Vec::new(), MINUTES, true))
+    }
+
+    /// Ends the lifeline, as when a node was suspended for too long.
+    pub(super) fn end_lifeline(&self) {
+        set_timer(&self.lifeline, 1);
+        let mut fds = [PollFd::new(&self.lifeline, PollFlags::IN)];
+        poll(&mut fds, None).unwrap();
+    }
+
     fn begin_run(
         &self,
-        (component, handler): (&str, &str),
+        named: (&str, &str),
         revision: u32,
         grants: Vec<HttpGrant>,
         over: Vec<u64>,
         time_left_ms: u64,
+    ) -> Run {
+        self.begin_run_with(named, revision, grants, (over, time_left_ms, false))
+    }
+
+    fn begin_run_with(
+        &self,
+        (component, handler): (&str, &str),
+        revision: u32,
+        grants: Vec<HttpGrant>,
+        (over, time_left_ms, has_lifeline): (Vec<u64>, u64, bool),
     ) -> Run {
         let (ours, theirs) = StdStream::pair().unwrap();
         let pass = Pass {
@@ -247,6 +291,7 @@ impl World {
                 began_ms: 1_000_000,
                 first_span: None,
             }),
+            has_lifeline,
             cuts_bodies: component == CUTTING,
         };
         self.send(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
@@ -284,8 +329,7 @@ impl World {
         server
     }
 
-    /// Starts a server with a certificate for `name`.
-    pub(super) async fn tls_server(&self, name: &str) -> Server {
+    fn acceptor(&self, name: &str) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         let certificate = params.signed_by(&key, &self.authority).unwrap();
@@ -296,7 +340,38 @@ impl World {
             .with_no_client_auth()
             .with_single_cert(vec![certificate.der().clone()], key.into())
             .unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
+        TlsAcceptor::from(Arc::new(config))
+    }
+
+    /// Listens at a port. The future accepts one connection, waits until it is told, and returns the head of
+    /// the request that comes after the handshake for `name`, if one does.
+    pub(super) async fn slow_tls_server(
+        &self,
+        name: &str,
+        connected: oneshot::Sender<()>,
+        continuing: oneshot::Receiver<()>,
+    ) -> (u16, impl Future<Output = Vec<u8>> + use<>) {
+        let acceptor = self.acceptor(name);
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let serving = async move {
+            let (stream, _) = listener.accept().await.unwrap();
+            connected.send(()).unwrap();
+            continuing.await.unwrap();
+            let mut text = Vec::new();
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                while !text.ends_with(b"\r\n\r\n")
+                    && let Ok(1..) = stream.read_buf(&mut text).await
+                {}
+            }
+            text
+        };
+        (port, serving)
+    }
+
+    /// Starts a server with a certificate for `name`.
+    pub(super) async fn tls_server(&self, name: &str) -> Server {
+        let acceptor = self.acceptor(name);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let server = Server::new(&listener);
         let requests = Rc::clone(&server.requests);

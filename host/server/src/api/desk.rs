@@ -5,8 +5,6 @@ mod limits;
 mod secrets;
 mod state;
 
-use std::os::unix::net::UnixStream as StdStream;
-
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
@@ -47,13 +45,20 @@ pub(super) async fn serve(
     mut visits: mpsc::Receiver<DeskConnection>,
     tasks: Tasks,
 ) {
-    while let Some(DeskConnection { pass, socket }) = visits.recv().await {
-        tasks.spawn(attend(Shared::clone(&shared), pass, socket));
+    while let Some(visit) = visits.recv().await {
+        tasks.spawn(attend(Shared::clone(&shared), visit));
     }
 }
 
-/// Answers one run, until its socket is closed or it sends something else than requests.
-async fn attend(shared: Shared, pass: DeskPass, socket: StdStream) {
+/// Answers one run, until its socket is closed, it sends something else than requests, or others may have taken over its
+/// job.
+async fn attend(shared: Shared, visit: DeskConnection) {
+    let DeskConnection {
+        pass,
+        socket,
+        lifeline,
+    } = visit;
+    let is_over = || lifeline.as_ref().is_some_and(|it| it.has_passed());
     let opened = socket
         .set_nonblocking(true)
         .and_then(|()| UnixStream::from_std(socket));
@@ -71,7 +76,14 @@ async fn attend(shared: Shared, pass: DeskPass, socket: StdStream) {
             return tracing::warn!(job = %pass.job, "a cell sent the desk an invalid request");
         };
         drop(frame);
+        if is_over() {
+            return;
+        }
         let answer = answer(&shared, &pass, request).await;
+        // The store may have been slow, or this process suspended.
+        if is_over() {
+            return;
+        }
         let sent = match postcard::to_stdvec(&answer) {
             Ok(frame) => frames.send(Bytes::from(frame)).await,
             Err(error) => return tracing::error!(%error, "cannot encode an answer of the desk"),

@@ -112,6 +112,7 @@ impl Deliveries {
             handler: DELIVER.to_owned(),
             grants: vec![grant],
             time_left_ms: SEND_MS_MAX,
+            has_lifeline: false,
             cuts_bodies: true,
             ..Pass::default()
         };

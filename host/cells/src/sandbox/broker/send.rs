@@ -18,7 +18,12 @@ const FRAME_BYTES_MAX: usize = 512 << 10;
 
 impl Broker {
     /// Sends a request, within what `pass` grants and the time that it leaves. Cancel safe: the request is cut.
-    pub async fn send(&self, pass: Pass, request: HttpRequest) -> Result<HttpResponse, HttpError> {
+    pub async fn send(
+        &self,
+        mut pass: Pass,
+        request: HttpRequest,
+    ) -> Result<HttpResponse, HttpError> {
+        pass.has_lifeline = self.0.lifeline.get().is_some();
         let limit = Duration::from_millis(pass.time_left_ms);
         let unavailable = |cause: &dyn std::fmt::Display| {
             let message = format!("the host cannot send requests now: {cause}");

@@ -1,5 +1,8 @@
 //! The desk, asked by a cell that keeps to nothing.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_cells::process::DeskConnection;
@@ -15,6 +18,7 @@ use host_core::state::{KEYS_MAX, StateGrant, StateWrite, StateWrites};
 use host_core::time::Time;
 use host_core::writes::{CollectedBytes, WriteBuffer};
 use host_runtime::ids;
+use host_runtime::lifeline::Lifeline;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -42,6 +46,15 @@ impl Run {
         jobs: Vec<JobsGrant>,
         state: Option<StateGrant>,
     ) -> Self {
+        Self::begin_until(visits, job, (jobs, state), None).await
+    }
+
+    async fn begin_until(
+        visits: &mpsc::Sender<DeskConnection>,
+        job: JobId,
+        (jobs, state): (Vec<JobsGrant>, Option<StateGrant>),
+        lifeline: Option<Arc<Lifeline>>,
+    ) -> Self {
         let (socket, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let writes = WriteBuffer::new(CollectedBytes::default(), None);
         let pass = DeskPass {
@@ -54,7 +67,14 @@ impl Run {
             trace: Vec::new(),
             writes: writes.clone(),
         };
-        visits.send(DeskConnection { pass, socket }).await.unwrap();
+        visits
+            .send(DeskConnection {
+                pass,
+                socket,
+                lifeline,
+            })
+            .await
+            .unwrap();
         theirs.set_nonblocking(true).unwrap();
         let stream = UnixStream::from_std(theirs).unwrap();
         let mut codec = LengthDelimitedCodec::new();
@@ -178,6 +198,27 @@ async fn a_handler_passes_on_no_results_of_other_jobs() {
         };
         assert_eq!(ids.len(), 2);
     }
+}
+
+/// As after this process was suspended: other nodes may have its job.
+#[tokio::test]
+async fn a_run_that_others_may_have_taken_over_gets_no_answer() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let lifeline = Lifeline::new(Lifeline::now() + Duration::from_hours(1));
+    let lifeline = Arc::new(lifeline.unwrap());
+    let job = ids::job(Time(0));
+    let until = Some(Arc::clone(&lifeline));
+    let mut run = Run::begin_until(&visits, job, (grant(), None), until).await;
+    let granted = enqueue(r#"{"handler": "noop", "queue": "rows"}"#, true);
+    let Ok(DeskAnswer::Jobs(ids)) = run.ask(&granted).await else {
+        panic!("it is granted");
+    };
+    lifeline.extend(Lifeline::now()).unwrap();
+    let frame = postcard::to_stdvec(&granted).unwrap();
+    assert_eq!(run.send(frame).await, None);
+    let listed = host.get("/api/v1/jobs").await.ok();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(ids.len()));
 }
 
 #[tokio::test]

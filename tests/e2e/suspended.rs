@@ -1,0 +1,138 @@
+//! Nodes are suspended, whole or in part, until another node has taken over their jobs: what wakes up sends no request
+//! for them. `HOST_LONG_TESTS` suspends 200 attempts instead of a few.
+
+use std::io::Write as _;
+
+use host_tests::processes::{broker, children, command};
+use host_tests::reflector::{Reflector, SOON};
+use host_tests::{Server, eventually, guests};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::node_drain::{ask, until};
+use crate::nodes::Node;
+
+/// How many attempts are suspended, usually and in a long test.
+const SUSPENDED: (usize, usize) = (16, 200);
+
+/// What of a node is suspended: its cells, its broker. Its host always is, or nothing takes over its jobs.
+const PARTS: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
+
+/// How many jobs there are for each node.
+const JOBS: usize = 4;
+
+const MANIFEST: &str = r#"
+[defaults]
+timeout_seconds = 3600
+
+[[handlers.request.http]]
+to = "ORIGIN"
+headers = { authorization = "{secret:api}" }
+timeout_seconds = 3600
+"#;
+
+/// The answer to a request that waits. The next request takes another connection.
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\nok";
+
+#[test]
+fn what_was_suspended_until_others_took_over_sends_no_request() {
+    let (usual, long) = SUSPENDED;
+    let least = std::env::var_os("HOST_LONG_TESTS").map_or(usual, |_| long);
+    let reflector = Reflector::start();
+    let config = format!(
+        "[secrets.api]\nenv = \"API_KEY\"\n[cells]\ncount = 1\nslots = 64\n{}",
+        reflector.grants("")
+    );
+    let start = |node: &Node, name: &str| node.start_configured_with(&config, &[("API_KEY", name)]);
+    let last = Node::new("suspended");
+    let survivor = start(&last, "survivor");
+    let client = survivor.client();
+    let component = std::fs::read(guests::component("hostile")).unwrap();
+    let manifest = MANIFEST.replace("ORIGIN", &reflector.origin());
+    let answer = client.deploy_accepted("hostile", &component, Some(&manifest));
+    assert_eq!(answer.as_ref().unwrap().status, 201, "{answer:?}");
+    let url = |path: &str| json!({"url": reflector.url(path)});
+    let requests = json!({"requests": [url("/wait"), url("/next")], "strict": true});
+    let job = json!({"handler": "request", "params": requests, "max_attempts": 1_000});
+    let nodes = PARTS.map(|_| last.another());
+    let own = last.id();
+    let (mut suspended, mut stale) = (0, 0);
+    while suspended < least {
+        // Each node in turn is the only one that starts jobs.
+        ask(&client, &own, "drain");
+        until(&client, &own, "drained");
+        let (mut taken, mut waiting) = (Vec::new(), Vec::new());
+        let servers = nodes.each_ref().map(|node| {
+            let server = start(node, "suspended");
+            let id = node.id();
+            ask(&server.client(), &id, "resume");
+            for _ in 0..JOBS {
+                taken.push(client.enqueue(&job));
+                waiting.push(reflector.waiting.recv_timeout(SOON).unwrap());
+            }
+            ask(&server.client(), &id, "drain");
+            server
+        });
+        ask(&client, &own, "resume");
+        suspended += taken.len();
+        let parts = servers.iter().zip(PARTS);
+        let asleep: Vec<u32> = parts.flat_map(|(it, parts)| suspend(it, parts)).collect();
+        eventually("the other node takes over all jobs", SOON, || {
+            let is_over = |job: &Value| job["node"]["id"] == own && job["state"] == "running";
+            taken
+                .iter()
+                .all(|id| is_over(&client.job(id)))
+                .then_some(())
+        });
+        waiting.extend(
+            taken
+                .iter()
+                .map(|_| reflector.waiting.recv_timeout(SOON).unwrap()),
+        );
+        let _before: Vec<String> = reflector.requests.try_iter().collect();
+        for stream in &mut waiting {
+            // That of a cell or a broker that has ended is closed.
+            let _closed = stream.write_all(ANSWER);
+        }
+        for pid in asleep {
+            signal(pid, Signal::CONT);
+        }
+        for server in servers {
+            assert_eq!(server.ended(), Some(8), "another node has its jobs");
+        }
+        for id in &taken {
+            assert_eq!(client.wait(id)["state"], "completed");
+        }
+        let after = reflector.requests.try_iter();
+        stale += after
+            .filter(|it| it.contains("authorization: suspended"))
+            .count();
+    }
+    assert_eq!(
+        stale, 0,
+        "requests for {suspended} attempts that had been taken over"
+    );
+}
+
+/// Suspends a host and parts of it. Returns what is suspended, in the order in which it wakes up.
+fn suspend(server: &Server, (cells, sends): (bool, bool)) -> Vec<u32> {
+    let host = server.pid();
+    let mut parts = Vec::new();
+    if cells {
+        let mut own = children(host);
+        own.retain(|pid| command(*pid).contains("cell run"));
+        parts.extend(own);
+    }
+    if sends {
+        parts.extend(broker(host));
+    }
+    parts.push(host);
+    for pid in parts.iter().rev() {
+        signal(*pid, Signal::STOP);
+    }
+    parts
+}
+
+fn signal(pid: u32, signal: Signal) {
+    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
+}
