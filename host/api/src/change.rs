@@ -81,14 +81,26 @@ pub struct CountView {
 }
 
 /// The result of changing one page of jobs.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct ManyView {
     /// How many jobs of this page match.
     pub matched: u64,
     /// How many of them were changed.
     pub changed: u64,
-    /// How many of them were not, for instance because their state no longer allows it.
+    /// How many of the changed jobs are running: a cancel has asked them to stop, and they may complete before.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub stopping: u64,
+    /// How many of them had been asked to stop before, and are not counted as changed again.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub unchanged: u64,
+    /// How many of them were not changed.
     pub refused: u64,
+    /// How many of those were in another state by then, which does not allow the change.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub in_other_state: u64,
     /// The first refusals, at most ten.
     #[serde(default)]
     #[schema(required = true)]

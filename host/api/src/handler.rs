@@ -215,7 +215,7 @@ pub struct RevisionCostView {
 pub struct CostView {
     /// How many have ended.
     pub runs: u64,
-    /// How many of them neither completed nor were cancelled.
+    /// How many of them failed or were lost. A handler that asked for another attempt has not failed.
     pub failures: u64,
     /// How long one took.
     pub ran_ms: SpreadView,

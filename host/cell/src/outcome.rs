@@ -5,6 +5,7 @@ mod trace;
 
 use std::time::Duration;
 
+use host_core::cell::TimeBound;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::json::{DEPTH_MAX, JsonText};
@@ -84,16 +85,14 @@ pub(crate) fn explain_missing_file(outcome: &mut Outcome, granted: &[String]) {
 }
 
 /// Returns the outcome of a call that was stopped by force.
-pub(crate) fn from_forced_stop(forced: Forced, stop: &Stop, limits: &Limits) -> Outcome {
+pub(crate) fn from_forced_stop(
+    forced: Forced,
+    stop: &Stop,
+    limits: &Limits,
+    time_bound: TimeBound,
+) -> Outcome {
     let failure = match forced {
-        Forced::TimedOut => Failure::new(
-            FailureKind::TimedOut,
-            format!(
-                "the handler exceeded its time limit of {} s; raise timeout_seconds in the manifest (a \
-                 job's own limit can only be shorter)",
-                Duration::from_millis(limits.timeout_ms).as_secs_f64()
-            ),
-        ),
+        Forced::TimedOut => Failure::new(FailureKind::TimedOut, exceeded_time(limits, time_bound)),
         Forced::Stopped => Failure::new(
             FailureKind::Cancelled,
             format!(
@@ -103,6 +102,24 @@ pub(crate) fn from_forced_stop(forced: Forced, stop: &Stop, limits: &Limits) -> 
         ),
     };
     Outcome::Failed(failure)
+}
+
+/// Says which limit of time the handler exceeded, and what would give it more.
+fn exceeded_time(limits: &Limits, time_bound: TimeBound) -> String {
+    let seconds = Duration::from_millis(limits.timeout_ms).as_secs_f64();
+    match time_bound {
+        TimeBound::Handler => format!(
+            "the handler exceeded its time limit of {seconds} s; raise timeout_seconds in the manifest (a \
+             job's own limit can only be shorter)"
+        ),
+        TimeBound::Job => format!(
+            "the handler exceeded the time limit of its job, {seconds} s; raise timeout_seconds of the job"
+        ),
+        TimeBound::Deadline => format!(
+            "the deadline of the job passed after the handler had run for {seconds} s; enqueue the job \
+             earlier, or with a later deadline"
+        ),
+    }
 }
 
 /// Returns the failure of a call that trapped, or that exceeded a limit other than time.
@@ -231,4 +248,28 @@ fn from_job_error(error: wit::JobError) -> Failure {
 fn truncated(mut text: String, bytes_max: usize) -> String {
     truncate(&mut text, bytes_max);
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ended_an_attempt_in_time_is_named_with_what_would_give_it_more() {
+        let limits = Limits {
+            timeout_ms: 1_500,
+            ..Limits::default()
+        };
+        for (bound, advice) in [
+            (TimeBound::Handler, "raise timeout_seconds in the manifest"),
+            (TimeBound::Job, "raise timeout_seconds of the job"),
+            (TimeBound::Deadline, "with a later deadline"),
+        ] {
+            let message = exceeded_time(&limits, bound);
+            let has_advice = message.contains(advice) && message.contains("1.5 s");
+            assert!(has_advice, "{message}");
+            let is_of_deadline = message.contains("the deadline of the job");
+            assert_eq!(is_of_deadline, bound == TimeBound::Deadline, "{message}");
+        }
+    }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::cell::{ComponentKey, Context, RunId, Start, TimeBound};
 use host_core::handler::Limits;
 use host_core::json::JsonText;
 use serde::Serialize;
@@ -68,6 +68,7 @@ fn noop() -> Start {
             trace: Vec::new(),
             attributes: Vec::new(),
         },
+        time_bound: TimeBound::Handler,
         params: JsonText::null(),
         limits: Limits::default(),
         env: Vec::new(),

@@ -75,7 +75,7 @@ pub(crate) async fn execute(
     output: &Arc<RunOutput>,
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
-    let limits = start.limits;
+    let (limits, time_bound) = (start.limits, start.time_bound);
     let names: Vec<String> = given.dirs.iter().map(|(_, name)| name.clone()).collect();
     let guest = Guest::new(
         resources.memory(&limits),
@@ -104,7 +104,9 @@ pub(crate) async fn execute(
                 Ended::Trapped(error) => {
                     Outcome::Failed(outcome::from_trap(&error, output, &limits))
                 }
-                Ended::Forced(forced) => outcome::from_forced_stop(forced, stop, &limits),
+                Ended::Forced(forced) => {
+                    outcome::from_forced_stop(forced, stop, &limits, time_bound)
+                }
             }
         }
         Err(error) => Outcome::Failed(outcome::from_trap(&error, output, &limits)),

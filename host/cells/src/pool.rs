@@ -14,7 +14,7 @@ pub mod suspects;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use host_core::cell::{ComponentKey, RunId, ToCell};
+use host_core::cell::{ComponentKey, RunId, TimeBound, ToCell};
 use host_core::egress::ReportAs;
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
@@ -66,6 +66,7 @@ pub struct Run {
     pub revision: (String, u32),
     /// The limits of the attempt.
     pub limits: Limits,
+    pub time_bound: TimeBound,
     /// When the run was given to its cell.
     pub started_at: Time,
     /// Its requests to HTTP servers, once it has ended; `None` if it made none.
@@ -250,6 +251,7 @@ impl<P: CellPort> Pool<P> {
             handler: start.context.handler.clone(),
             revision: order.revision,
             limits: start.limits.clone(),
+            time_bound: start.time_bound,
             started_at: now,
             requests: None,
             record,

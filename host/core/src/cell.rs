@@ -83,6 +83,18 @@ pub enum ToCell {
     },
 }
 
+/// Where the time limit of an attempt comes from: the shortest of them counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum TimeBound {
+    /// The manifest of the handler.
+    #[default]
+    Handler,
+    /// The time limit of the job.
+    Job,
+    /// The deadline of the job.
+    Deadline,
+}
+
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Start {
     /// The name of the run in later messages.
@@ -95,6 +107,8 @@ pub struct Start {
     pub params: JsonText,
     /// Limits of this attempt; the time limit already respects the job's deadline.
     pub limits: Limits,
+    /// Where its time limit comes from.
+    pub time_bound: TimeBound,
     /// Environment variables the guest sees.
     pub env: Vec<(String, String)>,
     /// The way to HTTP servers, if the handler has grants.

@@ -24,7 +24,7 @@ pub const DAY_MS: u64 = 24 * 3_600_000;
 pub struct Sample {
     /// How long it took, in milliseconds.
     pub ran_ms: u64,
-    /// Whether it neither completed nor was cancelled.
+    /// Whether it failed or was lost.
     pub is_failure: bool,
     /// What it used.
     pub meter: Meter,
@@ -40,9 +40,10 @@ impl From<&Attempt> for Sample {
     }
 }
 
-/// Returns whether an attempt with this outcome ([`crate::outcome::Outcome::as_str`]) has failed.
+/// Returns whether an attempt with this outcome ([`crate::outcome::Outcome::as_str`]) has failed. A handler that asks for
+/// another attempt has not.
 pub fn is_failure(outcome: &str) -> bool {
-    !matches!(outcome, "completed" | "cancelled")
+    !matches!(outcome, "completed" | "cancelled" | "retry")
 }
 
 /// The distribution of values. The percentiles are at most an eighth above the exact ones.

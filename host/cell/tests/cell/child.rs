@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use host_core::cell::{
     CompileReply, Compiled, ComponentKey, Context, FromCell, HANDED_OVER_MAX, Handover, LogLine,
-    RunId, Start, ToCell,
+    RunId, Start, TimeBound, ToCell,
 };
 use host_core::handler::Limits;
 use host_core::json::JsonText;
@@ -296,6 +296,7 @@ impl Cell {
             context: context(handler),
             params: JsonText(params.to_owned()),
             limits,
+            time_bound: TimeBound::Handler,
             env: Vec::new(),
             http: None,
             desk: None,

@@ -1,7 +1,7 @@
 //! Turns messages from cells and deaths of cells into events of runs. A cell may report only on its
 //! own runs and only within their limits. A cell that does anything else is killed.
 
-use host_core::cell::{ComponentKey, FromCell, LogLine, RunId};
+use host_core::cell::{ComponentKey, FromCell, LogLine, RunId, TimeBound};
 use host_core::egress::ReportAs;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
@@ -437,9 +437,15 @@ fn overran(overrun: Overrun, run: &Run) -> Failure {
     match overrun {
         Overrun::ExceededTimeLimit => {
             let limit = run.limits.timeout_ms;
-            let message = format!(
-                "the handler exceeded its limit of {limit} ms and was killed with its cell"
-            );
+            let message = match run.time_bound {
+                TimeBound::Deadline => format!(
+                    "the deadline of the job passed after {limit} ms; the handler did not stop and was killed with \
+                     its cell"
+                ),
+                TimeBound::Handler | TimeBound::Job => format!(
+                    "the handler exceeded its limit of {limit} ms and was killed with its cell"
+                ),
+            };
             Failure::new(FailureKind::TimedOut, message)
         }
         Overrun::IgnoredStop => {

@@ -6,7 +6,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use host_core::cell::{ComponentKey, Context, RunId, Start};
+use host_core::cell::{ComponentKey, Context, RunId, Start, TimeBound};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::id::{JobId, LeaseId};
@@ -147,13 +147,14 @@ impl RunBuilder {
             handler.check_params(&request.params, &mut Budget::default())?;
         }
         let env = self.programs.granted(handler, &request.env)?;
-        let limits = request.caps.cut(now, handler.limits.clone());
+        let (limits, time_bound) = request.caps.cut(now, handler.limits.clone());
         Ok(Start {
             run: RunId(0),
             component: ComponentKey(0),
             http: http(handler, &limits, &request.context),
             desk: desk(handler, request.job, &request.context, writes),
             limits,
+            time_bound,
             context: request.context,
             params: request.params,
             env,
@@ -163,14 +164,21 @@ impl RunBuilder {
 }
 
 impl Caps {
-    fn cut(self, now: Time, mut limits: Limits) -> Limits {
+    fn cut(self, now: Time, mut limits: Limits) -> (Limits, TimeBound) {
         let left_ms = self.deadline.map(|deadline| deadline.since_ms(now).max(1));
-        for limit_ms in [self.timeout_ms, left_ms].into_iter().flatten() {
-            limits.timeout_ms = limits.timeout_ms.min(limit_ms);
+        let mut bound = TimeBound::Handler;
+        for (limit_ms, its) in [
+            (self.timeout_ms, TimeBound::Job),
+            (left_ms, TimeBound::Deadline),
+        ] {
+            if let Some(limit_ms) = limit_ms.filter(|limit_ms| *limit_ms < limits.timeout_ms) {
+                limits.timeout_ms = limit_ms;
+                bound = its;
+            }
         }
         if let Some(bytes_max) = self.result_bytes_max {
             limits.result_bytes_max = limits.result_bytes_max.min(bytes_max);
         }
-        limits
+        (limits, bound)
     }
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use host_core::cell::{Context, RunId, Start};
+use host_core::cell::{Context, RunId, Start, TimeBound};
 use host_core::chain::ChainKind;
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, Limits};
@@ -41,6 +41,7 @@ pub struct Chain {
     /// What the handlers of the attempt write at its end, if they may.
     writes: Option<WriteBuffer>,
     limits: Limits,
+    time_bound: TimeBound,
     /// The steps that have not run yet. `None` until the first handler has returned them.
     steps: Option<VecDeque<Step>>,
     steps_total: usize,
@@ -112,6 +113,7 @@ impl Chain {
             job,
             writes,
             limits: start.limits.clone(),
+            time_bound: start.time_bound,
             steps: None,
             steps_total: 0,
             running: None,
@@ -198,6 +200,11 @@ impl Chain {
             return Err(Failure::new(FailureKind::FuelExhausted, message));
         }
         let own = &step.handler.limits;
+        let time_bound = if own.timeout_ms < left.timeout_ms {
+            TimeBound::Handler
+        } else {
+            self.time_bound
+        };
         let limits = Limits {
             memory_bytes: own.memory_bytes.min(all.memory_bytes),
             fuel: Some(own.fuel.map_or(fuel, |own| own.min(fuel))),
@@ -219,6 +226,7 @@ impl Chain {
             context,
             params: step.params,
             limits,
+            time_bound,
             env: step.env,
             read_dirs: read_dirs(&step.handler.grants),
         };

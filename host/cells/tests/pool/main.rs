@@ -13,7 +13,7 @@ use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::run::chain::Chain;
 use host_cells::run::handlers::{Handlers, Program};
 use host_cells::run::order::Order;
-use host_core::cell::{ComponentKey, Context, FromCell, Offer, RunId, Start};
+use host_core::cell::{ComponentKey, Context, FromCell, Offer, RunId, Start, TimeBound};
 use host_core::chain::ChainKind;
 use host_core::failure::FailureKind;
 use host_core::handler::{Digest, HandlerInfo, Limits, Manifest, ManifestSection, Revision};
@@ -146,6 +146,7 @@ fn start_of(handler: &str) -> Start {
             trace: Vec::new(),
             attributes: Vec::new(),
         },
+        time_bound: TimeBound::Handler,
         params: JsonText::null(),
         limits: Limits {
             timeout_ms: 1_000,

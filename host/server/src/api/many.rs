@@ -1,6 +1,8 @@
 //! Changes of many jobs, page by page: retries, cancels, purges or reprioritizes them as far as their states allow. A
 //! request changes a bounded number of jobs and says where the next one goes on.
 
+use std::collections::BTreeSet;
+
 use axum::Json;
 use axum::extract::{Request, State};
 use futures_util::future::join_all;
@@ -8,14 +10,17 @@ use host_api::change::{CancelBody, CountView, ManyView, PriorityBody, RefusalVie
 use host_api::filter::FilterQuery;
 use host_api::filter_text::{self, Filter};
 use host_api::path;
-use host_core::command::{Ask, Purge, Retry, SetPriority};
+use host_core::command::{Ask, Command, Purge, Retry, SetPriority, job};
 use host_core::id::JobId;
+use host_core::job::{Lifecycle, State as JobState};
 use host_core::query::JobCount;
+use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::page_limit;
+use host_store::{Reader, StoreError};
 
 use super::Shared;
 use super::actor::Actor;
@@ -149,7 +154,7 @@ pub(super) async fn set_priority(
 }
 
 /// Submits a command for each job of one page. They share commits with each other and with other requests.
-async fn change<A: Ask>(
+async fn change<A: Ask<Reply = Box<Lifecycle>>>(
     shared: &Shared,
     (caller, actor): (&Caller, &Actor),
     query: FilterQuery,
@@ -170,39 +175,73 @@ async fn change<A: Ask>(
         .scan(move |reader| reader.matching(&filter, after, limit))
         .await?;
     if !page.items.is_empty() {
-        // One entry of the audit stands for the page, whatever becomes of each job. No change is without it.
+        // One entry of the audit covers the page, whatever becomes of each job. No change is without it.
         let detail = format!("all that match {}", shown(asked));
         let jobs = format!("{} jobs", page.items.len());
         actor.record(shared, jobs, &detail).await?;
     }
-    let mut answers = Vec::with_capacity(page.items.len());
+    let is_cancel = |id: &JobId| {
+        let command: Command = command(*id).into();
+        matches!(command, Command::Job(job::Command::Cancel(_)))
+    };
+    let ids: Vec<JobId> = page.items.iter().copied().filter(is_cancel).collect();
+    let asked_before = dispatch.scan(move |reader| asked_to_stop(reader, &ids));
+    let asked_before = asked_before.await?;
+    let mut view = ManyView {
+        next_cursor: page.next.map(|cursor| cursor.0.to_string()),
+        ..ManyView::default()
+    };
     for ids in page.items.chunks(AT_ONCE) {
         let commands = ids.iter().map(|id| dispatch.submit(command(*id)));
-        answers.extend(join_all(commands).await);
+        for (id, answer) in ids.iter().zip(join_all(commands).await) {
+            let is_new = !asked_before.contains(id);
+            count_answer(&mut view, *id, answer, is_cancel(id).then_some(is_new))?;
+        }
     }
-    let mut refused = Vec::new();
-    for (id, answer) in page.items.iter().zip(answers) {
-        match answer {
-            Ok(_) => {}
-            Err(SubmitError::Rejected(rejection)) => {
+    Ok(Json(view))
+}
+
+/// Returns which of these jobs are running and were asked to stop.
+fn asked_to_stop(reader: &dyn Reader, ids: &[JobId]) -> Result<BTreeSet<JobId>, StoreError> {
+    let running = reader.running(ids)?.into_iter();
+    let jobs = running.map(|claimed| claimed.lifecycle);
+    let asked = jobs.filter(|job| job.cancel.is_some());
+    Ok(asked.map(|job| job.id).collect())
+}
+
+/// Counts what became of one job of a page. `is_first_cancel` is `None` for another change than a cancel.
+fn count_answer(
+    view: &mut ManyView,
+    id: JobId,
+    answer: Result<Box<Lifecycle>, SubmitError>,
+    is_first_cancel: Option<bool>,
+) -> Result<(), SubmitError> {
+    view.matched += 1;
+    match (answer, is_first_cancel) {
+        (Ok(job), Some(is_first)) if job.state == JobState::Running => {
+            view.changed += u64::from(is_first);
+            view.stopping += u64::from(is_first);
+            view.unchanged += u64::from(!is_first);
+        }
+        (Ok(_), _) => view.changed += 1,
+        (Err(SubmitError::Rejected(rejection)), _) => {
+            view.refused += 1;
+            let is_state = matches!(
+                rejection,
+                Rejection::Job(JobRefusal::Terminal(_) | JobRefusal::WrongState(_))
+            );
+            view.in_other_state += u64::from(is_state);
+            if view.refusals.len() < REFUSALS_MAX {
                 let detail = rejection.to_string();
                 let code = ApiError::from(rejection).kind().code.to_owned();
                 let id = id.to_string();
-                refused.push(RefusalView { id, code, detail });
+                view.refusals.push(RefusalView { id, code, detail });
             }
-            // The request can be repeated: jobs that were changed no longer match.
-            Err(error) => return Err(error.into()),
         }
+        // The request can be repeated: jobs that were changed no longer match.
+        (Err(error), _) => return Err(error),
     }
-    let (matched, refusals) = (page.items.len() as u64, refused.len() as u64);
-    refused.truncate(REFUSALS_MAX);
-    Ok(Json(ManyView {
-        matched,
-        changed: matched - refusals,
-        refused: refusals,
-        refusals: refused,
-        next_cursor: page.next.map(|cursor| cursor.0.to_string()),
-    }))
+    Ok(())
 }
 
 /// Shows which jobs were meant, without what jobs carry: of an attribute and a param the name, and of a key and a word that
@@ -221,9 +260,30 @@ fn shown(mut asked: Filter) -> String {
 #[cfg(test)]
 mod tests {
     use host_core::query::Cursor;
+    use host_runtime::ids;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn jobs_that_changed_their_state_first_are_counted_apart() {
+        let mut view = ManyView::default();
+        for rejection in [
+            Rejection::Job(JobRefusal::Terminal(JobState::Completed)),
+            Rejection::Job(JobRefusal::UniqueKeyTaken(ids::job(Time(0)))),
+        ] {
+            let answer = Err(SubmitError::Rejected(rejection));
+            count_answer(&mut view, ids::job(Time(0)), answer, Some(true)).unwrap();
+        }
+        let counts = (
+            view.matched,
+            view.changed,
+            view.refused,
+            view.in_other_state,
+        );
+        assert_eq!(counts, (2, 0, 2, 1));
+        assert_eq!(view.refusals.len(), 2);
+    }
 
     #[test]
     fn a_count_that_is_not_complete_says_where_it_goes_on() {

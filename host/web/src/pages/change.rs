@@ -56,7 +56,11 @@ struct Change {
     total: u64,
     /// How many were changed before.
     changed: u64,
+    /// How many of these were running and were asked to stop.
+    stopping: u64,
+    unchanged: u64,
     refused: u64,
+    in_other_state: u64,
     /// Where it goes on: at the jobs of a state, behind a place.
     state: Option<State>,
     cursor: Option<String>,
@@ -78,7 +82,10 @@ impl From<Vec<(String, String)>> for Change {
                 "selection" => change.is_selection = true,
                 "id" => change.ids.push(value),
                 "changed" => change.changed = value.parse().unwrap_or_default(),
+                "stopping" => change.stopping = value.parse().unwrap_or_default(),
+                "unchanged" => change.unchanged = value.parse().unwrap_or_default(),
                 "refused" => change.refused = value.parse().unwrap_or_default(),
+                "in_other_state" => change.in_other_state = value.parse().unwrap_or_default(),
                 "total" => change.total = value.parse().unwrap_or_default(),
                 "state" => change.state = State::from_name(&value),
                 "cursor" => change.cursor = Some(value).filter(|cursor| !cursor.is_empty()),
@@ -325,7 +332,10 @@ impl Page {
                 // States without such jobs cost nothing.
                 requests += u32::from(many.matched > 0 || many.next_cursor.is_some());
                 self.change.changed += many.changed;
+                self.change.stopping += many.stopping;
+                self.change.unchanged += many.unchanged;
                 self.change.refused += many.refused;
+                self.change.in_other_state += many.in_other_state;
                 self.refusals.extend(many.refusals);
                 self.refusals.truncate(REFUSALS_SHOWN);
                 cursor = many.next_cursor;
@@ -339,7 +349,7 @@ impl Page {
 
     /// Returns how many jobs it has come to, which may be more than there were when it began.
     fn passed(&self) -> u64 {
-        self.change.changed + self.change.refused
+        self.change.changed + self.change.unchanged + self.change.refused
     }
 
     fn changed(&self) -> String {

@@ -88,17 +88,17 @@ fn build(runs: &RunBuilder, request: RunRequest) -> Result<Order, Box<StartFailu
 fn the_time_limit_is_the_shortest_of_all() {
     #[rustfmt::skip]
     let table = [
-        // the job's, deadline       limit
-        (None,          None,          30_000),
-        (Some(5_000),   None,           5_000),
-        (Some(90_000),  None,          30_000),
-        (None,          Some(11_000),  10_000),
-        (Some(5_000),   Some(11_000),   5_000),
-        (Some(5_000),   Some(2_000),    1_000),
-        (None,          Some(1_000),        1),
+        // the job's, deadline       limit   from
+        (None,          None,          30_000, TimeBound::Handler),
+        (Some(5_000),   None,           5_000, TimeBound::Job),
+        (Some(90_000),  None,          30_000, TimeBound::Handler),
+        (None,          Some(11_000),  10_000, TimeBound::Deadline),
+        (Some(5_000),   Some(11_000),   5_000, TimeBound::Job),
+        (Some(5_000),   Some(2_000),    1_000, TimeBound::Deadline),
+        (None,          Some(1_000),        1, TimeBound::Deadline),
     ];
     let runs = runs(&[], Environment::new());
-    for (timeout_ms, deadline, limit_ms) in table {
+    for (timeout_ms, deadline, limit_ms, bound) in table {
         let caps = Caps {
             timeout_ms,
             deadline: deadline.map(Time),
@@ -109,6 +109,7 @@ fn the_time_limit_is_the_shortest_of_all() {
             order.start.limits.timeout_ms, limit_ms,
             "{timeout_ms:?} {deadline:?}"
         );
+        assert_eq!(order.start.time_bound, bound, "{timeout_ms:?} {deadline:?}");
     }
 }
 

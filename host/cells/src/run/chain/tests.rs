@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use host_core::cell::{ComponentKey, RunId};
+use host_core::cell::{ComponentKey, RunId, TimeBound};
 use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revision};
 use host_core::time::Time;
 use serde_json::json;
@@ -93,6 +93,7 @@ fn start(limits: Limits) -> Start {
             trace: Vec::new(),
             attributes: vec![("caller_id".to_owned(), "alice".to_owned())],
         },
+        time_bound: TimeBound::Handler,
         params: JsonText::null(),
         limits,
         env: Vec::new(),

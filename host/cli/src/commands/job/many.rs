@@ -59,7 +59,10 @@ pub(super) struct Action {
 struct Totals {
     matched: u64,
     changed: u64,
+    stopping: u64,
+    unchanged: u64,
     refused: u64,
+    in_other_state: u64,
     /// The first few.
     refusals: Vec<RefusalView>,
 }
@@ -216,7 +219,7 @@ fn pages(
         query.limit = Some(u32::try_from(left).map_or(PAGE_ITEMS_MAX, |n| n.min(PAGE_ITEMS_MAX)));
         let page = change(&query)?.view;
         bar.add(page.matched);
-        changed.add(page.matched, page.changed, page.refused);
+        changed.add(&page);
         let room = REFUSALS_MAX.saturating_sub(changed.refusals.len());
         changed
             .refusals
@@ -232,10 +235,13 @@ fn pages(
 const REFUSALS_MAX: usize = 10;
 
 impl Totals {
-    fn add(&mut self, matched: u64, changed: u64, refused: u64) {
-        self.matched += matched;
-        self.changed += changed;
-        self.refused += refused;
+    fn add(&mut self, page: &ManyView) {
+        self.matched += page.matched;
+        self.changed += page.changed;
+        self.stopping += page.stopping;
+        self.unchanged += page.unchanged;
+        self.refused += page.refused;
+        self.in_other_state += page.in_other_state;
     }
 }
 
@@ -244,13 +250,27 @@ fn print_totals(output: Output, action: &Action, changed: &Totals) -> Result<(),
         "action": action.name,
         "matched": changed.matched,
         "changed": changed.changed,
+        "stopping": changed.stopping,
+        "unchanged": changed.unchanged,
         "refused": changed.refused,
+        "in_other_state": changed.in_other_state,
     });
     output.one(&document.to_string(), &changed.changed.to_string(), || {
         let mut rows = Rows::pairs();
-        rows.pair(action.done, &human::count(changed.changed));
-        if changed.refused > 0 {
-            rows.pair("refused", &human::count(changed.refused));
+        let done = changed.changed.saturating_sub(changed.stopping);
+        rows.pair(action.done, &human::count(done));
+        for (name, jobs) in [
+            ("asked to stop", changed.stopping),
+            ("asked to stop before", changed.unchanged),
+            ("in another state by then", changed.in_other_state),
+            (
+                "refused",
+                changed.refused.saturating_sub(changed.in_other_state),
+            ),
+        ] {
+            if jobs > 0 {
+                rows.pair(name, &human::count(jobs));
+            }
         }
         output.rows(rows)
     })?;

@@ -32,7 +32,7 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "Make the work smaller, or raise `fuel` in the manifest.";
         TimedOut "timed_out", "Time is up",
             "The attempt did not end within its time limit, or the deadline of the job passed.",
-            "Make the work smaller, or raise `timeout_seconds` in the manifest or of the job.";
+            "Read which limit it was in the message: make the work smaller, raise `timeout_seconds` in the manifest or of the job, or give the job a later deadline.";
         MemoryLimit "memory_limit", "Out of memory",
             "The guest asked for more memory than its handler may have.",
             "Make the work smaller, or raise `memory_mib` in the manifest.";

@@ -578,3 +578,27 @@ async fn an_operator_changes_one_job() {
         .await
         .refused(404, "job_not_found");
 }
+
+#[tokio::test]
+async fn a_cancel_of_many_jobs_counts_each_once_and_says_which_still_run() {
+    let host = Host::start().await;
+    for _ in 0..3 {
+        host.enqueue(NOOP).await;
+    }
+    host.claim().await;
+    for (state, [matched, changed, stopping, unchanged]) in [
+        ("available", [2, 2, 0, 0]),
+        ("running", [1, 1, 1, 0]),
+        ("running", [1, 0, 0, 1]),
+    ] {
+        let path = format!("/api/v1/jobs/cancel?state={state}");
+        let body = host.post(&path, "{}").await.is(StatusCode::OK).body;
+        let counts = ["matched", "changed", "stopping", "unchanged", "refused"];
+        let counts = counts.map(|name| body[name].as_u64().unwrap());
+        assert_eq!(
+            counts,
+            [matched, changed, stopping, unchanged, 0],
+            "{state}"
+        );
+    }
+}
