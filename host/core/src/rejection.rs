@@ -104,15 +104,15 @@ use refusals;
 
 /// The kinds of all refusals.
 pub mod kinds {
-    pub use super::batch::kinds::*;
-    pub use super::component::kinds::*;
-    pub use super::job::kinds::*;
-    pub use super::lease::kinds::*;
-    pub use super::limit::kinds::*;
-    pub use super::queue::kinds::*;
-    pub use super::schedule::kinds::*;
-    pub use super::state::kinds::*;
-    pub use super::token::kinds::*;
+    pub use crate::rejection::batch::kinds::*;
+    pub use crate::rejection::component::kinds::*;
+    pub use crate::rejection::job::kinds::*;
+    pub use crate::rejection::lease::kinds::*;
+    pub use crate::rejection::limit::kinds::*;
+    pub use crate::rejection::queue::kinds::*;
+    pub use crate::rejection::schedule::kinds::*;
+    pub use crate::rejection::state::kinds::*;
+    pub use crate::rejection::token::kinds::*;
 }
 
 /// All of these kinds, by feature.
