@@ -217,7 +217,7 @@ async fn a_run_that_others_may_have_taken_over_gets_no_answer() {
     lifeline.extend(Lifeline::now()).unwrap();
     let frame = postcard::to_stdvec(&granted).unwrap();
     assert_eq!(run.send(frame).await, None);
-    let listed = host.get("/api/v1/jobs").await.ok();
+    let listed = host.get("/api/v1/jobs").await.body;
     assert_eq!(listed["items"].as_array().map(Vec::len), Some(ids.len()));
 }
 
