@@ -77,7 +77,7 @@ macro_rules! refusals {
         /// The kinds of these refusals.
         pub mod kinds {
             $($(
-                #[doc = $meaning]
+                #[doc = $title]
                 pub static $kind: super::super::Kind = {
                     let retry: &[u32] = &[$($retry)?];
                     super::super::Kind {

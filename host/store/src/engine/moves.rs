@@ -32,9 +32,9 @@ impl<R: Rows> Batch<'_, R> {
             }),
             lease::Command::Lose(lose) => self.carry_out(lose, |it, lose| {
                 it.lost_requests.clone_from(&lose.requests);
-                let lost = it.lose(lose);
+                let reply = it.lose(lose);
                 it.lost_requests = None;
-                lost
+                reply
             }),
             lease::Command::CancelReceived(received) => self.carry_out(received, |it, received| {
                 let input = Input::CancelReceived(&received.fence, received.grace_ms);

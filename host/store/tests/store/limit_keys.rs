@@ -99,8 +99,7 @@ pub(crate) fn check_room(
     let changes = |command: &Command| {
         matches!(
             command,
-            Command::Limit(limit::Command::SetLimit(_))
-                | Command::Limit(limit::Command::RemoveLimit(_))
+            Command::Limit(limit::Command::SetLimit(_) | limit::Command::RemoveLimit(_))
         )
     };
     let has_changed = commands.iter().any(changes);

@@ -103,7 +103,7 @@ pub(super) async fn set(
 async fn commit(shared: &Shared, writes: StateWrites) -> Result<bool, DeskError> {
     let command = SetState(Box::new(writes));
     match shared.api.dispatch.submit(command).await {
-        Ok(_) => Ok(true),
+        Ok(()) => Ok(true),
         Err(SubmitError::Rejected(Rejection::State(StateRefusal::Changed { .. }))) => Ok(false),
         Err(error @ SubmitError::Rejected(Rejection::State(StateRefusal::Full { .. }))) => {
             let message = error.to_string();
