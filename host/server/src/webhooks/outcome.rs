@@ -56,16 +56,13 @@ fn retry_after(response: &HttpResponse, now: Time) -> Option<u64> {
     let mut headers = response.headers.iter();
     let (_, value) = headers.find(|(name, _)| name == "retry-after")?;
     let value = value.trim();
-    let seconds = match value.parse::<u64>() {
-        Ok(seconds) => seconds,
-        Err(_) => {
-            let date = httpdate::parse_http_date(value).ok()?;
-            let since = date.duration_since(UNIX_EPOCH).unwrap_or_default();
-            Time::default()
-                .plus_ms(since.as_secs() * 1_000)
-                .since_ms(now)
-                .div_ceil(1_000)
-        }
+    let seconds = if let Ok(seconds) = value.parse::<u64>() {
+        seconds
+    } else {
+        let date = httpdate::parse_http_date(value).ok()?;
+        let since = date.duration_since(UNIX_EPOCH).unwrap_or_default();
+        let until = Time::default().plus_ms(since.as_secs() * 1_000);
+        until.since_ms(now).div_ceil(1_000)
     };
     Some(seconds.min(RETRY_AFTER_SECONDS_MAX))
 }

@@ -9,6 +9,7 @@ use host_core::command::{
 };
 use host_core::job::State;
 use host_core::outcome::Outcome;
+use host_core::policy::Backoff;
 use host_core::port::Clock;
 use host_core::rejection::{ComponentRefusal, JobRefusal, QueueRefusal, Rejection};
 use host_core::time::Time;
@@ -210,6 +211,10 @@ fn old_attempts_make_room_for_new_ones() {
     check(|store| {
         let mut new = job(1);
         new.policy.max_attempts = 1_000;
+        new.policy.backoff = Backoff {
+            base_ms: 0,
+            max_ms: 0,
+        };
         enqueue(store, vec![new]);
         let mut now = NOW;
         for n in 1..=ATTEMPTS {

@@ -256,9 +256,9 @@ impl Pattern {
         }
         let first = self.time_from(Time::midnight())?;
         let mut month = today;
-        let mut least = today.day() + 1;
+        let mut from_day = today.day() + 1;
         while month <= last {
-            if let Some(day) = next_in(self.days_of(month), least) {
+            if let Some(day) = next_in(self.days_of(month), from_day) {
                 return Some(
                     Date::new(month.year(), month.month(), day)
                         .ok()?
@@ -266,7 +266,7 @@ impl Pattern {
                 );
             }
             month = month.last_of_month().tomorrow().ok()?;
-            least = 1;
+            from_day = 1;
         }
         None
     }

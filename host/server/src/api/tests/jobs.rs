@@ -271,6 +271,9 @@ async fn attempts_come_in_pages() {
             reason: "not yet".to_owned(),
         };
         host.complete(&claimed, again).await;
+        let (job, run_at) = (claimed.lifecycle.id, Time::default());
+        let now = Command::Reschedule { job, run_at };
+        host.dispatch.submit(now).await.unwrap();
     }
     host.claim().await;
     let path = format!("/api/v1/jobs/{id}/attempts?limit=2");

@@ -301,7 +301,9 @@ fn retries_are_made_and_counted() {
     let reason = "later".to_owned();
     let after_ms = Some(30);
     bench.end(3, Outcome::Retry { reason, after_ms });
-    bench.pass(30);
+    bench.pass(999);
+    assert!(bench.guest(3).is_none(), "the backoff is longer");
+    bench.pass(1);
     bench.end(3, completed("3"));
     assert_eq!(bench.status(3), "finished");
 }
