@@ -281,7 +281,8 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             backoff,
             "`base_seconds` 0.001 or more, `max_seconds` not less".to_owned(),
             "The pause after the first attempt, which doubles with each further one, and the longest pause, in seconds; \
-             each is up to 20 % shorter or longer",
+             each is up to 20 % shorter or longer. If a handler asks for a retry after some time, the pause is at least that \
+             long; to retry sooner than by default, set a shorter backoff",
         ),
         (
             "retention_seconds",
