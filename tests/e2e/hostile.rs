@@ -33,8 +33,7 @@ fn host() -> Own {
 /// writes it in time.
 fn flood_params(handler: &str) -> Value {
     match handler {
-        "log_flood" => json!({"count": 100_000}),
-        "progress_flood" => json!({"count": 100_000}),
+        "log_flood" | "progress_flood" => json!({"count": 100_000}),
         "stdout_flood" => json!({"mib": 4}),
         _ => json!({}),
     }

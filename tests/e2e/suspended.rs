@@ -44,8 +44,8 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
         reflector.grants("")
     );
     let start = |node: &Node, name: &str| node.start_configured_with(&config, &[("API_KEY", name)]);
-    let last = Node::new("suspended");
-    let survivor = start(&last, "survivor");
+    let surviving = Node::new("suspended");
+    let survivor = start(&surviving, "survivor");
     let client = survivor.client();
     let component = std::fs::read(guests::component("hostile")).unwrap();
     let manifest = MANIFEST.replace("ORIGIN", &reflector.origin());
@@ -54,8 +54,8 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
     let url = |path: &str| json!({"url": reflector.url(path)});
     let requests = json!({"requests": [url("/wait"), url("/next")], "strict": true});
     let job = json!({"handler": "request", "params": requests, "max_attempts": 1_000});
-    let nodes = PARTS.map(|_| last.another());
-    let own = last.id();
+    let nodes = PARTS.map(|_| surviving.another());
+    let own = surviving.id();
     let (mut suspended, mut stale) = (0, 0);
     while suspended < least {
         // Each node in turn is the only one that starts jobs.
