@@ -42,7 +42,12 @@ pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
     };
     let permit = match broker.permit(&pass, watched) {
         Ok(permit) => Arc::new(permit),
-        Err(cause) => return eprintln!("cannot serve a run of {}: {cause}", pass.handler),
+        Err(cause) => {
+            return host_confine::report(format_args!(
+                "cannot serve a run of {}: {cause}",
+                pass.handler
+            ));
+        }
     };
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(EGRESS_FRAME_BYTES_MAX);
