@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use host_core::cell::{Level, LogSource};
-use host_core::command::Lose;
+use host_core::command::{Lose, Reschedule};
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
@@ -272,7 +272,7 @@ async fn attempts_come_in_pages() {
         };
         host.complete(&claimed, again).await;
         let (job, run_at) = (claimed.lifecycle.id, Time::default());
-        let now = Command::Reschedule { job, run_at };
+        let now = Reschedule { job, run_at };
         host.dispatch.submit(now).await.unwrap();
     }
     host.claim().await;
