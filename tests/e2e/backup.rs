@@ -16,7 +16,7 @@ use tempfile::TempDir;
 
 use crate::fixture::own;
 
-/// How many clients enqueue meanwhile.
+/// How many clients enqueue during a backup.
 const CLIENTS: usize = 8;
 
 /// How many jobs exist before the backup begins.

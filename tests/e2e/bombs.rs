@@ -1,5 +1,5 @@
 //! Bombs: small input that would cost the host much time or memory. Eight well-behaved jobs at a time
-//! continue meanwhile, and the host's memory returns to its earlier size.
+//! continue, and the host's memory returns to its earlier size.
 
 use std::time::Duration;
 

@@ -28,7 +28,7 @@ const CLIENTS: u64 = 24;
 /// How long faults are injected.
 const SECONDS: u64 = 30;
 
-/// The limit for every wait meanwhile, and for everything after it.
+/// The limit for every wait during the chaos, and for everything after it.
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A small generator (splitmix64), so that a seed repeats all choices.

@@ -88,7 +88,7 @@ impl Forbidden {
 }
 
 /// Answers as a hostile server does. Returns whether it has; then the connection ends, and a whole answer says so, lest
-/// the next request is sent on it meanwhile.
+/// the next request is sent on it.
 fn attack(head: &str, stream: &mut TcpStream) -> bool {
     let path = head.split(' ').nth(1).unwrap_or_default();
     let (_, name) = path.rsplit_once('/').unwrap_or_default();

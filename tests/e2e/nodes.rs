@@ -1,5 +1,5 @@
 //! Hosts that share a database: a killed, suspended or stopped one leaves its jobs to the others, and no job
-//! runs in two places at once.
+//! runs in two places at the same time.
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
@@ -447,7 +447,7 @@ fn a_node_that_pauses_for_a_moment_keeps_its_place() {
     let id = server.client().enqueue(&endless());
     runs(&server.client(), &id, 1);
     signal(&server, Signal::STOP);
-    // The other continues meanwhile.
+    // The other continues.
     let echo = json!({"handler": "echo", "params": [3]});
     assert_eq!(other.client().run(&echo)["result"], json!([3]));
     signal(&server, Signal::CONT);

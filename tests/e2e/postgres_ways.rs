@@ -262,7 +262,7 @@ fn hosts_share_connections_behind_a_pooler_in_transaction_mode() {
     );
 }
 
-/// A host waits for its database as long as it takes. Its supervisor must not consider it dead meanwhile.
+/// A host waits for its database as long as it takes. Its supervisor must not consider it dead.
 #[test]
 fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     let mut cluster = Cluster::start(&folder(), &[]);

@@ -37,7 +37,7 @@ fn a_worker_with_compiled_handlers_compiles_none_of_them() {
     assert!(!before.is_empty());
     let (worker, ..) = warm();
     let after = compiled();
-    // Workers of other tests may add files meanwhile; existing ones do not change.
+    // Workers of other tests may add files; existing ones do not change.
     for (path, file) in before {
         assert_eq!(after.get(&path), Some(&file), "{}", path.display());
     }

@@ -199,7 +199,7 @@ fn if_redis_is_out_of_memory_results_are_kept_and_jobs_wait() {
         .query::<String>(&mut redis);
     assert!(full.unwrap_err().to_string().contains("OOM"));
     wait_for_warning(&fixture, "OOM");
-    // The end of a running job is still written, at once or as soon as possible.
+    // The end of a running job is still written, immediately or as soon as possible.
     eventually("some refusals", WAIT_MAX, || {
         (warnings(&fixture, "refuses a command") > 1).then_some(())
     });
@@ -259,7 +259,7 @@ fn a_replica_is_reported_and_used_once_it_takes_writes() {
         (started.elapsed() > JOB_TIME + Duration::from_secs(1)).then_some(())
     });
     send_line(&mut redis, "REPLICAOF NO ONE");
-    // The host kept the outcome meanwhile.
+    // The host kept the outcome.
     client.failed(1, "timeout");
     client.submit(2, &[("script", "2")]);
     assert_eq!(client.reply(2), "2");

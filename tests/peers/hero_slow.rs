@@ -111,7 +111,7 @@ fn an_output_of_almost_16_mib_arrives_once_over_a_slow_link() {
     let link = SlowLink::to(([127, 0, 0, 1], fixture.redis.port()).into());
     let script = format!(r#"let s = ""; s.pad({BYTES}, "x"); s"#);
     client.submit(1, &[("script", &script), ("script_type", "rhai")]);
-    // Others run and are answered meanwhile.
+    // Others run and are answered.
     for n in 2..=5 {
         client.submit(n, &[("script", "40 + 2")]);
     }

@@ -28,7 +28,7 @@ pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
     Ok(inherited)
 }
 
-/// Runs guests for the host at the other end of `socket`: at most `slots` at once, with `memory_mib` of
+/// Runs guests for the host at the other end of `socket`: at most `slots` concurrently, with `memory_mib` of
 /// memory for all of them together. Returns when the host is gone, or with an error if the cell cannot work.
 /// The process ends when the timer `lifeline` runs out.
 pub fn run(

@@ -59,7 +59,7 @@ struct Cell {
     started: Notify,
 }
 
-/// Serves the host at the other end of `socket`: at most `slots` runs at once, with `memory_bytes` for all
+/// Serves the host at the other end of `socket`: at most `slots` runs concurrently, with `memory_bytes` for all
 /// guests together. Returns `Ok` only when the host has closed the socket.
 pub(crate) fn serve(
     (socket, lifeline): (std::os::unix::net::UnixStream, Option<OwnedFd>),

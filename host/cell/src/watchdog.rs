@@ -170,7 +170,7 @@ pub(crate) fn start(
                     pause = Pause::SlowTick;
                 }
             }
-            // If a message arrives while a guest computes, the guest yields at once, because the message may
+            // If a message arrives while a guest computes, the guest yields immediately, because the message may
             // be a stop. It may still be unread at the next wait, which is therefore for the clock alone.
             let listening = pause == Pause::Tick && !was_readable;
             was_readable = match activity.wait(&orchestrator, pause, listening) {

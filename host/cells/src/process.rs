@@ -161,7 +161,7 @@ impl Cells {
     }
 
     /// Reads the files of secrets and certificates again, and uses what has changed for further requests. Says again
-    /// what is wrong with them if somebody `asks`. Blocks.
+    /// what is wrong with them if a caller `asks`. Blocks.
     pub fn reload(&self, asks: bool) {
         self.openable.broker.reload(asks);
     }

@@ -50,7 +50,7 @@ pub struct ComponentKey(pub u64);
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ToCell {
-    /// Map this compiled component; runs of it may follow at once, without waiting for an answer.
+    /// Map this compiled component; runs of it may follow immediately, without waiting for an answer.
     Load {
         /// The name of the component in later messages.
         component: ComponentKey,
@@ -66,11 +66,11 @@ pub enum ToCell {
     Unload { component: ComponentKey },
     /// Execute a handler in a fresh sandbox.
     Start(Box<Start>),
-    /// Stop a run: the guest sees the request at once and is stopped by force after the grace. A
+    /// Stop a run: the guest sees the request immediately and is stopped by force after the grace. A
     /// repeated stop can only shorten the grace. If the run has ended, this does nothing.
     Stop {
         run: RunId,
-        /// From receipt, in milliseconds; 0 stops it at once.
+        /// From receipt, in milliseconds; 0 stops it immediately.
         grace_ms: u64,
         /// The reason that the guest sees.
         reason: String,

@@ -325,6 +325,6 @@ pub struct Committed {
     pub next_wakeup: Option<Time>,
     /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
     pub available: u64,
-    /// Whether a claim has stopped before it had seen all jobs that it might take: the next one goes on from there.
+    /// Whether a claim has stopped before it had seen all jobs that it might take: the next one continues from there.
     pub claim_goes_on: bool,
 }

@@ -1,4 +1,4 @@
-//! Limits by key: how many jobs with the same key may run at once, and how many may start in a time. A limit is a gate
+//! Limits by key: how many jobs with the same key may run concurrently, and how many may start in a time. A limit is a gate
 //! before a job becomes available; the store counts what has passed it. Pure: callers pass the time.
 
 mod key;
@@ -80,7 +80,7 @@ pub struct Limit {
     pub matches: Scope,
     /// What makes up a job's key. All jobs have the same key if it is empty.
     pub key: Vec<KeyPart>,
-    /// How many jobs of a key may run at once.
+    /// How many jobs of a key may run concurrently.
     pub concurrency: Option<u32>,
     pub rate: Option<Rate>,
     pub when_full: WhenFull,

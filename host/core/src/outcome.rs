@@ -58,7 +58,7 @@ pub struct Meter {
     pub fuel: u64,
     /// CPU time of the guest and of the host calls made for it, in microseconds.
     pub cpu_us: u64,
-    /// The most linear memory it had at once, in bytes.
+    /// Its peak linear memory, in bytes.
     pub peak_memory_bytes: u64,
 }
 

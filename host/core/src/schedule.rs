@@ -71,7 +71,7 @@ pub enum Overlap {
     QueueAll,
     /// The earlier job is cancelled. The newest time waits until it has ended.
     Cancel,
-    /// The jobs run at once.
+    /// The jobs run concurrently.
     Allow,
 }
 

@@ -82,7 +82,7 @@ pub enum Input<'a> {
     },
     /// An operator wants another priority.
     SetPriority(u8),
-    /// An operator wants the job to start at this instant, or at once if it has passed.
+    /// An operator wants the job to start at this instant, or immediately if it has passed.
     Reschedule(Time),
     /// An operator wants the job to be forgotten now.
     Purge,
@@ -109,7 +109,7 @@ pub enum Effect {
         /// The reason that the guest sees.
         reason: String,
     },
-    /// The lease was revoked: its run must end at once, and its outcome will be refused.
+    /// The lease was revoked: its run must end immediately, and its outcome will be refused.
     Revoke { lease: LeaseId, why: Revocation },
     /// An attempt ended without a report from its worker: record this failure for it.
     AttemptLost { failure: Failure },
@@ -218,7 +218,7 @@ impl Lifecycle {
         self.finished_at = Some(now);
     }
 
-    /// Makes the job available, at once or after `delay_ms`.
+    /// Makes the job available, immediately or after `delay_ms`.
     fn requeue(&mut self, now: Time, delay_ms: u64) {
         self.lease = None;
         if delay_ms == 0 {

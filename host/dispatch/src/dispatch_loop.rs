@@ -352,7 +352,7 @@ impl<P: CellPort> DispatchLoop<P> {
             self.check_room(now);
         }
         let mut batch = Batch::default();
-        // Meanwhile, heartbeats may have been answered from memory.
+        // Heartbeats may have been answered from memory.
         if intake.was_paused || self.signals.shared.away.is_away() {
             self.workers.table.renew_all();
         }

@@ -127,7 +127,7 @@ pub struct Shared {
     pub store_full: AtomicBool,
     /// Whether the file of the store is not where it was opened, so that new jobs are refused.
     pub store_moved: AtomicBool,
-    /// What this host reports about itself, and what it is asked to do.
+    /// What this host reports about itself, and what others ask of it.
     pub presence: Arc<Presence>,
     /// Whether the database does not answer.
     pub(crate) away: Away,

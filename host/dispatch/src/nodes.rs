@@ -48,7 +48,7 @@ pub enum NodeEvent {
     Fenced,
 }
 
-/// The place of this host among the nodes. The heartbeats go on until it is dropped or given up.
+/// The place of this host among the nodes. The heartbeats continue until it is dropped or given up.
 pub struct Membership {
     /// The host time that the nodes share.
     pub clock: Clock,
@@ -136,7 +136,7 @@ impl Membership {
         })
     }
 
-    /// Leaves the nodes: others may take over its jobs at once. Its cells must have ended.
+    /// Leaves the nodes: others may take over its jobs immediately. Its cells must have ended.
     /// Blocks.
     pub fn leave(self) {
         drop(self.beating);

@@ -31,10 +31,10 @@ use crate::permit::Permit;
 use crate::policy::{self, Order, Secrets};
 use crate::trust;
 
-/// The most requests of one handler at once, over all its runs.
+/// The most concurrent requests of one handler, over all its runs.
 const HANDLER_AT_ONCE_MAX: usize = 128;
 
-/// The most requests of one component at once, over all its handlers. Each has a connection.
+/// The most concurrent requests of one component, over all its handlers. Each has a connection.
 const COMPONENT_AT_ONCE_MAX: usize = 256;
 
 /// How much bodies may take in memory, all together, in KiB.
@@ -52,7 +52,7 @@ const SHARES_KEPT: usize = 1_024;
 /// Why the kernel has left out what came with a message.
 const NO_DESCRIPTOR: &str = "this process has reached its limit of open files";
 
-/// What each of several users may use at once.
+/// What each of several users may use at a time.
 struct Shares {
     each: usize,
     by_user: RefCell<HashMap<(String, String), Weak<Semaphore>>>,
@@ -93,9 +93,9 @@ pub(crate) struct Broker {
     system: RootCertStore,
     clients: RefCell<Clients>,
     attempts: Attempts,
-    /// The requests at once of each handler, by component and name.
+    /// The concurrent requests of each handler, by component and name.
     handlers: Shares,
-    /// The requests at once of each component.
+    /// The concurrent requests of each component.
     components: Shares,
     bodies: Semaphore,
     /// The bodies of each component, in KiB.
@@ -150,7 +150,7 @@ impl Broker {
         self.clients.borrow_mut().of(revision)
     }
 
-    /// Waits until the handler and its component have fewer requests at once than they may, and until bodies of `bytes`
+    /// Waits until the handler and its component have fewer concurrent requests than they may, and until bodies of `bytes`
     /// fit into memory. Cancel safe.
     pub(crate) async fn enter(&self, pass: &Pass, bytes: usize) -> Entered<'_> {
         let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);

@@ -389,7 +389,7 @@ fn a_run_that_ends_leaves_no_request_behind() {
     run_with(&["127.0.0.0/8"], |world| async move {
         let mut server = world.silent_server().await;
         let run = world.run(1, vec![grant(&server.origin())]);
-        // More than are sent at once; the others wait in the socket.
+        // More than are sent concurrently; the others wait in the socket.
         for _ in 0..40 {
             run.begin(&server.url("/")).await;
         }
@@ -454,7 +454,7 @@ fn a_run_whose_time_is_over_is_cut() {
             let accepted = timeout(Duration::from_millis(time_left_ms), server.accepted()).await;
             if accepted.is_ok() {
                 let closed = timeout(ANSWER_WAIT_MAX, server.closed()).await;
-                return closed.expect("the request goes on");
+                return closed.expect("the request continues");
             }
         }
         panic!("no run had time to connect");

@@ -191,7 +191,7 @@ fn share(caller: Option<&Caller>, request: &Request) -> Option<Share> {
     }
 }
 
-/// Reads a body that nobody wants, so that its client sends it to the end and then reads why it was refused. A client
+/// Reads a body that is not needed, so that its client sends it to the end and then reads why it was refused. A client
 /// that asks first (`Expect`) has not begun. Others may have the place of its connection.
 async fn drain(request: Request) {
     if let Some(admission) = request.extensions().get::<Admission>() {

@@ -83,7 +83,7 @@ pub enum Refusal {
     },
     /// The token has made as many requests as it may.
     RateLimited {
-        /// When it may go on, in seconds.
+        /// When it may continue, in seconds.
         retry_after: u32,
     },
     /// The bodies of the caller's requests and answers use all the memory that one caller may use.

@@ -56,7 +56,7 @@ const READ_BYTES_MAX: usize = 64 << 10;
 /// How long to wait after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How much of a refused request is read, in bytes, and for how long: its sender reads the answer meanwhile.
+/// How much of a refused request is read, in bytes, and for how long: its sender reads the answer during that.
 const REFUSED_BYTES_MAX: u64 = 64 << 10;
 const REFUSAL_TIMEOUT: Duration = Duration::from_millis(200);
 

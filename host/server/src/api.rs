@@ -69,7 +69,7 @@ use crate::metrics::Metrics;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
 
-/// How many event streams may be open at once.
+/// How many event streams may be open at a time.
 const STREAMS_MAX: usize = 256;
 
 /// The parts of the host that the API uses.

@@ -21,11 +21,11 @@ use crate::config::AuditConfig;
 /// How often new entries are read.
 const READ_EVERY: Duration = Duration::from_secs(1);
 
-/// How often old entries are forgotten, in milliseconds, and how many parts of them at once.
+/// How often old entries are forgotten, in milliseconds, and how many parts of them at a time.
 const FORGET_EVERY_MS: u64 = 3_600_000;
 const PARTS_MAX: u32 = 100;
 
-/// How many entries are read at once.
+/// How many entries are read at a time.
 const READ: u32 = 1_000;
 
 /// How much of the end of a file is read to find its last entry, in bytes.

@@ -59,7 +59,7 @@ const LOOKUPS_PER_SECOND: u32 = 20;
 /// How often the last uses of tokens are stored.
 const USES_EVERY_MS: u64 = 60_000;
 
-/// How long tokens are kept after their end, in milliseconds: 30 days. And how many are removed at once.
+/// How long tokens are kept after their end, in milliseconds: 30 days. And how many are removed at a time.
 const KEPT_AFTER_END_MS: i64 = 30 * 24 * 3_600_000;
 const REMOVED_AT_ONCE: usize = 100;
 
@@ -108,7 +108,7 @@ struct Used {
 }
 
 impl Live {
-    /// Uses a token, in the place of what it was before. Those who came with what still counts may go on, if it allows
+    /// Uses a token, in the place of what it was before. Those who came with what still counts may continue, if it allows
     /// the same.
     fn new(kept: KeptToken, before: Option<&Self>) -> Self {
         let KeptToken { token, used_at } = kept;
@@ -372,7 +372,7 @@ impl Auth {
             },
             Some(id) => match self.0.table.read().get(&id) {
                 Some(live) => live.token.rights.clone(),
-                // It was revoked meanwhile.
+                // It was revoked in the meantime.
                 None => Rights {
                     verbs: Verbs::NONE,
                     ..Rights::default()
@@ -492,7 +492,7 @@ impl Inner {
     }
 }
 
-/// Waits, and returns whether the host goes on.
+/// Waits, and returns whether the host continues.
 async fn after(time: Duration, stopping: &CancellationToken) -> bool {
     let waited = stopping.run_until_cancelled(tokio::time::sleep(time));
     waited.await.is_some()

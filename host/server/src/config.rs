@@ -61,7 +61,7 @@ host_wire_kit::settings! {
     CELLS_COUNT = "cells.count" ["cells"], Number("N", 1, 256), "one per core, at least 2",
         "How many cells run jobs";
     CELLS_SLOTS = "cells.slots" ["cell-slots"], Number("N", 1, 1_024), "256, with isolated components 64",
-        "How many jobs one cell runs at once at most; fewer if they compute for long or need much memory";
+        "How many jobs one cell runs concurrently at most; fewer if they compute for long or need much memory";
     CELLS_MEMORY_MIB = "cells.memory_mib" ["cell-memory-mib"], Number("MIB", 16, 1 << 20), "half of the machine's memory, divided among the maximum number of cells",
         "How much memory the guests of one cell may take together, in MiB";
     CELLS_ISOLATION = "cells.isolation" ["cell-isolation"], Text("HOW"), "shared",
@@ -126,7 +126,7 @@ host_wire_kit::table_settings! {
     "limits.by.NAME.key", "none: all jobs have the same key",
         "What makes up a job's key: `\"/customer\"`, a JSON pointer into params, `\"attributes:region\"`, or an array of these";
     "limits.by.NAME.concurrency", "none",
-        "How many jobs of a key may run at once";
+        "How many jobs of a key may run concurrently";
     "limits.by.NAME.rate", "none",
         "How many jobs of a key start per period: `{ count = 100, per_seconds = 60, burst = 10 }`; without `burst`, it is `count`";
     "limits.by.NAME.units", "none: each start takes 1",
@@ -215,7 +215,7 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// How many cells execute jobs.
     pub cells: usize,
-    /// How many jobs one cell runs at once.
+    /// How many jobs one cell runs concurrently.
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,

@@ -15,7 +15,7 @@ use host_store::StoreError;
 
 use crate::config::Config;
 
-/// How many schedules are read at once.
+/// How many schedules are read at a time.
 const PAGE: u32 = 256;
 
 /// Changes the store. A limit or schedule that cannot be set or removed is logged; the host starts without the change.

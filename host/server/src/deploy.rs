@@ -222,7 +222,7 @@ impl Deployments {
         })
     }
 
-    /// Publishes what other nodes have deployed meanwhile, which may not be compiled here yet. Returns false
+    /// Publishes what other nodes have deployed since, which may not be compiled here yet. Returns false
     /// if that is unknown, or there are no other nodes.
     pub async fn sync(&self) -> bool {
         if !self.shared.has_others {

@@ -179,7 +179,7 @@ pub(crate) fn raise_open_files() {
 }
 
 /// Runs a host until a signal to stop. Running jobs may then end within the grace period; a second
-/// signal stops them at once. The process then ends, even if something still blocks. Calls `ready` when the
+/// signal stops them immediately. The process then ends, even if something still blocks. Calls `ready` when the
 /// host accepts requests.
 pub fn run(
     config: Config,
@@ -285,7 +285,7 @@ async fn serve(
     ended
 }
 
-/// Waits until the host is asked to stop or fails, and then until no job runs.
+/// Waits until the host should stop or fails, and then until no job runs.
 async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<(), ServeError> {
     loop {
         tokio::select! {

@@ -62,7 +62,7 @@ pub struct WorkerConfig {
     pub source: Source,
     /// How many cells execute jobs.
     pub cells: usize,
-    /// How many jobs one cell runs at once.
+    /// How many jobs one cell runs concurrently.
     pub slots: u32,
     /// The memory for the guests of one cell, in MiB.
     pub memory_mib: u64,

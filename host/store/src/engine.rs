@@ -163,9 +163,9 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     ) -> Result<Vec<(JobId, JobId)>, StoreError>;
     /// Removes dependencies, each a prerequisite with a job that waited for it.
     fn remove_dependencies(&mut self, settled: &[(JobId, JobId)]) -> Result<(), StoreError>;
-    /// Appends cascades to those that ticks go on with. Those of the same job stay where they are.
+    /// Appends cascades to those that ticks continue. Those of the same job stay where they are.
     fn keep_cascades(&mut self, cascades: &[Cascade]) -> Result<(), StoreError>;
-    /// Returns the first cascades, at most `limit`, without those that another host goes on with now.
+    /// Returns the first cascades, at most `limit`, without those that another host continues now.
     fn cascades(&mut self, limit: usize) -> Result<Vec<Cascade>, StoreError>;
     fn end_cascade(&mut self, prerequisite: JobId) -> Result<(), StoreError>;
     /// Returns whether dependents of an ended job are still to be settled.

@@ -125,7 +125,7 @@ impl Registry {
 }
 
 impl Pinned {
-    /// Makes the command that installs it in `folder`, which has its files. No package may run a program meanwhile.
+    /// Makes the command that installs it in `folder`, which has its files. No package may run a program during that.
     pub fn install(&self, folder: &Path) -> Command {
         let mut command = match self.registry {
             Registry::Npm => packages_of_npm(),

@@ -143,7 +143,7 @@ fn send(socket: &UnixStream, group: &[OwnedFd]) -> io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(HANDED_OVER_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !control.push(SendAncillaryMessage::ScmRights(&fds)) {
-        let message = format!("cannot send {} descriptors at once", fds.len());
+        let message = format!("cannot send {} descriptors in one message", fds.len());
         return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
     }
     let bytes = [IoSlice::new(&[0])];

@@ -54,7 +54,7 @@ const AUTHORITIES_FD: i32 = 4;
 /// How long the broker may leave a message unread.
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long the broker may say nothing before it is asked for a sign of life, and then each time before the next one.
+/// How long the broker may say nothing before the host asks for a sign of life, and then each time before the next one.
 const PING_EVERY: Duration = Duration::from_secs(2);
 
 /// How many pings the broker may leave unanswered before it is killed.
@@ -198,7 +198,7 @@ impl Broker {
     }
 
     /// Reads the files of secrets and of certificates again, and tells the broker what has changed. Says again what is
-    /// wrong with them if somebody `asks`. Blocks.
+    /// wrong with them if a caller `asks`. Blocks.
     pub(crate) fn reload(&self, asks: bool) {
         let changed = self.0.secrets.reload(asks);
         let mut running = self.0.running.lock();

@@ -286,7 +286,7 @@ fn a_group_of_suspects_gets_a_cell_of_its_own_that_ends_with_it() {
     assert_eq!(bench.pool.free(), 8, "others do not share it");
     assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "completed")]));
     let killed = Sent::Killed("cell-apart-1".to_owned());
-    assert_eq!(bench.count(&killed), 0, "the other goes on");
+    assert_eq!(bench.count(&killed), 0, "the other continues");
     assert_eq!(bench.pool.free_apart(Time(1)), 1);
     bench.start(1, &groups[1], "crash");
     bench.start(1, &groups[1], "hang");

@@ -33,7 +33,7 @@ enum Verb {
         /// The socket
         #[arg(long)]
         fd: RawFd,
-        /// How many guests run at once
+        /// How many guests run concurrently
         #[arg(long)]
         slots: u32,
         /// How much memory all guests share

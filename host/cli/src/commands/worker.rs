@@ -38,7 +38,7 @@ struct Common {
     /// How many cells run jobs [default: one per core, at least 2]
     #[arg(long, value_name = "N")]
     cells: Option<String>,
-    /// How many jobs one cell runs at once at most [default: 256]
+    /// How many jobs one cell runs concurrently at most [default: 256]
     #[arg(long, value_name = "N")]
     cell_slots: Option<String>,
     /// How much memory the guests of one cell share [default: a quarter of the machine's memory for all cells]

@@ -42,9 +42,9 @@ pub struct LeaseRequest {
     pub slots: usize,
     /// What keeps the leases alive.
     pub hold: Hold,
-    /// How long the workers wait for work, in milliseconds; 0 is answered at once.
+    /// How long the workers wait for work, in milliseconds; 0 is answered immediately.
     pub wait_ms: u64,
-    /// Gets a call at once when the lease is cancelled or taken away; `None` if the wire cannot
+    /// Gets a call immediately when the lease is cancelled or taken away; `None` if the wire cannot
     /// call the worker. It is not kept over a restart of the host: the worker then learns it from
     /// the answer to its next message.
     pub events: Option<Arc<dyn LeaseEvents>>,
@@ -97,7 +97,7 @@ pub struct Assignment {
     pub attributes: Vec<(String, String)>,
     /// Identifies the host in the worker's logs.
     pub worker_id: String,
-    /// What lost workers say against the job. An executor whose workers run several attempts at once keeps suspects
+    /// What lost workers say against the job. An executor whose workers run several attempts concurrently keeps suspects
     /// apart, in groups.
     pub suspicion: Suspicion,
 }
@@ -292,7 +292,7 @@ pub trait Leases: Send + Sync {
     /// Asks for attempts: of the first executor that has jobs, the most urgent and then the oldest.
     /// There is one answer, with those that one claim found; a wire with room for more asks again.
     /// The answer is empty if the wait ends or the host stops. If the requester no longer takes the
-    /// answer, the leases are given back at once.
+    /// answer, the leases are given back immediately.
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>);
 
     /// Ends an attempt whose lease a connection holds. There is no answer: the host keeps the end

@@ -77,7 +77,7 @@ refusals! {
         #[error("the jobs that wait for {0} are still being settled")]
         CascadeUnfinished(JobId) = CASCADE_UNFINISHED 409 "cascade_unfinished", "Dependents not settled yet",
             "The job, or one that it waits for, has ended with many dependents, which are still being settled.",
-            "Retry it in a moment; over HTTP, {\"force\": true} runs a dependent at once."
+            "Retry it in a moment; over HTTP, {\"force\": true} runs a dependent immediately."
             retry 1;
         /// Too many jobs have not ended.
         #[error("{jobs} jobs have not ended, and at most {limit} may wait or run")]

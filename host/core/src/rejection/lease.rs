@@ -28,7 +28,7 @@ refusals! {
         /// The state of the job does not allow this message, such as a give-back of what the worker has begun.
         #[error("the job is {0}, which does not allow this")]
         WrongState(State) = STALE_LEASE;
-        /// A part of a log begins elsewhere than where the log goes on.
+        /// A part of a log begins elsewhere than where the log continues.
         #[error("the log was received up to byte {next}")]
         LogOffset { next: u64 } = STALE_LEASE;
     }

@@ -21,9 +21,9 @@ refusals! {
             "The schedule comes from the configuration or from a component's manifest, and changes with it.",
             "Change it there, or choose another name.";
         /// Another node was faster, or the schedule was changed.
-        #[error("the schedule {0} has changed meanwhile")]
+        #[error("the schedule {0} has changed in the meantime")]
         Changed(Name) = SCHEDULE_CHANGED 409 "schedule_changed", "Schedule has changed",
-            "The schedule has fired or was changed meanwhile.",
+            "The schedule has fired or was changed in the meantime.",
             "Send the request again.";
     }
 }

@@ -7,7 +7,7 @@ refusals! {
     /// Why state cannot be changed.
     pub enum Refusal {
         /// A key does not have the value that a change of it expects.
-        #[error("the key {key:?} of the state {space} has changed meanwhile")]
+        #[error("the key {key:?} of the state {space} has changed in the meantime")]
         Changed { space: Space, key: String } = STATE_CHANGED 409 "state_changed", "State has changed",
             "A key of state does not have the value that the change expects.",
             "Read the key again and retry with its new value.";

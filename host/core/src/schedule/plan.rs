@@ -85,7 +85,7 @@ impl KeptSchedule {
         for nominal in nominals {
             planning.start(*nominal);
         }
-        // Nobody expected these jobs earlier.
+        // No one expected these jobs earlier.
         planning.plan.progress.counts.late = self.progress.counts.late;
         planning.plan
     }
@@ -226,7 +226,7 @@ impl Planning<'_> {
             }
             (refused, _) => {
                 progress.counts.failed += 1;
-                Fate::Failed(refused.unwrap_or("too many jobs at once").to_owned())
+                Fate::Failed(refused.unwrap_or("too many jobs in one firing").to_owned())
             }
         };
         self.record(nominal, fate);

@@ -11,7 +11,7 @@ use crate::time::Time;
 /// The grace for a lease by TTL if neither the request nor the policy sets one, in milliseconds.
 const GRACE_MS: u64 = 5_000;
 
-/// Cancels a waiting job at once. Asks the worker of a running job to stop. A repeated request can
+/// Cancels a waiting job immediately. Asks the worker of a running job to stop. A repeated request can
 /// only shorten the grace.
 pub(super) fn apply(
     job: &mut Lifecycle,

@@ -68,7 +68,7 @@ pub(super) fn apply(
 /// How many attempts do not count if they hold a key and ask for a retry. Every later one counts.
 const HELD_ATTEMPTS_MAX: u32 = 1_000;
 
-/// How many attempts may follow each other at once, as far as the handler and its backoff want it.
+/// How many attempts may follow each other immediately, as far as the handler and its backoff want it.
 const RESTLESS_ATTEMPTS: u32 = 10;
 
 /// The least pause before each further attempt, in milliseconds.

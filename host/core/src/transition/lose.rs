@@ -46,7 +46,7 @@ pub enum Loss {
     /// Refused once the lease has expired, which is an ordinary loss, or was acknowledged.
     NotBegun,
     /// The handler's component is not ready where the job was to run: the cell could not load it, and it is
-    /// compiled again meanwhile, or another node has just deployed it. No attempt counts and none is
+    /// compiled again in the meantime, or another node has just deployed it. No attempt counts and none is
     /// recorded, and the job waits a moment.
     Unloaded,
     /// The cell that ran this job died. No attempt counts unless the job was alone in it.
@@ -135,7 +135,7 @@ pub(super) fn apply(
     Ok(lose(job, now, loss))
 }
 
-/// Takes the lease away. The job becomes available again, at once or after a moment. It ends instead
+/// Takes the lease away. The job becomes available again, immediately or after a moment. It ends instead
 /// if a cancel is pending, if too many cells died with it, or if the loss counts and this was the
 /// last attempt.
 pub(super) fn lose(job: &mut Lifecycle, now: Time, loss: Loss) -> Vec<Effect> {

@@ -91,7 +91,7 @@ impl When {
 }
 
 impl Lifecycle {
-    /// Returns how a prerequisite has to end. It has several conditions only if it stands for several jobs.
+    /// Returns how a prerequisite has to end. It has several conditions only if it covers several jobs.
     pub fn when(&self, prerequisite: JobId) -> impl Iterator<Item = When> {
         let named = self.conditions.iter().flat_map(|it| &it.when);
         let mut found = named

@@ -181,7 +181,7 @@ impl<P: CellPort> DispatchLoop<P> {
         }
     }
 
-    /// Records the lanes that had fewer jobs than slots. If the claim goes on, shared cells may still find some.
+    /// Records the lanes that had fewer jobs than slots. If the claim continues, shared cells may still find some.
     fn exhausted(&mut self, offer: &mut Offer, claimed: &[Claimed], goes_on: bool) {
         let found = |lane: &Lane| {
             let jobs = claimed.iter().filter(|job| lane.has(&job.lifecycle));

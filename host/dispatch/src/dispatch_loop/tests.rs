@@ -322,7 +322,7 @@ async fn a_store_that_was_moved_is_noticed_without_a_request() {
     };
     bench.dispatch.submit(cancel).await.unwrap();
     let ended = bench.ended(running).await.lifecycle.state;
-    assert_eq!(ended, State::Cancelled, "what was accepted goes on");
+    assert_eq!(ended, State::Cancelled, "what was accepted continues");
     disk.free();
     while is_moved() {
         tokio::task::yield_now().await;

@@ -35,7 +35,7 @@ impl Works {
     pub(super) fn end_turn(&self, took: Duration, numbers: &Numbers) {
         numbers.turned(took, self.main());
         if took >= LONG_TURN {
-            tracing::warn!(took_ms = took.as_millis(), works = %self, "a turn took long; no request was answered meanwhile");
+            tracing::warn!(took_ms = took.as_millis(), works = %self, "a turn took long; no request was answered until then");
         }
     }
 

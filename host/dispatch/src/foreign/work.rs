@@ -38,10 +38,10 @@ pub(super) enum Ask {
     },
 }
 
-/// The most jobs that may wait for room. Later ones are refused at once.
+/// The most jobs that may wait for room. Later ones are refused immediately.
 const WAITING_MAX: usize = 4_096;
 
-/// The most bytes of params that these jobs may have together. Later ones are refused at once.
+/// The most bytes of params that these jobs may have together. Later ones are refused immediately.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// How many jobs are refused in one turn. Later ones are looked at in the next.
@@ -50,7 +50,7 @@ const REFUSED_MAX: usize = 64;
 /// How often an execution may begin again because its cell was lost through no fault of its own.
 pub(super) const RESTARTS_MAX: u8 = 3;
 
-/// The most cell events handled at once.
+/// The most cell events handled at a time.
 const EVENTS_BATCH_MAX: usize = 256;
 
 /// The time that killed cells have to exit, in milliseconds.

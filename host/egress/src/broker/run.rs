@@ -27,7 +27,7 @@ use crate::client;
 use crate::permit::Permit;
 use crate::policy::Order;
 
-/// The most requests of one run at once.
+/// The most concurrent requests of one run.
 const AT_ONCE_MAX: usize = 16;
 
 /// Serves a run until its cell closes the socket, breaks the protocol, or the run's time is over.
@@ -132,7 +132,7 @@ async fn converse(
                 };
                 // The host knows it before the cell does.
                 report.end(&result).await;
-                // If the cell is gone, nobody waits for it.
+                // If the cell is gone, no one waits for it.
                 let _gone = answers.send(HttpAnswer { call, result }).await;
                 drop(place);
             });

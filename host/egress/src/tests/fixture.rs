@@ -123,7 +123,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// Returns the certificate of an authority that nobody has, in PEM.
+/// Returns the certificate of an authority that is unknown, in PEM.
 pub(super) fn other_authority() -> String {
     authority().pem()
 }
@@ -500,7 +500,7 @@ impl SilentServer {
         self.happened.try_recv().is_err()
     }
 
-    /// Waits for the next connection, whatever is closed meanwhile.
+    /// Waits for the next connection, whatever is closed in the meantime.
     pub(super) async fn accepted_meanwhile(&mut self) {
         while !self.happened.recv().await.unwrap() {}
     }

@@ -25,7 +25,7 @@ crate::kinds! {
         "Correct the name; encode / in a name as %2F.";
     BODY_TOO_LARGE 413 "body_too_large", "Body too large",
         "The body is larger than this path accepts. The detail has the limit.",
-        "Send less at once, or refer to large data instead of including it.";
+        "Send less in one request, or refer to large data instead of including it.";
     UNSUPPORTED_MEDIA_TYPE 415 "unsupported_media_type", "Unsupported media type",
         "This path does not accept the body's type, or the body has a content encoding. Most paths \
          accept application/json.",

@@ -40,7 +40,7 @@ use super::scoped::needs;
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);
 
-/// How many deploys are carried out at once. Others wait with their body, within the memory of deploys. Bodies are
+/// How many deploys are carried out concurrently. Others wait with their body, within the memory of deploys. Bodies are
 /// read before, so stalled uploads delay no others.
 const DEPLOYS_MAX: usize = 2;
 
@@ -229,7 +229,7 @@ pub(super) async fn deploy(
     };
     let port = &shared.api.deployer;
     let deploying = port.deploy(name, manifest, component, consent, by);
-    // The change goes on without its client, as long as the host runs.
+    // The change continues without its client, as long as the host runs.
     let deployed = stopping.run_until_cancelled(deploying).await;
     let unknown = "whether the component was deployed is unknown";
     let deployed = deployed.ok_or_else(|| ApiError::new(&kinds::STOPPING, unknown))??;

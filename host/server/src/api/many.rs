@@ -1,5 +1,5 @@
 //! Changes of many jobs, page by page: retries, cancels, purges or reprioritizes them as far as their states allow. A
-//! request changes a bounded number of jobs and says where the next one goes on.
+//! request changes a bounded number of jobs and says where the next one continues.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ use super::problem::kinds;
 /// How many jobs a count examines at most: a tenth of a second, also on a database that is busy.
 const COUNT_JOBS_MAX: u64 = 20_000;
 
-/// How many jobs are changed at once. The next ones wait for them, so a turn of the dispatch loop has few
+/// How many jobs are changed at a time. The next ones wait for them, so a turn of the dispatch loop has few
 /// of them and spends most of its time on what else has arrived.
 const AT_ONCE: usize = 32;
 

@@ -47,7 +47,7 @@ pub trait Deployer: Send + Sync {
         note: Note,
     ) -> BoxFuture<'_, Result<Deployed, DeployError>>;
 
-    /// Publishes what other nodes have deployed meanwhile. Returns false if there are none.
+    /// Publishes what other nodes have deployed since. Returns false if there are none.
     fn sync(&self) -> BoxFuture<'_, bool> {
         Box::pin(std::future::ready(false))
     }

@@ -47,7 +47,7 @@ pub(super) async fn show(
     read(&shared, &caller, name).await
 }
 
-/// Starts no more jobs of a queue; running ones go on.
+/// Starts no more jobs of a queue; running ones continue.
 #[utoipa::path(
     post, path = path::QUEUE_PAUSE, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),

@@ -306,7 +306,7 @@ async fn fire_at(
                 let jobs = firings.iter().filter_map(job_id).collect();
                 return Ok(Json(TriggeredView { jobs }));
             }
-            // It has fired by itself meanwhile.
+            // It has fired by itself in the meantime.
             Err(host_dispatch::SubmitError::Rejected(Rejection::Schedule(
                 ScheduleRefusal::Changed(_),
             ))) => {}

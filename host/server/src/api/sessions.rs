@@ -1,4 +1,4 @@
-//! Sessions: a browser presents a token once, and goes on with a cookie.
+//! Sessions: a browser presents a token once, and a cookie from then on.
 
 use axum::Json;
 use axum::extract::State;

@@ -19,7 +19,7 @@ const FOLDER: &str = "notes";
 /// What the name of a file ends in once it is written.
 const WHOLE: &str = "json";
 
-/// How many notes are taken at once, and how long each may be, in bytes.
+/// How many notes are taken at a time, and how long each may be, in bytes.
 const NOTES_MAX: usize = 100;
 const BYTES_MAX: u64 = 8 << 10;
 

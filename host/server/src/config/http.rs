@@ -32,7 +32,7 @@ settings! {
     CLIENT_CA_FILE = "http.client_ca_file", Text("FILE"), "none",
         "Certificates of authorities in PEM. With it, TLS listeners accept only clients with a certificate of one of them and a name of client_names";
     CLIENT_NAMES = "http.client_names", List("PATTERNS"), "none",
-        "The alternative names (DNS name, URI, address, e-mail) that client certificates may have; `*` stands for any text without `/`, `**` for any. At most 256";
+        "The alternative names (DNS name, URI, address, e-mail) that client certificates may have; `*` matches any text without `/`, `**` for any. At most 256";
     TRUSTED_PROXIES = "http.trusted_proxies", List("NETWORKS"), "none",
         "Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts only them. At most 256";
 }

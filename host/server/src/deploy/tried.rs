@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::{Consent, DeployError, Deployed, Shared, unread};
 
-/// How many entries of the audit are read at once.
+/// How many entries of the audit are read at a time.
 const READ: u32 = 1_000;
 
 /// What an entry of the audit says of a deploy.

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Webhooks, outcome, signature};
 
-/// How many deliveries a node sends at once.
+/// How many deliveries a node sends at a time.
 const AT_ONCE_MAX: usize = 64;
 
 /// How long a request may take with all around it, in milliseconds.

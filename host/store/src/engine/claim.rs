@@ -89,7 +89,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Makes an available job wait for its key that is held. Returns false if the batch cannot move it any more: the next
-    /// claim goes on.
+    /// claim continues.
     fn withhold(&mut self, job: &Lifecycle, place: u8) -> Result<bool, Stop> {
         if self.moves_left == 0 {
             self.claims_go_on = true;

@@ -125,7 +125,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(stands_for)
     }
 
-    /// Changes the job that stands for a new one with its unique key, as that asks.
+    /// Changes the job that counts as a new one with its unique key, as that asks.
     fn resolve_conflict(&mut self, new: &NewJob, earlier: JobId) -> Result<(), Stop> {
         let on_conflict = new.unique_key.as_ref().map(|unique| unique.on_conflict);
         let on_conflict = on_conflict.unwrap_or_default();
@@ -156,7 +156,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    /// Returns whether the job that stands for a new one has other params, apart from inputs.
+    /// Returns whether the job that counts as a new one has other params, apart from inputs.
     fn params_differ(&mut self, earlier: JobId, new: &NewJob) -> Result<bool, Stop> {
         let params = self.rows.payload(earlier)?.params;
         let has_inputs = self.get(earlier)?.inputs().next().is_some();

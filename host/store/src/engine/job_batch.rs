@@ -42,7 +42,7 @@ impl Default for UsersBatches {
 
 /// The rows of batches of jobs.
 pub trait BatchRows {
-    /// Reads batches and keeps other hosts from changing them until the turn ends, all at once and in this order.
+    /// Reads batches and keeps other hosts from changing them until the turn ends, all together and in this order.
     fn lock_batches(&mut self, _ids: &[BatchId]) -> Result<(), StoreError> {
         Ok(())
     }
@@ -193,7 +193,7 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Goes on with batches that are due. Returns how many batches and jobs it has handled, at least one if more is left.
+    /// Continues batches that are due. Returns how many batches and jobs it has handled, at least one if more is left.
     pub(super) fn go_on_with_batches(&mut self, limit: usize) -> Result<usize, Stop> {
         let mut handled = 0;
         if limit == 0 {

@@ -21,7 +21,7 @@ pub(super) const MOVED_MAX: usize = 1_024;
 /// How many keys of changed limits a tick looks at.
 const SLICE: usize = 256;
 
-/// When ticks go on with changed limits: always. The time 0 stands for cascades.
+/// When ticks continue changed limits: always. The time 0 means cascades.
 pub const AT_ONCE: Time = Time(1);
 
 /// When to look again for waiting jobs that other hosts have locked, in milliseconds.
@@ -34,7 +34,7 @@ pub trait LimitRows {
     fn lock_limits(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
-    /// Returns the limits. Another host may have changed them meanwhile, unless they are locked.
+    /// Returns the limits. Another host may have changed them in the meantime, unless they are locked.
     fn limits(&mut self) -> Result<Arc<Limits>, StoreError>;
     /// Adds a limit, or replaces the one with its number.
     fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError>;
@@ -308,7 +308,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Cancels the jobs that wait for the key that a new job waits for, if its limit says so. What the batch cannot move any
-    /// more goes on waiting.
+    /// more keeps waiting.
     pub(super) fn replace_waiting(&mut self, new: &Lifecycle) -> Result<(), Stop> {
         let Some(key) = new.waits_for_key() else {
             return Ok(());
@@ -519,7 +519,7 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Goes on with keys that are due and with changed limits. Returns how many jobs and keys it has handled, at least one if
+    /// Handles keys that are due, and changed limits. Returns how many jobs and keys it has handled, at least one if
     /// more is left.
     pub(super) fn go_on_with_limits(&mut self, limit: usize) -> Result<usize, Stop> {
         if limit == 0 || self.rows.limits()?.0.is_empty() {

@@ -46,7 +46,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Takes back the leases that end with `node`, and makes those by TTL of the nodes that `is_left` names
-    /// leases of `node`: of a number of running jobs from a place on. Returns how many leases ended, and where to go on.
+    /// leases of `node`: of a number of running jobs from a place on. Returns how many leases ended, and where to continue.
     fn take_back(
         &mut self,
         node: NodeId,

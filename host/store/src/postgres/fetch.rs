@@ -344,7 +344,7 @@ pub(super) async fn lock(
                 values![ids()],
             )
             .await?;
-        // A job may have moved from the second table to the first meanwhile. One query of both shows it.
+        // A job may have moved from the second table to the first in the meantime. One query of both shows it.
         pipeline
             .add(
                 "find jobs",

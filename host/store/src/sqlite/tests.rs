@@ -87,7 +87,7 @@ fn a_store_keeps_the_id_of_its_host() {
     assert_eq!(store.node(second).unwrap(), first);
 }
 
-/// A limit on pages stands for the full disk. Giving up the reserve makes room again.
+/// A limit on pages makes the disk full. Giving up the reserve makes room again.
 #[test]
 fn a_full_disk_refuses_new_jobs_and_lets_accepted_ones_end() {
     let folder = TempDir::new().unwrap();

@@ -125,7 +125,7 @@ fn a_large_tree_falls_in_slices_as_it_does_in_one_piece() {
         assert_eq!(state(store, LATE), State::Pending);
         let mut others = 5_000;
         while tick(store, SLICE).next_wakeup == Some(Time(0)) {
-            // Other work goes on, and no job of the tree is among it.
+            // Other work continues, and no job of the tree is among it.
             others += 1;
             enqueue(store, vec![job(others)]);
             let taken = claimed(store, NOW, claim([others, 9_999], false));
@@ -146,7 +146,7 @@ fn dependents_of_a_completed_job_start_in_slices() {
         let completed = commit(store, NOW, vec![complete(1, 1, returned())]);
         assert!(completed.available < 300, "{}", completed.available);
         assert_eq!(state(store, LATE), State::Pending);
-        // One that is cancelled and retried meanwhile waits for nothing, and is not counted twice.
+        // One that is cancelled and retried in the meantime waits for nothing, and is not counted twice.
         commit(store, NOW, vec![cancel(LATE), retry(LATE, false)]);
         assert_eq!(state(store, LATE), State::Available);
         settle(store);
@@ -172,7 +172,7 @@ fn what_a_cascade_has_to_settle_is_not_retried() {
         ask(store, NOW, retry(LATE, true)).unwrap();
         // So can one that is pending.
         ask(store, NOW, retry(LATE - 1, true)).unwrap();
-        // A new job that names the one that has failed is settled at once.
+        // A new job that names the one that has failed is settled immediately.
         enqueue(store, vec![after(6_000, &[1])]);
         assert_eq!(state(store, 6_000), State::Discarded);
         settle(store);

@@ -122,7 +122,7 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
 /// Jobs of a handler that this host cannot run, in two queues. A claim looks at 4,096 jobs at most.
 const LACKING: u128 = 6_000;
 
-/// Claims as the loop does, as long as a claim goes on. Returns the jobs, and how many claims there were.
+/// Claims as the loop does, as long as a claim continues. Returns the jobs, and how many claims there were.
 fn claim_on(store: &mut dyn Store, lease: &mut u128) -> (Vec<JobId>, usize) {
     for claims in 1.. {
         *lease += 2;
@@ -139,7 +139,7 @@ fn claim_on(store: &mut dyn Store, lease: &mut u128) -> (Vec<JobId>, usize) {
     unreachable!()
 }
 
-/// Its work is bounded by what it asks for, and it goes on behind what it has seen.
+/// Its work is bounded by what it asks for, and it continues behind what it has seen.
 #[test]
 fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
     let schema = Schema::new();

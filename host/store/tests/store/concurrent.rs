@@ -1,4 +1,4 @@
-//! Several writers on one database at once: in the order of commits, each batch has the answers and changes
+//! Several concurrent writers on one database: in the order of commits, each batch has the answers and changes
 //! of the model.
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -133,7 +133,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     let note = Box::new(Note::new("start", "host"));
     let outcome = "done".to_owned();
     ask(&mut store, NOW, Command::from(AddNote { note, outcome })).unwrap();
-    assert_eq!(chain(&store).len(), 2, "the chain goes on");
+    assert_eq!(chain(&store).len(), 2, "the chain continues");
 
     assert_eq!(running(&store), State::Running);
     ask(&mut store, NOW, recover(NODE)).unwrap();

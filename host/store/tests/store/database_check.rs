@@ -311,7 +311,7 @@ fn the_server_ends_a_check_and_a_copy_whose_client_is_gone() {
             let error = reading.join().unwrap().unwrap();
             assert!(error.contains("the store"), "{error}");
         });
-        assert!(is_asleep(false), "the server goes on");
+        assert!(is_asleep(false), "the server continues");
     }
 }
 

@@ -69,7 +69,7 @@ fn results_are_in_the_params_when_a_job_starts() {
         enqueue(store, vec![job(1), job(2), job(3), both]);
         end(store, 1, returned());
         assert_eq!(params(store, 4), r#"{"inputs":{"j1":[1,2]},"n":4}"#);
-        // A result that is forgotten meanwhile was given before.
+        // A result that is forgotten in the meantime was given before.
         ask(store, NOW, Command::from(Purge { job: id(1) })).unwrap();
         ask(store, NOW, cancel(2)).unwrap();
         end(store, 3, Outcome::Completed { result: None });
@@ -103,7 +103,7 @@ fn a_job_gets_the_results_of_those_that_have_ended_at_once() {
 }
 
 /// A handler, or a principal without the verb, gets only results of jobs that it enqueues in the same command, and no
-/// unique key makes another job stand for one of them.
+/// unique key makes another job count as one of them.
 #[test]
 fn results_of_other_jobs_are_only_for_those_who_may_read_them() {
     check(|store| {
@@ -200,7 +200,7 @@ fn a_job_that_runs_again_gets_what_it_lacks() {
             r#"{"inputs":{"j1":[1,2],"j2":[1,2]},"n":3}"#
         );
         end(store, 3, returned());
-        // All that it waits for has ended meanwhile.
+        // All that it waits for has ended in the meantime.
         ask(store, NOW, retry(4, false)).unwrap();
         let given = (
             State::Available,

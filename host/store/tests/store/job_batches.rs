@@ -279,7 +279,7 @@ fn a_cancelled_batch_ends_in_slices() {
         let refused = Err(Rejection::Batch(BatchRefusal::Closed(batch_id(1))));
         assert_eq!(ask(store, NOW, late), refused);
         let committed = commit(store, NOW, vec![Command::from(Tick { limit: 7 })]);
-        assert_eq!(committed.next_wakeup, Some(Time(1)), "it goes on");
+        assert_eq!(committed.next_wakeup, Some(Time(1)), "it continues");
         assert!(counts(store, 1).cancelled < 19);
         tick(store, NOW);
         assert_eq!(counts(store, 1).cancelled, 19);

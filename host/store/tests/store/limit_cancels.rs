@@ -19,7 +19,7 @@ pub(crate) fn cancelling(concurrency: u32) -> Limit {
     }
 }
 
-/// Which of these jobs are asked to stop.
+/// Which of these jobs should stop.
 fn stopping<const N: usize>(store: &dyn Store, jobs: [u128; N]) -> Vec<u128> {
     let reader = store.reader().unwrap();
     let is_stopping = |n: &u128| {
@@ -147,7 +147,7 @@ fn many_are_cancelled_in_slices_those_alone_that_started_under_the_limit() {
         tick(store, NOW);
         let committed = commit(store, NOW, vec![Command::from(Enqueue(vec![of(7, 6_000)]))]);
         assert_eq!(stops(&committed), 1_024);
-        assert!(committed.next_wakeup <= Some(NOW), "ticks go on at once");
+        assert!(committed.next_wakeup <= Some(NOW), "ticks continue immediately");
         tick(store, NOW);
         let used = fullest(store)[0].1;
         assert_eq!((used.cancelling, used.to_cancel), (1_500, 0));

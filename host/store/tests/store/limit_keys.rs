@@ -176,7 +176,7 @@ fn as_many_jobs_of_a_key_as_it_may_have_are_available() {
         let waiting = store.reader().unwrap().waiting_for_limits().unwrap();
         assert_eq!(waiting.into_values().collect::<Vec<_>>(), [2]);
         let committed = commit(store, NOW, vec![complete(2, 2, returned())]);
-        assert_eq!(committed.available, 1, "at once");
+        assert_eq!(committed.available, 1, "immediately");
         assert_eq!(state(store, 3), State::Available);
         assert_eq!(state(store, 4), State::Pending);
         for (n, lease) in [(1, 1), (5, 3)] {
@@ -477,7 +477,7 @@ fn a_limit_that_is_raised_or_removed_lets_jobs_pass_in_slices() {
         assert_eq!(count(store, State::Available), 300);
         let committed = commit(store, NOW, vec![set_limit(by_customer(Some(2), None))]);
         assert_eq!(count(store, State::Available), 300, "not in one turn");
-        assert!(committed.next_wakeup < Some(NOW), "ticks go on at once");
+        assert!(committed.next_wakeup < Some(NOW), "ticks continue immediately");
         let ticked = ask(store, NOW, Command::from(Tick { limit: 100 })).unwrap();
         assert!(
             matches!(ticked, Reply::Ticked(Ticked { jobs: 1..=300 })),

@@ -1,4 +1,4 @@
-//! Nodes that share the keys of limits: whatever they do at once, no key has more than its limit, and no job is forgotten.
+//! Nodes that share the keys of limits: whatever they do concurrently, no key has more than its limit, and no job is forgotten.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -214,7 +214,7 @@ fn stopped(_node: u128, _choice: u8) -> Time {
     NOW
 }
 
-/// Lets nodes run their plans at once, each with its share of the jobs, until none of them runs any. `now` reads a node's
+/// Lets nodes run their plans concurrently, each with its share of the jobs, until none of them runs any. `now` reads a node's
 /// clock.
 fn race(
     schema: &Schema,

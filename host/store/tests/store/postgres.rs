@@ -341,7 +341,7 @@ fn an_earlier_process_of_a_host_writes_no_more() {
     assert_eq!(claimed(&mut later, NOW, claim([1], false)).len(), 1);
 }
 
-/// How many jobs several writers share, and how many each wants at once.
+/// How many jobs several writers share, and how many each wants at a time.
 const SHARED_JOBS: u128 = 300;
 const SLOTS: u128 = 7;
 

@@ -73,7 +73,7 @@ fn the_end_of_a_prerequisite_decides_by_the_condition() {
                 _ => [State::Pending, State::Pending],
             };
             assert_eq!([5, 6].map(|n| state(store, n)), of_leaves, "{ended:?}");
-            // Those that are enqueued later are settled at once.
+            // Those that are enqueued later are settled immediately.
             enqueue(store, three(12));
             assert_eq!([12, 13, 14].map(|n| state(store, n)), expected, "{ended:?}");
             for n in [4, 14]

@@ -143,7 +143,7 @@ fn a_job_that_ends_again_is_notified_again() {
         let sent = deliveries(store);
         assert_eq!(sent[1].depends_on, [sent[0].lifecycle.id], "in order");
         assert_eq!(sent[1].lifecycle.state, State::Pending);
-        // It goes on even if nobody wanted the first.
+        // It continues even if nobody wanted the first.
         let first = Command::from(Cancel {
             job: sent[0].lifecycle.id,
             reason: None,

@@ -165,7 +165,7 @@ impl State {
     fn check(&self, job: JobId, fence: &Fence, message: &LeaseMessage) -> Option<LeaseId> {
         let granted = self.granted.lock();
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
-        // A worker's name stands for its latest attempt.
+        // A worker's name refers to its latest attempt.
         let fence = match fence {
             Fence::Remote(inner) => inner,
             other => other,

@@ -81,7 +81,7 @@ impl LeaseHost {
         leases.iter().all(|lease| all.contains(lease))
     }
 
-    /// Kills a node: its leases stay, and nobody answers for them.
+    /// Kills a node: its leases stay, and no node answers for them.
     pub fn kill(&self, node: NodeId) {
         let mut inner = self.inner.lock();
         inner.nodes.0.remove(&node);

@@ -29,7 +29,7 @@ const TYPED_FROM: u64 = 100;
 /// How many jobs one request to the API changes.
 const JOBS_AT_ONCE: u32 = 500;
 
-/// How many such requests follow each other. Then the page says how far the change is, and goes on unless somebody stops
+/// How many such requests follow each other. Then the page shows the progress, and continues unless the user stops
 /// it.
 const REQUESTS: u32 = 4;
 
@@ -61,10 +61,10 @@ struct Change {
     unchanged: u64,
     refused: u64,
     in_other_state: u64,
-    /// Where it goes on: at the jobs of a state, behind a place.
+    /// Where it continues: at the jobs of a state, behind a place.
     state: Option<State>,
     cursor: Option<String>,
-    /// Set if it is not to go on.
+    /// Set if it is not to continue.
     stop: bool,
 }
 

@@ -23,7 +23,7 @@ Examples:
 
 DIR must have no store: stop the host and move its data directory away first. The restored store is
 checked as by `host store check`. Jobs that ended after the backup was made run again, and jobs that
-were accepted after it are missing. Never run two hosts on copies of one store at once.")]
+were accepted after it are missing. Never run two hosts on copies of one store at the same time.")]
 pub(crate) struct Restore {
     /// The backup: a directory or a file that `host backup` made
     from: PathBuf,

@@ -1,4 +1,4 @@
-//! `--all`: a change of all jobs that match. Shows what it would change, asks, and goes on page by page
+//! `--all`: a change of all jobs that match. Shows what it would change, asks, and continues page by page
 //! with a progress bar.
 
 use std::io::{IsTerminal as _, Write as _};

@@ -21,7 +21,7 @@ fn seen(schedule: Schedule, mut readings: impl Iterator<Item = Time>) -> Vec<Str
     let mut seen = Vec::new();
     for now in readings {
         while kept.is_astray(now) || kept.fires_at().is_some_and(|at| at <= now) {
-            // The jobs end at once.
+            // The jobs end immediately.
             let plan = kept.plan(now, &ids(1), None, |_| false);
             seen.extend(plan.firings.iter().map(|firing| {
                 let nominal = firing.nominal.to_rfc3339().replace(".000Z", "Z");

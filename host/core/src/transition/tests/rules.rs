@@ -122,7 +122,7 @@ fn what_did_not_begin_uses_up_no_free_loss() {
     assert_eq!(job.state, State::Discarded);
 }
 
-/// Its worker would do nothing again, at once and five times for free.
+/// Its worker would do nothing again, immediately and five times for free.
 #[test]
 fn a_worker_that_exits_before_it_acknowledges_costs_an_attempt_and_the_next_one_waits() {
     let backoff = Backoff {

@@ -27,11 +27,11 @@ input changes nothing:
 - `stale`: the message is not about the current lease (`Stale`).
 - `expired`: the lease named is over (`LeaseExpired`).
 - `ack first`: the lease must be acknowledged before (`NotAcknowledged`).
-- `not asked`: nobody has requested a cancel (`CancelNotRequested`).
+- `not asked`: no cancel is requested (`CancelNotRequested`).
 
 The running jobs here hold a lease by TTL of 30 s; the attempt is the first of five and a lost lease
 does not cost one. `running, no ack` still has to acknowledge its lease, within 10 s;
-`running, cancel` is asked to stop within 5 s. `pending` waits for one more job, `pending, limit` for a
+`running, cancel` should stop within 5 s. `pending` waits for one more job, `pending, limit` for a
 limit; `available, limit` has one.
 
 ";

@@ -260,7 +260,7 @@ impl Bench {
     }
 }
 
-/// A job for a handler, retried at once.
+/// A job for a handler, retried immediately.
 pub(crate) fn job(handler: &str) -> NewJob {
     NewJob {
         id: ids::job(Clock::start().now()),

@@ -108,7 +108,7 @@ async fn no_more_are_given_than_there_is_room_for() {
     for (n, id) in ids.iter().enumerate() {
         let (tag, assignment) = bench.given(n + 1).await;
         assert_eq!(assignment.job_id, id.to_string(), "in their order");
-        // Cells keep working meanwhile. After this job the loop has taken another turn.
+        // Cells keep working. After this job the loop has taken another turn.
         let ours = bench.enqueue(job("noop")).await;
         assert_eq!(bench.ended(ours).await.lifecycle.state, State::Completed);
         assert!(bench.runner.started().len() <= n + 2);

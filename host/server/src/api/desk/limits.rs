@@ -1,4 +1,4 @@
-//! Holds: a handler keeps jobs from starting with the key that its own job has of a limit, at once and on all nodes.
+//! Holds: a handler keeps jobs from starting with the key that its own job has of a limit, immediately and on all nodes.
 
 use host_core::command::KeyHold;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};

@@ -30,7 +30,7 @@ static EVERYTHING: Scope = Scope::ALL;
 
 #[derive(Debug)]
 pub(super) struct Entries {
-    /// The entry that is checked now: it is checked again if that cannot be done at once.
+    /// The entry that is checked now: it is checked again if that cannot be done immediately.
     current: Option<Entry>,
     rest: IntoIter<NewJobBody>,
     /// The ids of all jobs.

@@ -26,7 +26,7 @@ use super::{Shared, accept, trace_headers};
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
-/// How many requests with lines may be open at once.
+/// How many requests with lines may be open at a time.
 pub(in crate::api) const REQUESTS_MAX: usize = 64;
 
 /// How long the next line may take.

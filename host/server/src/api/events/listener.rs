@@ -127,7 +127,7 @@ impl Listener {
                 return Some(text);
             }
             if std::mem::take(&mut self.hinted) && !self.ended {
-                // What happens meanwhile waits for the next hint.
+                // What happens until then waits for the next hint.
                 let pause = tokio::time::sleep(HINT_EVERY);
                 self.stopping.run_until_cancelled(pause).await?;
                 self.drain();

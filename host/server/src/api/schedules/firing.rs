@@ -19,7 +19,7 @@ use self::coming::{ClockWatch, Coming, PAGE, READ_EVERY, READ_MS};
 use crate::api::Shared;
 use crate::api::error::ApiError;
 
-/// How many schedules fire at once.
+/// How many schedules fire at a time.
 const AT_ONCE: usize = 64;
 
 /// The most jobs that one commit enqueues for a schedule that catches up with all of its firings.

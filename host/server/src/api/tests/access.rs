@@ -90,7 +90,7 @@ impl Guarded {
         call(&self.host.router, request.body(body).unwrap()).await
     }
 
-    /// Asks with a token for an answer that may go on.
+    /// Asks with a token for an answer that may continue.
     pub(super) async fn open(&self, token: &str, path: &str) -> Response {
         let request = HttpRequest::get(path)
             .header("host", "127.0.0.1:7700")

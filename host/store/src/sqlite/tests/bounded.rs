@@ -125,7 +125,7 @@ fn a_claim_visits_few_queues_however_many_have_jobs() {
         store.steps(&[Command::from(Enqueue(jobs.collect()))]);
         let first = store.steps(&[claim()]);
         let next = store.steps(&[complete(1), claim()]);
-        // The next host knows the queues at once.
+        // The next host knows the queues immediately.
         let mut store = store.again();
         let restarted = store.steps(&[complete(2), claim()]);
         [first, next, restarted]

@@ -11,7 +11,7 @@ use host_core::time::Time;
 pub(super) const READ_EVERY: Duration = Duration::from_millis(READ_MS);
 pub(super) const READ_MS: u64 = 1_000;
 
-/// How many schedules are read at once.
+/// How many schedules are read at a time.
 pub(super) const PAGE: u32 = 256;
 
 /// How long to wait at least, so that schedules which fire at almost the same time share a commit.
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(taken(&mut coming, 0), PAGE as usize);
         assert!(coming.is_read_due(ms(1)));
         assert_eq!(coming.pause(ms(1), Time::default()), SHARE);
-        // Unless some of them cannot fire: they would be read again at once.
+        // Unless some of them cannot fire: they would be read again immediately.
         coming.record_failure();
         assert!(!coming.is_read_due(ms(1)));
     }
