@@ -11,6 +11,7 @@ mod publish;
 mod security;
 mod text;
 mod wires;
+mod words;
 
 use std::path::PathBuf;
 use std::process::Command;
