@@ -7,7 +7,7 @@ mod seal;
 pub mod vet;
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
@@ -207,10 +207,8 @@ impl Cache {
             .map_err(cache("look at", &self.folder))??;
         let note = self.note(digest);
         // No other process knows the file until it is whole.
-        let own = self.folder.join(format!("{PRIVATE}{}", ids::unique()));
-        make_folder(&own).map_err(cache("make the folder", &own))?;
-        let own = Private(own);
-        let made = own.0.join("made.cwasm");
+        let own = Private::make(&self.folder).map_err(cache("make a folder in", &self.folder))?;
+        let made = own.path.join("made.cwasm");
         let compiled = self.run(&made, component).await?;
         let (found, bytes) = measure(made.clone())
             .await
@@ -262,7 +260,7 @@ impl Cache {
     /// unfinished files. Returns how many were removed. All of them can be compiled again.
     pub fn sweep(&self, used: &BTreeSet<Digest>) -> io::Result<usize> {
         let used: BTreeSet<String> = used.iter().map(Digest::to_string).collect();
-        let mut swept = 0;
+        let mut swept = self.sweep_private()?;
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -271,12 +269,27 @@ impl Cache {
             let found = entry.metadata()?;
             let age = found.modified()?.elapsed().unwrap_or_default();
             if age > needed_for {
-                if found.is_dir() {
-                    fs::remove_dir_all(entry.path())?;
-                } else {
-                    fs::remove_file(entry.path())?;
-                }
+                fs::remove_file(entry.path())?;
                 swept += 1;
+            }
+        }
+        Ok(swept)
+    }
+
+    /// Removes the folders of processes that ended while they compiled. Returns how many there were.
+    fn sweep_private(&self) -> io::Result<usize> {
+        let sweeps = File::open(&self.folder)?;
+        sweeps.lock()?;
+        let mut swept = 0;
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let is_private = entry.file_name().to_string_lossy().starts_with(PRIVATE);
+            if is_private && entry.file_type()?.is_dir() {
+                let folder = File::open(entry.path())?;
+                if folder.try_lock().is_ok() {
+                    fs::remove_dir_all(entry.path())?;
+                    swept += 1;
+                }
             }
         }
         Ok(swept)
@@ -285,9 +298,6 @@ impl Cache {
     /// Returns the age at which a file may be removed. `None` means that the file stays: it is in
     /// use, or this cache did not write it.
     fn needed(&self, name: &str, used: &BTreeSet<String>) -> Option<Duration> {
-        if name.starts_with(PRIVATE) {
-            return Some(SWEPT_AGE);
-        }
         let (digest, rest) = name.split_once('-')?;
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
             return None;
@@ -450,13 +460,29 @@ impl Drop for Unfinished {
     }
 }
 
-/// A folder that is removed on drop.
-struct Private(PathBuf);
+/// A folder that this process alone writes in. Its lock tells sweeps so. Removed on drop.
+struct Private {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Private {
+    fn make(cache: &Path) -> io::Result<Self> {
+        let path = cache.join(format!("{PRIVATE}{}", ids::unique()));
+        // No sweep finds the folder before it is locked.
+        let sweeps = File::open(cache)?;
+        sweeps.lock_shared()?;
+        make_folder(&path)?;
+        let lock = File::open(&path)?;
+        lock.lock()?;
+        Ok(Self { path, _lock: lock })
+    }
+}
 
 impl Drop for Private {
     fn drop(&mut self) {
         // A later sweep removes what is left.
-        let _best_effort = fs::remove_dir_all(&self.0);
+        let _best_effort = fs::remove_dir_all(&self.path);
     }
 }
 

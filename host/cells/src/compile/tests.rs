@@ -44,6 +44,23 @@ fn what_nobody_needs_is_swept_once_it_is_old() {
 }
 
 #[test]
+fn folders_of_ended_compiles_are_swept_and_those_of_others_stay() {
+    let folder = TempDir::new().unwrap();
+    let program = CellProgram {
+        exe: PathBuf::from("host"),
+        engine_hash: "abc".to_owned(),
+        confinement: Confinement::default(),
+    };
+    let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+    let left = cache.folder.join("compile-left");
+    fs::create_dir(&left).unwrap();
+    File::create(left.join("made.cwasm")).unwrap();
+    let own = Private::make(&cache.folder).unwrap();
+    assert_eq!(cache.sweep(&BTreeSet::new()).unwrap(), 1);
+    assert!(!left.exists() && own.path.exists());
+}
+
+#[test]
 fn folders_that_others_may_use_are_refused() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let folder = TempDir::new().unwrap();
