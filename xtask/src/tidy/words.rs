@@ -34,7 +34,10 @@ fn phrases_of_a_translation_become_fewer() {
                 .collect();
             for ((phrase, _), count) in ALLOWED.iter().zip(&mut counts) {
                 let phrase: Vec<&str> = phrase.split(' ').collect();
-                *count += words.windows(phrase.len()).filter(|it| *it == phrase).count();
+                *count += words
+                    .windows(phrase.len())
+                    .filter(|it| *it == phrase)
+                    .count();
             }
         }
     }

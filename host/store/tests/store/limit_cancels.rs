@@ -147,7 +147,10 @@ fn many_are_cancelled_in_slices_those_alone_that_started_under_the_limit() {
         tick(store, NOW);
         let committed = commit(store, NOW, vec![Command::from(Enqueue(vec![of(7, 6_000)]))]);
         assert_eq!(stops(&committed), 1_024);
-        assert!(committed.next_wakeup <= Some(NOW), "ticks continue immediately");
+        assert!(
+            committed.next_wakeup <= Some(NOW),
+            "ticks continue immediately"
+        );
         tick(store, NOW);
         let used = fullest(store)[0].1;
         assert_eq!((used.cancelling, used.to_cancel), (1_500, 0));

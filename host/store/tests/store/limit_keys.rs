@@ -477,7 +477,10 @@ fn a_limit_that_is_raised_or_removed_lets_jobs_pass_in_slices() {
         assert_eq!(count(store, State::Available), 300);
         let committed = commit(store, NOW, vec![set_limit(by_customer(Some(2), None))]);
         assert_eq!(count(store, State::Available), 300, "not in one turn");
-        assert!(committed.next_wakeup < Some(NOW), "ticks continue immediately");
+        assert!(
+            committed.next_wakeup < Some(NOW),
+            "ticks continue immediately"
+        );
         let ticked = ask(store, NOW, Command::from(Tick { limit: 100 })).unwrap();
         assert!(
             matches!(ticked, Reply::Ticked(Ticked { jobs: 1..=300 })),
