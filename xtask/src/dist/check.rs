@@ -2,6 +2,8 @@
 //! program that the tests use. Nothing outside of that root changes.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -139,7 +141,7 @@ impl Root {
     }
 }
 
-/// The installed program, started by hand as its unit would.
+/// The installed program, started by hand as its unit would, by its own user.
 struct Running {
     child: Child,
     url: String,
@@ -147,12 +149,18 @@ struct Running {
 
 impl Running {
     fn start(root: &Root) -> Result<Self> {
+        let data = root.path("var/lib/host");
+        let owner = data
+            .metadata()
+            .context("the package made no data directory")?;
         let mut child = Command::new(root.path("usr/bin/host"))
+            .uid(owner.uid())
+            .gid(owner.gid())
             .arg("serve")
             .arg("--config")
             .arg(root.path("etc/host/host.toml"))
             .arg("--data")
-            .arg(root.path("var/lib/host"))
+            .arg(data)
             .args(["--listen", "127.0.0.1:0", "--allow-weak", "true"])
             .stdout(Stdio::piped())
             .spawn()
