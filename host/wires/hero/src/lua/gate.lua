@@ -14,7 +14,7 @@ if ARGV[2] == 'wait' then
   return 'waits'
 end
 if ARGV[2] == 'queue' then
-  -- A queue that takes nothing ends this, and the job goes on waiting.
+  -- A queue that takes nothing ends this, and the job continues waiting.
   redis.call('LPUSH', KEYS[3], ARGV[1])
   redis.call('HSET', KEYS[2], 'waits_for', ARGV[4], 'updated_at', ARGV[5])
   redis.call('ZREM', KEYS[1], ARGV[1])

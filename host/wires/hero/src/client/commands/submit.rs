@@ -38,7 +38,7 @@ Exit codes: 0 finished, 3 ended in error, 4 stopped, 7 the wait timed out.")]
 pub(super) struct Run {
     #[command(flatten)]
     job: Job,
-    /// Give up waiting after this long; the job goes on
+    /// Give up waiting after this long; the job continues
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     within: Option<Seconds>,
     #[command(flatten)]

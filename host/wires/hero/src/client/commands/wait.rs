@@ -27,7 +27,7 @@ Exit codes: 0 finished, 3 ended in error, 4 stopped, 6 no host answers, 7 the wa
 pub(super) struct Wait {
     /// The job's id
     id: String,
-    /// Give up after this long; the job goes on
+    /// Give up after this long; the job continues
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     timeout: Option<Seconds>,
     #[command(flatten)]
