@@ -45,8 +45,9 @@ impl JsonText {
         deepest
     }
 
-    /// Returns the first integer that no integer of 64 bits can be, with or without a sign.
-    pub fn wide_integer(&self) -> Option<&str> {
+    /// Returns the first number that readers would round: an integer that has more than 64 bits, a decimal that is not what
+    /// a double prints with up to 17 digits, or a negative zero. Takes time in proportion to the text.
+    pub fn rounded_number(&self) -> Option<&str> {
         let mut rest = self.0.as_str();
         while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
             rest = &rest[start..];
@@ -57,8 +58,7 @@ impl JsonText {
             let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
             let end = rest.find(|c| !is_of_number(c)).unwrap_or(rest.len());
             let (number, after) = rest.split_at(end);
-            let is_integer = !number.contains(['.', 'e', 'E']);
-            if is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err() {
+            if !is_exact(number) {
                 return Some(number);
             }
             rest = after;
@@ -69,6 +69,48 @@ impl JsonText {
     /// Returns the document `null`.
     pub fn null() -> Self {
         Self("null".to_owned())
+    }
+}
+
+/// The most significant digits that programs print of a double, so that reading them gives the same double.
+const DOUBLE_DIGITS: usize = 17;
+
+/// Returns whether a number has the same value as an integer of 64 bits or as a double with the same number of digits.
+fn is_exact(number: &str) -> bool {
+    if !number.contains(['.', 'e', 'E']) {
+        return number != "-0" && (number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok());
+    }
+    let (Some(read), Ok(double)) = (Decimal::read(number), number.parse::<f64>()) else {
+        return false;
+    };
+    if read.digits.is_empty() {
+        return !number.starts_with('-');
+    }
+    let digits = read.digits.len();
+    digits <= DOUBLE_DIGITS && Decimal::read(&format!("{double:.*e}", digits - 1)) == Some(read)
+}
+
+/// The value of a number apart from its sign: `0.DIGITS` times ten to the power of `exponent`, without zeros at either end
+/// of the digits.
+#[derive(PartialEq, Eq)]
+struct Decimal {
+    digits: String,
+    exponent: i64,
+}
+
+impl Decimal {
+    fn read(number: &str) -> Option<Self> {
+        let number = number.trim_start_matches('-');
+        let (mantissa, exponent) = number.split_once(['e', 'E']).unwrap_or((number, "0"));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        let all = format!("{whole}{fraction}");
+        let digits = all.trim_start_matches('0');
+        let zeros = all.len() - digits.len();
+        let point = i64::try_from(whole.len()).ok()? - i64::try_from(zeros).ok()?;
+        Some(Self {
+            digits: digits.trim_end_matches('0').to_owned(),
+            exponent: exponent.parse::<i64>().ok()?.checked_add(point)?,
+        })
     }
 }
 
@@ -108,10 +150,17 @@ mod tests {
             ("18446744073709551616", Some("18446744073709551616")),
             (r#"{"a":[1,-9223372036854775809]}"#, Some("-9223372036854775809")),
             (r#"{"99999999999999999999":"\"99999999999999999999"}"#, None),
-            ("[99999999999999999999.5, 1e30, 0.1, -0]", None),
+            ("[1e30, 0.1, 0.10000000000000001, 1.10, 1E5, 0.0, 5e-324, 123456.75e3]", None),
+            ("[99999999999999999999.5]", Some("99999999999999999999.5")),
+            ("[1, 12345678901234567.89]", Some("12345678901234567.89")),
+            ("9007199254740993.5", Some("9007199254740993.5")),
+            ("1e-400", Some("1e-400")),
+            ("[0, -0]", Some("-0")),
+            ("-0.0e3", Some("-0.0e3")),
+            ("1e-99999999999999999999", Some("1e-99999999999999999999")),
         ];
-        for (text, wide) in table {
-            assert_eq!(JsonText(text.to_owned()).wide_integer(), wide, "{text}");
+        for (text, rounded) in table {
+            assert_eq!(JsonText(text.to_owned()).rounded_number(), rounded, "{text}");
         }
     }
 

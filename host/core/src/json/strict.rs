@@ -11,16 +11,13 @@ use serde_json::{Map, Value};
 /// The most characters of a key that an error quotes.
 const KEY_QUOTED_MAX: usize = 64;
 
-/// Integers of more than 64 bits are read as doubles of at least this size.
-const WIDE_MIN: f64 = 9_223_372_036_854_775_808.0;
-
 /// What one reading of a document finds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Document {
     /// The document, if it was asked for.
     pub tree: Option<Value>,
-    /// Whether a number in it may be an integer of more than 64 bits.
-    pub may_have_wide_integers: bool,
+    /// Whether a number in it was read as a double, so that it may be rounded.
+    pub has_doubles: bool,
 }
 
 impl Document {
@@ -28,17 +25,17 @@ impl Document {
     /// and numbers. Keeps the document if `with_tree`.
     pub fn read(text: &[u8], with_tree: bool) -> Result<Self, serde_json::Error> {
         let mut tree = with_tree.then_some(Value::Null);
-        let mut may_have_wide_integers = false;
+        let mut has_doubles = false;
         let mut document = serde_json::Deserializer::from_slice(text);
         let reader = Reader {
             into: tree.as_mut(),
-            has_wide: &mut may_have_wide_integers,
+            has_doubles: &mut has_doubles,
         };
         reader.deserialize(&mut document)?;
         document.end()?;
         Ok(Self {
             tree,
-            may_have_wide_integers,
+            has_doubles,
         })
     }
 }
@@ -46,7 +43,7 @@ impl Document {
 struct Reader<'a> {
     /// Gets the value, if it is kept.
     into: Option<&'a mut Value>,
-    has_wide: &'a mut bool,
+    has_doubles: &'a mut bool,
 }
 
 impl Reader<'_> {
@@ -60,7 +57,7 @@ impl Reader<'_> {
     fn of_element<'b>(&'b mut self, element: &'b mut Value) -> Reader<'b> {
         Reader {
             into: self.into.is_some().then_some(element),
-            has_wide: self.has_wide,
+            has_doubles: self.has_doubles,
         }
     }
 }
@@ -99,7 +96,7 @@ impl<'de> Visitor<'de> for Reader<'_> {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<(), E> {
-        *self.has_wide |= value.abs() >= WIDE_MIN;
+        *self.has_doubles = true;
         self.put(value);
         Ok(())
     }
@@ -165,19 +162,21 @@ mod tests {
             let read = Document::read(text.as_bytes(), true).unwrap();
             assert_eq!(read.tree, Some(serde_json::from_str(text).unwrap()));
             let checked = Document::read(text.as_bytes(), false).unwrap();
-            assert_eq!(checked, Document::default());
+            assert_eq!(checked.tree, None);
         }
     }
 
     #[test]
-    fn wide_integers_are_noticed() {
-        for (text, wide) in [
-            ("[18446744073709551615,-9223372036854775808,0.1]", false),
+    fn doubles_are_noticed() {
+        for (text, expected) in [
+            ("[18446744073709551615,-9223372036854775808]", false),
             ("[18446744073709551616]", true),
+            ("[[0.5]]", true),
+            ("-0", true),
             (r#"{"a":-9223372036854775809}"#, true),
         ] {
             let read = Document::read(text.as_bytes(), false).unwrap();
-            assert_eq!(read.may_have_wide_integers, wide, "{text}");
+            assert_eq!(read.has_doubles, expected, "{text}");
         }
     }
 }

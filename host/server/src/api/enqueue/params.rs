@@ -72,12 +72,12 @@ impl Entry {
             })?;
         }
         if handler.is_some()
-            && params.may_have_wide_integers
-            && let Some(number) = JsonText(text.to_owned()).wide_integer()
+            && params.has_doubles
+            && let Some(number) = JsonText(text.to_owned()).rounded_number()
         {
             return Err(invalid(format!(
-                "params: {number} is an integer of more than 64 bits, which handlers would round; write it as a \
-                 string"
+                "params: {number} has more digits than a 64-bit integer or a double holds, so handlers would \
+                 round it; write it as a string"
             )));
         }
         Ok(())
