@@ -44,6 +44,10 @@ const RESERVED_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a header may take, and how long a connection may be idle between requests.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long a client that has closed its side still gets its answer. Nothing tells it from one that is gone, whose work
+/// has to end.
+const CLOSED_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// How long a client may stop reading its answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -407,7 +411,7 @@ pub(crate) async fn connection(
     let closed = async {
         watch.closed.cancelled().await;
         place.yield_place();
-        place.given_up().await;
+        let _elapsed = tokio::time::timeout(CLOSED_TIMEOUT, place.given_up()).await;
     };
     tokio::pin!(connection);
     let ended = tokio::select! {
