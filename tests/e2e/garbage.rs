@@ -120,7 +120,9 @@ const INVALID_JSON: &[(&str, &[u8])] = &[
     ("invalid UTF-8", b"{\"handler\":\"\xff\"}"),
     ("overlong UTF-8", b"{\"handler\":\"\xc0\xaf\"}"),
     ("a lone surrogate", br#"{"handler":"\ud800"}"#),
-    ("a byte order mark", b"\xef\xbb\xbf{\"handler\":\"noop\"}"),
+    ("two byte order marks", b"\xef\xbb\xbf\xef\xbb\xbf{}"),
+    ("UTF-16", b"\xff\xfe{\0}\0"),
+    ("gzip", b"\x1f\x8b\x08\0"),
     ("a key twice", br#"{"handler":"noop","handler":"echo"}"#),
     (
         "a key of params twice",

@@ -160,7 +160,11 @@ mod tests {
             ("1e-99999999999999999999", Some("1e-99999999999999999999")),
         ];
         for (text, rounded) in table {
-            assert_eq!(JsonText(text.to_owned()).rounded_number(), rounded, "{text}");
+            assert_eq!(
+                JsonText(text.to_owned()).rounded_number(),
+                rounded,
+                "{text}"
+            );
         }
     }
 

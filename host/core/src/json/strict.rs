@@ -33,10 +33,7 @@ impl Document {
         };
         reader.deserialize(&mut document)?;
         document.end()?;
-        Ok(Self {
-            tree,
-            has_doubles,
-        })
+        Ok(Self { tree, has_doubles })
     }
 }
 
