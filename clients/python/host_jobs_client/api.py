@@ -20,7 +20,7 @@ class Accepted(TypedDict):
     existing_params_differ: NotRequired[bool | None]
     """Present and true if it was there before with other params than these."""
     id: str
-    """The job that stands for the request: the new one, or the one that has its unique key."""
+    """The job that answers the request: the new one, or the one that has its unique key."""
     state: JobState
     """That job's state."""
 
@@ -51,7 +51,7 @@ class Node(TypedDict):
     running: NodeRunning
     """What it runs."""
     slots: NotRequired[int | None]
-    """How many jobs each of them runs at once."""
+    """How many jobs each of them runs concurrently."""
     started_at: NotRequired[str | None]
     """When it started (RFC 3339)."""
     state: NodeState
@@ -95,7 +95,7 @@ class Attempt(TypedDict):
     outcome: AttemptOutcome
     """How it ended, or that it runs."""
     peak_memory_bytes: int
-    """The most linear memory it had at once."""
+    """Its peak linear memory."""
     requests: NotRequired[Requests | None]
     """Its requests to HTTP servers, once it has ended, if it made some."""
     revision: NotRequired[int | None]
@@ -141,7 +141,7 @@ class AuditRecord(TypedDict):
     request: NotRequired[str | None]
     """The id of the request."""
     times: NotRequired[int]
-    """How often, if the entry stands for several."""
+    """How often, if the entry covers several."""
     verb: NotRequired[str]
     """What was asked for."""
 
@@ -174,7 +174,7 @@ class Batch(TypedDict):
     cancel_requested_at: NotRequired[str | None]
     """When its cancel was requested."""
     closes_at: NotRequired[str | None]
-    """When it is closed, if nobody closes it earlier."""
+    """When it is closed, if it is not closed earlier."""
     counts: BatchCounts
     created_at: str
     """When it was made (RFC 3339)."""
@@ -342,7 +342,7 @@ class Cost(TypedDict):
     cpu_us: Spread
     """The CPU time of one."""
     failures: int
-    """How many of them neither completed nor were cancelled."""
+    """How many of them failed or were lost. A handler that asked for another attempt has not failed."""
     fuel: Spread
     """The fuel of one."""
     peak_memory_bytes: Spread
@@ -803,7 +803,7 @@ class LimitMatch(TypedDict):
     handler: NotRequired[str | None]
     """The same for handlers, with their runner if they have one: `send_*`, `python#*`."""
     queue: NotRequired[str | None]
-    """A name of queues, in which `*` stands for any characters."""
+    """A name of queues, in which `*` matches any characters."""
 
 
 class LimitRate(TypedDict):
@@ -886,6 +886,8 @@ class Many(TypedDict):
 
     changed: int
     """How many of them were changed."""
+    in_other_state: int
+    """How many of those were in another state by then, which does not allow the change."""
     matched: int
     """How many jobs of this page match."""
     next_cursor: NotRequired[str | None]
@@ -893,7 +895,11 @@ class Many(TypedDict):
     refusals: List[Refusal]
     """The first refusals, at most ten."""
     refused: int
-    """How many of them were not, for instance because their state no longer allows it."""
+    """How many of them were not changed."""
+    stopping: int
+    """How many of the changed jobs are running: a cancel has asked them to stop, and they may complete before."""
+    unchanged: int
+    """How many of them had been asked to stop before, and are not counted as changed again."""
 
 
 Token = TypedDict(
@@ -1011,7 +1017,7 @@ class NewLimit(TypedDict):
     """A limit to set. It needs `concurrency`, `rate`, or both."""
 
     concurrency: NotRequired[int | None]
-    """How many jobs of a key may run at once: 1–1,000,000."""
+    """How many jobs of a key may run concurrently: 1–1,000,000."""
     key: NotRequired[LimitKeyParts | None]
     """What makes up a job's key. If absent, all jobs have the same key."""
     match: NotRequired[LimitMatch | None]
@@ -1423,7 +1429,7 @@ class RescheduleBody(TypedDict):
     delay_seconds: NotRequired[float | None]
     """This many seconds from now."""
     run_at: NotRequired[str | None]
-    """At this instant (RFC 3339), or at once if it has passed."""
+    """At this instant (RFC 3339), or immediately if it has passed."""
 
 
 class RestartBody(TypedDict):
@@ -1713,7 +1719,7 @@ class Unique(TypedDict):
     and principal changes.
     """
     scope: NotRequired[UniqueScope]
-    """Which earlier job with the key stands for this one; `active` if absent."""
+    """Which earlier job with the key counts as this one; `active` if absent."""
 
 
 UniqueOnConflict: TypeAlias = 'Literal["keep", "replace", "push_back"]'
@@ -1732,7 +1738,7 @@ class UniqueScopeSeconds(TypedDict):
 
 
 UniqueScope: TypeAlias = 'Literal["active"] | Literal["retained"] | UniqueScopeSeconds'
-"""Which earlier job with the same key stands for the new one."""
+"""Which earlier job with the same key counts as the new one."""
 
 
 class WebhookTest(TypedDict):
@@ -1782,7 +1788,7 @@ class JobsListQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1824,7 +1830,7 @@ class JobsCancelAllQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1866,7 +1872,7 @@ class JobsCountQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1908,7 +1914,7 @@ class JobsSetPriorityOfAllQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1950,7 +1956,7 @@ class JobsPurgeAllQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -1992,7 +1998,7 @@ class JobsRetryAllQuery(TypedDict):
     queue: NotRequired[str]
     """Only jobs in this queue."""
     handler: NotRequired[str]
-    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters."""
+    """Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
     until: NotRequired[str]
@@ -2261,7 +2267,7 @@ class QueuesApi(Group):
         return answer
 
     def pause(self, name: str) -> Queue:
-        """Starts no more jobs of a queue; running ones go on."""
+        """Starts no more jobs of a queue; running ones continue."""
         answer: Queue = self._call('POST', '/api/v1/queues/{name}/pause', (name,), {}, {})
         return answer
 

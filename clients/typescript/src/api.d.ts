@@ -6,7 +6,7 @@ export interface Accepted {
   existing: boolean;
   /** Present and true if it was there before with other params than these. */
   existing_params_differ?: boolean | null;
-  /** The job that stands for the request: the new one, or the one that has its unique key. */
+  /** The job that answers the request: the new one, or the one that has its unique key. */
   id: string;
   /** That job's state. */
   state: JobState;
@@ -45,7 +45,7 @@ export interface Attempt {
   number: number;
   /** How it ended, or that it runs. */
   outcome: AttemptOutcome;
-  /** The most linear memory it had at once. */
+  /** Its peak linear memory. */
   peak_memory_bytes: number;
   /** Its requests to HTTP servers, once it has ended, if it made some. */
   requests?: Requests | null;
@@ -86,7 +86,7 @@ export interface AuditRecord {
   principal?: string;
   /** The id of the request. */
   request?: string | null;
-  /** How often, if the entry stands for several. */
+  /** How often, if the entry covers several. */
   times?: number;
   /** What was asked for. */
   verb?: string;
@@ -115,7 +115,7 @@ export interface Batch {
   cancel_reason?: string | null;
   /** When its cancel was requested. */
   cancel_requested_at?: string | null;
-  /** When it is closed, if nobody closes it earlier. */
+  /** When it is closed, if it is not closed earlier. */
   closes_at?: string | null;
   counts: BatchCounts;
   /** When it was made (RFC 3339). */
@@ -268,7 +268,7 @@ export interface Component {
 export interface Cost {
   /** The CPU time of one. */
   cpu_us: Spread;
-  /** How many of them neither completed nor were cancelled. */
+  /** How many of them failed or were lost. A handler that asked for another attempt has not failed. */
   failures: number;
   /** The fuel of one. */
   fuel: Spread;
@@ -693,7 +693,7 @@ export type LimitKeyParts = string | Array<string>;
 export interface LimitMatch {
   /** The same for handlers, with their runner if they have one: `send_*`, `python#*`. */
   handler?: string | null;
-  /** A name of queues, in which `*` stands for any characters. */
+  /** A name of queues, in which `*` matches any characters. */
   queue?: string | null;
 }
 
@@ -769,14 +769,20 @@ export interface MadeBatch {
 export interface Many {
   /** How many of them were changed. */
   changed: number;
+  /** How many of those were in another state by then, which does not allow the change. */
+  in_other_state: number;
   /** How many jobs of this page match. */
   matched: number;
   /** The `cursor` of the next page; `null` at the end. */
   next_cursor?: string | null;
   /** The first refusals, at most ten. */
   refusals: Array<Refusal>;
-  /** How many of them were not, for instance because their state no longer allows it. */
+  /** How many of them were not changed. */
   refused: number;
+  /** How many of the changed jobs are running: a cancel has asked them to stop, and they may complete before. */
+  stopping: number;
+  /** How many of them had been asked to stop before, and are not counted as changed again. */
+  unchanged: number;
 }
 
 /** A new token with its text, which is shown only once. */
@@ -870,7 +876,7 @@ export type NewJobs = NewJob | Array<NewJob>;
 
 /** A limit to set. It needs `concurrency`, `rate`, or both. */
 export interface NewLimit {
-  /** How many jobs of a key may run at once: 1–1,000,000. */
+  /** How many jobs of a key may run concurrently: 1–1,000,000. */
   concurrency?: number | null;
   /** What makes up a job's key. If absent, all jobs have the same key. */
   key?: LimitKeyParts | null;
@@ -923,11 +929,11 @@ export interface NewTokenBody {
   from?: Array<string>;
   /** Globs of the handlers that it is for; none for all handlers. */
   handlers?: Array<string>;
-  /** How many of its jobs may wait or run at once. */
+  /** How many of its jobs may wait or run concurrently. */
   max_waiting?: number | null;
   /** What it is for, in 1 to 128 bytes. */
   name: string;
-  /** Globs of the queues that it is for, in which `*` stands for any characters; none for all queues. */
+  /** Globs of the queues that it is for, in which `*` matches any characters; none for all queues. */
   queues?: Array<string>;
   /** How many requests it may make per second. */
   rate?: number | null;
@@ -955,7 +961,7 @@ export interface Node {
   runners: Array<string>;
   /** What it runs. */
   running: NodeRunning;
-  /** How many jobs each of them runs at once. */
+  /** How many jobs each of them runs concurrently. */
   slots?: number | null;
   /** When it started (RFC 3339). */
   started_at?: string | null;
@@ -1293,7 +1299,7 @@ export interface Requests {
 export interface RescheduleBody {
   /** This many seconds from now. */
   delay_seconds?: number | null;
-  /** At this instant (RFC 3339), or at once if it has passed. */
+  /** At this instant (RFC 3339), or immediately if it has passed. */
   run_at?: string | null;
 }
 
@@ -1542,7 +1548,7 @@ export interface Token {
   id: string;
   /** When it was used last, up to a minute late. */
   last_used_at?: string | null;
-  /** How many of its jobs may wait or run at once. */
+  /** How many of its jobs may wait or run concurrently. */
   max_waiting?: number | null;
   /** What it is for. */
   name: string;
@@ -1607,14 +1613,14 @@ export interface Unique {
    * principal changes.
    */
   on_conflict?: UniqueOnConflict | null;
-  /** Which earlier job with the key stands for this one; `active` if absent. */
+  /** Which earlier job with the key counts as this one; `active` if absent. */
   scope?: UniqueScope;
 }
 
 /** What becomes of an earlier job with the same unique key. */
 export type UniqueOnConflict = "keep" | "replace" | "push_back";
 
-/** Which earlier job with the same key stands for the new one. */
+/** Which earlier job with the same key counts as the new one. */
 export type UniqueScope = "active" | "retained" | { seconds: number };
 
 /** A webhook to try. */
@@ -1663,7 +1669,7 @@ export interface JobsListQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1707,7 +1713,7 @@ export interface JobsCancelAllQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1751,7 +1757,7 @@ export interface JobsCountQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1795,7 +1801,7 @@ export interface JobsSetPriorityOfAllQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1839,7 +1845,7 @@ export interface JobsPurgeAllQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -1883,7 +1889,7 @@ export interface JobsRetryAllQuery {
   q?: string;
   /** Only jobs in this queue. */
   queue?: string;
-  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` stands for any characters. */
+  /** Only jobs for this handler; `python#send_email` is one of a foreign runner. `*` matches any characters. */
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
@@ -2075,7 +2081,7 @@ export interface QueuesApi {
   list(): Promise<QueuePage>;
   /** Shows one queue. */
   show(name: string): Promise<Queue>;
-  /** Starts no more jobs of a queue; running ones go on. */
+  /** Starts no more jobs of a queue; running ones continue. */
   pause(name: string): Promise<Queue>;
   /** Starts jobs of a queue again. */
   resume(name: string): Promise<Queue>;

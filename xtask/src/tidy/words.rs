@@ -5,14 +5,14 @@ use super::files;
 
 /// Each phrase, with how many places may still have it.
 const ALLOWED: [(&str, usize); 9] = [
-    ("at once", 67),
-    ("goes on", 8),
-    ("go on", 11),
-    ("nobody", 189),
+    ("at once", 39),
+    ("goes on", 3),
+    ("go on", 9),
+    ("nobody", 186),
     ("somebody", 13),
-    ("meanwhile", 13),
-    ("stands for", 33),
-    ("is asked", 20),
+    ("meanwhile", 12),
+    ("stands for", 2),
+    ("is asked", 19),
     ("are asked", 5),
 ];
 

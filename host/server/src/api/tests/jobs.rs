@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use host_core::cell::{Level, LogSource};
-use host_core::command::{Lose, Reschedule};
+use host_core::command::Lose;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
@@ -258,34 +258,6 @@ async fn waiting_ends_with_the_job_or_the_time() {
         job.body["state"], "available",
         "a host that stops ends the wait"
     );
-}
-
-#[tokio::test]
-async fn attempts_come_in_pages() {
-    let host = Host::start().await;
-    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
-    for _ in 0..3 {
-        let claimed = host.claim().await;
-        let again = Outcome::Retry {
-            after_ms: Some(0),
-            reason: "not yet".to_owned(),
-        };
-        host.complete(&claimed, again).await;
-        let (job, run_at) = (claimed.lifecycle.id, Time::default());
-        let now = Reschedule { job, run_at };
-        host.dispatch.submit(now).await.unwrap();
-    }
-    host.claim().await;
-    let path = format!("/api/v1/jobs/{id}/attempts?limit=2");
-    let first = host.get(&path).await.body;
-    assert_eq!(
-        (&first["items"][1]["number"], &first["next_cursor"]),
-        (&json!(2), &json!("2"))
-    );
-    let last = host.get(&format!("{path}&cursor=2")).await.body;
-    let numbers = [&last["items"][0]["number"], &last["items"][1]["number"]];
-    assert_eq!(numbers, [3, 4], "the fourth runs");
-    assert_eq!(last["next_cursor"], json!(null));
 }
 
 #[tokio::test]

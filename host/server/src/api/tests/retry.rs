@@ -1,9 +1,10 @@
-//! Jobs that an operator runs again.
+//! Jobs that run again, by the wish of an operator or of their handler.
 
 use axum::http::StatusCode;
-use host_core::command::{Enqueue, NewJob};
+use host_core::command::{Enqueue, NewJob, Reschedule};
 use host_core::job::Payload;
 use host_core::json::JsonText;
+use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_runtime::ids;
@@ -103,4 +104,32 @@ fn late_job() -> NewJob {
             latest_start: None,
         },
     }
+}
+
+#[tokio::test]
+async fn attempts_come_in_pages() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop"}"#).await;
+    for _ in 0..3 {
+        let claimed = host.claim().await;
+        let again = Outcome::Retry {
+            after_ms: Some(0),
+            reason: "not yet".to_owned(),
+        };
+        host.complete(&claimed, again).await;
+        let (job, run_at) = (claimed.lifecycle.id, Time::default());
+        let now = Reschedule { job, run_at };
+        host.dispatch.submit(now).await.unwrap();
+    }
+    host.claim().await;
+    let path = format!("/api/v1/jobs/{id}/attempts?limit=2");
+    let first = host.get(&path).await.body;
+    assert_eq!(
+        (&first["items"][1]["number"], &first["next_cursor"]),
+        (&json!(2), &json!("2"))
+    );
+    let last = host.get(&format!("{path}&cursor=2")).await.body;
+    let numbers = [&last["items"][0]["number"], &last["items"][1]["number"]];
+    assert_eq!(numbers, [3, 4], "the fourth runs");
+    assert_eq!(last["next_cursor"], json!(null));
 }
