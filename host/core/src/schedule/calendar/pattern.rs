@@ -337,10 +337,18 @@ fn reason(error: CronError) -> String {
     let text = match error {
         CronError::ComponentError(text)
         | CronError::InvalidPattern(text)
-        | CronError::IllegalCharacters(text) => text,
+        | CronError::IllegalCharacters(text) => in_ranges(text),
         other => other.to_string(),
     };
     let mut letters = text.trim_end_matches('.').chars();
     let first = letters.next().map(|first| first.to_ascii_lowercase());
     first.into_iter().chain(letters).collect()
+}
+
+/// Says what the fields take instead of a number that is out of bounds.
+fn in_ranges(text: String) -> String {
+    if text.to_lowercase().contains("out of bounds") {
+        return "a number is out of range; minutes are 0–59, hours 0–23, days 1–31, months 1–12, weekdays 0–7".to_owned();
+    }
+    text
 }

@@ -61,7 +61,8 @@ fn what_cannot_fire_is_refused() {
         (&long, "when.cron: a pattern must have 1–256 bytes, got 257"),
         (
             "61 2 * * *",
-            "when.cron: \"61 2 * * *\" is not a valid pattern: number out of bounds",
+            "when.cron: \"61 2 * * *\" is not a valid pattern: a number is out of range; minutes are 0–59, \
+             hours 0–23, days 1–31, months 1–12, weekdays 0–7",
         ),
         (
             "0 0 30 2 *",

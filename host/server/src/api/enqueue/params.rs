@@ -76,8 +76,8 @@ impl Entry {
             && let Some(number) = JsonText(text.to_owned()).rounded_number()
         {
             return Err(invalid(format!(
-                "params: {number} has more digits than a 64-bit integer or a double holds, so handlers would \
-                 round it; write it as a string"
+                "params: handlers would round {number}, which neither a 64-bit integer nor a double holds; write it \
+                 as a string"
             )));
         }
         Ok(())
