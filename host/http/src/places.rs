@@ -26,8 +26,8 @@ pub(crate) struct Places(Arc<Mutex<Table>>);
 struct Table {
     max: usize,
     next: u64,
-    taken: HashMap<u64, Taken>,
-    clients: HashMap<Client, Held>,
+    taken: HashMap<u64, TakenPlace>,
+    clients: HashMap<Client, ClientPlaces>,
     /// Those with places that wait.
     yielding: BTreeSet<Rank>,
 }
@@ -37,7 +37,7 @@ type Rank = (usize, Reverse<u64>, Client);
 
 /// A place that is taken.
 #[derive(Debug)]
-struct Taken {
+struct TakenPlace {
     /// Who has connected.
     peer: Client,
     /// Whose request it is; the peer's between requests.
@@ -49,7 +49,7 @@ struct Taken {
 
 /// What one client has.
 #[derive(Debug, Default)]
-struct Held {
+struct ClientPlaces {
     places: usize,
     /// The places that wait, by age.
     waiting: BTreeMap<u64, u64>,
@@ -91,7 +91,7 @@ impl Places {
             table.make_room()?;
         }
         let (number, over) = (table.count(), CancellationToken::new());
-        let taken = Taken {
+        let taken = TakenPlace {
             peer,
             client: peer,
             waits_since: None,
@@ -215,7 +215,7 @@ impl Table {
     }
 
     /// Changes what a client has, and with it when the client gives way.
-    fn change(&mut self, client: Client, change: impl FnOnce(&mut Held)) {
+    fn change(&mut self, client: Client, change: impl FnOnce(&mut ClientPlaces)) {
         let held = self.clients.entry(client).or_default();
         if let Some(rank) = held.rank(client) {
             self.yielding.remove(&rank);
@@ -230,7 +230,7 @@ impl Table {
     }
 }
 
-impl Held {
+impl ClientPlaces {
     /// Returns its rank if it has places that wait.
     fn rank(&self, client: Client) -> Option<Rank> {
         let (oldest, _) = self.waiting.first_key_value()?;

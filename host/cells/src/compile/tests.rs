@@ -10,15 +10,20 @@ use super::*;
 use crate::sandbox::child::Confinement;
 use crate::sandbox::child::tests::write_script;
 
-#[test]
-fn what_nobody_needs_is_swept_once_it_is_old() {
-    let folder = TempDir::new().unwrap();
+/// Opens a cache that compiles nothing.
+fn open_cache(folder: &TempDir) -> Cache {
     let program = CellProgram {
         exe: PathBuf::from("host"),
         engine_hash: "abc".to_owned(),
         confinement: Confinement::default(),
     };
-    let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+    Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap()
+}
+
+#[test]
+fn what_nobody_needs_is_swept_once_it_is_old() {
+    let folder = TempDir::new().unwrap();
+    let cache = open_cache(&folder);
     let (used, unused) = (Digest([1; 32]), Digest([2; 32]));
     let old = [
         (format!("{used}-abc.json"), true),
@@ -46,12 +51,7 @@ fn what_nobody_needs_is_swept_once_it_is_old() {
 #[test]
 fn folders_of_ended_compiles_are_swept_and_those_of_others_stay() {
     let folder = TempDir::new().unwrap();
-    let program = CellProgram {
-        exe: PathBuf::from("host"),
-        engine_hash: "abc".to_owned(),
-        confinement: Confinement::default(),
-    };
-    let cache = Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap();
+    let cache = open_cache(&folder);
     let left = cache.folder.join("compile-left");
     fs::create_dir(&left).unwrap();
     File::create(left.join("made.cwasm")).unwrap();

@@ -98,7 +98,7 @@ host_http::kinds! {
         "The connection to the database was lost during the commit, so it is unknown whether the request took effect.",
         "Check once the database is back before you repeat the request; an enqueue with `unique` of scope `retained` may be repeated immediately.";
     STORE_FAILED 500 "store_failed", "Not stored",
-        "The store failed to carry out this request three times, even alone. Nothing of it was kept, and other requests go on.",
+        "The store failed to carry out this request three times, even alone. Nothing of it was kept, and other requests continue.",
         "The detail has the store's reason. Ask for less in one request, or repeat the request later.";
     STORE_BROKEN 500 "store_broken", "Store broken",
         "The store cannot read or write.",
