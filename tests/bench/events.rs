@@ -134,7 +134,7 @@ async fn read(
         let mut moments = moments.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Observation::Waiting(sender)) = moments.remove(&(job, moment)) {
             // The waiter may have given up.
-            let _sent = sender.send(now);
+            let _ = sender.send(now);
         } else {
             moments.insert((job, moment), Observation::At(now));
         }

@@ -82,7 +82,7 @@ pub(crate) fn jobs(stage: &Stage) -> Result<Vec<Row>> {
     );
     let client = stage.client();
     let rows = JOBS.iter();
-    rows.map(|(id, _, what)| row(&client, &kept(&client, id), what))
+    rows.map(|(id, _, what)| row(&client, &fetch_job(&client, id), what))
         .collect()
 }
 
@@ -117,7 +117,7 @@ fn reply(redis: &mut Connection, id: &str) -> Result<String> {
 }
 
 /// Returns the host's record of a job.
-fn kept(client: &Client, id: &str) -> Value {
+fn fetch_job(client: &Client, id: &str) -> Value {
     eventually("the history of what was answered", PATIENCE, || {
         let jobs = client.foreign_jobs();
         jobs.into_iter().find(|kept| kept["external_id"] == id)

@@ -117,7 +117,11 @@ pub(crate) fn jobs(stage: &Stage, worker: JoinHandle<Server>) -> Result<Vec<Row>
     for (shared, job) in shared.iter().zip(&ended) {
         ensure!(job["state"] == "completed", "not completed: {job}");
         rows.push(row(&client, job, shared.what[0])?);
-        rows.push(row(&theirs, &kept(&theirs, shared.wire), shared.what[1])?);
+        rows.push(row(
+            &theirs,
+            &fetch_job(&theirs, shared.wire),
+            shared.what[1],
+        )?);
     }
     let code = worker.stop();
     ensure!(
@@ -154,7 +158,7 @@ fn shared(stage: &Stage) -> Result<[Shared; 3]> {
 }
 
 /// Returns the second host's record of work on a wire.
-fn kept(client: &Client, wire: &str) -> Value {
+fn fetch_job(client: &Client, wire: &str) -> Value {
     eventually("the history of what was executed", PATIENCE, || {
         let jobs = client.foreign_jobs();
         jobs.into_iter().find(|kept| kept["wire"] == wire)

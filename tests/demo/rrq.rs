@@ -58,7 +58,7 @@ pub(crate) fn requests(stage: &Stage) -> Result<Vec<Row>> {
     let client = stage.client();
     let executed = REQUESTS.iter().filter(|(id, _, _)| *id != "missing");
     executed
-        .map(|(id, _, what)| row(&client, &kept(&client, id), what))
+        .map(|(id, _, what)| row(&client, &fetch_job(&client, id), what))
         .collect()
 }
 
@@ -70,7 +70,7 @@ fn expect(answers: &[Value], id: &str, is_right: impl Fn(&Value) -> bool) -> Res
 }
 
 /// Returns the host's record of a request.
-fn kept(client: &Client, id: &str) -> Value {
+fn fetch_job(client: &Client, id: &str) -> Value {
     let job = format!("job-{id}");
     eventually("the history of what was answered", PATIENCE, || {
         let jobs = client.foreign_jobs();

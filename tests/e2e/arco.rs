@@ -81,7 +81,7 @@ fn until(client: &Client, id: &str, what: &str, is_it: impl Fn(&Value) -> bool) 
     })
 }
 
-fn ended(client: &Client, id: &str) -> Value {
+fn wait_for_end(client: &Client, id: &str) -> Value {
     until(client, id, "the end of a job", |job| {
         job["finished_at"].is_string()
     })
@@ -122,7 +122,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
             .ends_with(&format!(":{}", plane.worker_port))
     );
     for (n, id) in ids.iter().enumerate() {
-        let job = ended(&client, id);
+        let job = wait_for_end(&client, id);
         assert_eq!(job["state"], "completed", "{job}");
         assert_eq!(job["result"]["output"], json!({"n": n}));
         assert!(
@@ -141,7 +141,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
         ),
     ] {
         let id = client.enqueue(&json!({"handler": format!("spark#{handler}"), "params": params}));
-        let job = ended(&client, &id);
+        let job = wait_for_end(&client, &id);
         assert_eq!(job["state"], "discarded", "{job}");
         let failure = &job["failure"];
         assert_eq!(
@@ -153,7 +153,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
     let id = client.enqueue(&json!({"handler": "spark#spin", "timeout_seconds": 600}));
     until(&client, &id, "a heartbeat", has_heartbeat);
     cancel(&client, &id);
-    assert_eq!(ended(&client, &id)["state"], "cancelled");
+    assert_eq!(wait_for_end(&client, &id)["state"], "cancelled");
     let runners = client.get("/api/v1/runners").unwrap().body.to_string();
     assert!(
         runners.contains("spark") && runners.contains("\"up\""),
@@ -188,7 +188,7 @@ fn a_control_plane_that_is_killed_goes_on_with_the_same_attempt() {
     let server = plane.start();
     let client = server.client();
     for id in &ids {
-        let job = ended(&client, id);
+        let job = wait_for_end(&client, id);
         assert_eq!(job["state"], "completed", "{job}");
         let attempts = attempts(&client, id);
         assert_eq!(attempts.len(), 1, "{attempts:?}");
@@ -217,7 +217,7 @@ fn an_end_survives_the_kill_of_both_sides() {
     let worker = plane.serving_worker();
     let server = plane.start();
     let client = server.client();
-    let job = ended(&client, &id);
+    let job = wait_for_end(&client, &id);
     assert_eq!(job["state"], "completed", "{job}");
     assert_eq!(attempts(&client, &id).len(), 1);
     eventually("an empty outbox", Duration::from_mins(1), || {
@@ -249,7 +249,7 @@ fn a_task_that_ignores_its_cancel_ends_alone() {
         until(&client, id, "a heartbeat", has_heartbeat);
     }
     cancel(&client, &stubborn);
-    let job = ended(&client, &stubborn);
+    let job = wait_for_end(&client, &stubborn);
     assert_eq!(job["state"], "cancelled", "{job}");
     assert_eq!(attempts(&client, &stubborn).len(), 1);
     // Its neighbour continues with the same attempt and gets no cancel.
@@ -263,7 +263,7 @@ fn a_task_that_ignores_its_cancel_ends_alone() {
     );
     assert!(job["cancel_requested_at"].is_null(), "{job}");
     cancel(&client, &neighbor);
-    assert_eq!(ended(&client, &neighbor)["state"], "cancelled");
+    assert_eq!(wait_for_end(&client, &neighbor)["state"], "cancelled");
     assert_eq!(attempts(&client, &neighbor).len(), 1);
     assert_eq!(worker.stop().0, Some(0));
     assert_eq!(server.stop(), Some(0));
@@ -288,7 +288,7 @@ fn logs_of_guests_are_on_the_standard_output_of_a_worker() {
         );
         let client = server.client();
         let id = client.enqueue(&json!({"handler": "spark#log", "params": {"lines": 3}}));
-        assert_eq!(ended(&client, &id)["state"], "completed");
+        assert_eq!(wait_for_end(&client, &id)["state"], "completed");
         let printed = worker.stop_and_read();
         let lines: Vec<Value> = printed
             .lines()

@@ -18,7 +18,7 @@ fn make(client: &Client, body: &Value) -> Value {
     made.body["batch"].clone()
 }
 
-fn ended(client: &Client, batch: &Value) -> Value {
+fn wait_for_end(client: &Client, batch: &Value) -> Value {
     let id = batch["id"].as_str().unwrap();
     eventually("the end of the batch", ENDS_WITHIN, || {
         let shown = client.get(&format!("/api/v1/batches/{id}")).unwrap().body;
@@ -50,7 +50,7 @@ fn a_batch_runs_by_itself_and_calls_back() {
     let all = json!({
         "jobs": jobs, "on_success": callback, "on_end": callback, "on_first_failure": callback,
     });
-    let good = ended(&client, &make(&client, &all));
+    let good = wait_for_end(&client, &make(&client, &all));
     assert_eq!(good["counts"]["completed"], 5, "{good}");
     assert_eq!(called(&client, &good, "on_first_failure"), None);
     for on in ["on_success", "on_end"] {
@@ -62,7 +62,7 @@ fn a_batch_runs_by_itself_and_calls_back() {
     let mut with_failure = all;
     let fails = json!({"handler": "fail", "params": {"message": "no"}, "max_attempts": 1});
     with_failure["jobs"].as_array_mut().unwrap().push(fails);
-    let bad = ended(&client, &make(&client, &with_failure));
+    let bad = wait_for_end(&client, &make(&client, &with_failure));
     assert_eq!(called(&client, &bad, "on_success"), None);
     let params = called(&client, &bad, "on_end").unwrap();
     assert_eq!(params["counts"]["discarded"], 1, "{params}");
@@ -74,7 +74,7 @@ fn a_batch_runs_by_itself_and_calls_back() {
     let id = empty["id"].as_str().unwrap();
     let closed = client.post(&format!("/api/v1/batches/{id}/close"), &json!({}));
     assert_eq!(closed.unwrap().status, 200);
-    let empty = ended(&client, &empty);
+    let empty = wait_for_end(&client, &empty);
     assert_eq!(
         called(&client, &empty, "on_end").unwrap()["counts"]["jobs"],
         0
@@ -106,7 +106,7 @@ fn a_killed_host_goes_on_with_its_batches_and_calls_back_once() {
         server = Server::start(&options);
     }
     let client = server.client();
-    let batch = ended(&client, &batch);
+    let batch = wait_for_end(&client, &batch);
     assert_eq!(batch["counts"]["completed"], 300, "{batch}");
     for on in ["on_success", "on_end"] {
         assert!(called(&client, &batch, on).is_some());
@@ -137,7 +137,7 @@ fn a_handler_adds_to_the_batch_of_its_job_and_to_no_other() {
     // What they enqueue may come after the close.
     let closed = client.post(&path("close"), &json!({})).unwrap();
     assert_eq!(closed.status, 200, "{closed:?}");
-    let shown = ended(&client, &batch);
+    let shown = wait_for_end(&client, &batch);
     assert_eq!(shown["counts"]["jobs"], 3, "{shown}");
     assert_eq!(shown["counts"]["completed"], 3, "{shown}");
     assert_eq!(

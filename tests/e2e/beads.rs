@@ -116,7 +116,7 @@ fn workers_written_in_bash_do_tasks_fail_them_and_end() {
     assert!(["beads/1", "beads/2"].contains(&executor), "{executor}");
     assert_eq!(host.stop(), Some(0));
     for worker in workers {
-        assert_eq!(worker.ended(), Some(0));
+        assert_eq!(worker.wait(), Some(0));
     }
     let seen = std::fs::read_to_string(&witness).unwrap();
     let id = done["id"].as_str().unwrap();
@@ -213,7 +213,7 @@ fn a_host_that_stops_gives_back_what_its_workers_do_not_end() {
     drop(leaves);
     ends.done(&task);
     drop(ends);
-    assert_eq!(host.server.take().unwrap().ended(), Some(0));
+    assert_eq!(host.server.take().unwrap().wait(), Some(0));
     host.server = Some(Server::start(&host.options));
     let client = host.client();
     for id in ids {

@@ -142,11 +142,11 @@ fn each_task_runs_once_at_a_time_when_the_orchestrator_of_50_busy_workers_is_kil
         witness.are_busy(WORKERS, WORKERS)
     });
     kill_process(Pid::from_child(&busy.0), Signal::TERM).unwrap();
-    assert_eq!(busy.ended(), Some(0));
+    assert_eq!(busy.wait(), Some(0));
     let quick = Running::start(&mut worker(&socket, "noop", &args));
     assert_completed(&server.client(), &ids);
     assert_eq!(server.stop(), Some(0));
-    assert_eq!(quick.ended(), Some(0), "SHUTDOWN ends the workers");
+    assert_eq!(quick.wait(), Some(0), "SHUTDOWN ends the workers");
     witness.assert_done_once_at_a_time(&ids);
 }
 

@@ -52,7 +52,7 @@ impl Running {
         Self(child, log)
     }
 
-    pub(crate) fn ended(mut self) -> Option<i32> {
+    pub(crate) fn wait(mut self) -> Option<i32> {
         self.0.wait().unwrap().code()
     }
 }
@@ -105,7 +105,7 @@ fn our_workers_do_the_tasks_of_our_orchestrator_in_both_dialects() {
             assert!(calls.contains(&format!("close {id}\n")));
         }
         assert_eq!(server.stop(), Some(0));
-        assert_eq!(worker.ended(), Some(0), "SHUTDOWN ends the worker");
+        assert_eq!(worker.wait(), Some(0), "SHUTDOWN ends the worker");
     }
 }
 
@@ -119,7 +119,7 @@ fn an_orchestrator_written_in_bash_is_served() {
     let (program, calls) = bd(folder.path());
     let args = ["--bd", program.to_str().unwrap()];
     let worker = Running::start(&mut worker(&socket, "echo", &args));
-    assert_eq!(worker.ended(), Some(0));
+    assert_eq!(worker.wait(), Some(0));
     let messages = std::fs::read_to_string(&witness).unwrap();
     let messages: Vec<Value> = messages
         .lines()
@@ -166,7 +166,7 @@ fn sigterm_ends_a_worker_and_its_task_goes_back() {
     });
     eventually("the claim", WAIT_MAX, || calls.exists().then_some(()));
     kill_process(Pid::from_child(&worker.0), Signal::TERM).unwrap();
-    assert_eq!(worker.ended(), Some(0));
+    assert_eq!(worker.wait(), Some(0));
     eventually("the task to be available", WAIT_MAX, || {
         (client.job(&id)["state"] == "available").then_some(())
     });

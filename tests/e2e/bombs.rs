@@ -77,7 +77,7 @@ fn checks_end_with_their_clients() {
 }
 
 /// Returns how many requests for jobs were refused.
-fn refused(client: &Client) -> u64 {
+fn count_refused(client: &Client) -> u64 {
     let page = client.get("/metrics").unwrap().body;
     let mut lines = page.as_str().unwrap().lines();
     let line = lines.find(|line| {
@@ -95,12 +95,12 @@ fn refused(client: &Client) -> u64 {
 /// Returns whether the checks of clients that disconnect after the first answer ended with them, at least one.
 fn a_check_ended_with_its_client(own: &Own, is_reset: bool) -> bool {
     let client = own.server.client();
-    let before = refused(&client);
+    let before = count_refused(&client);
     let clients = bombs::expensive_checks(own.server.address()).unwrap();
     let all = clients.len() as u64;
     // Two are checked at a time, so most wait when the first is answered.
     eventually("the first answer", Duration::from_mins(5), || {
-        (refused(&client) > before).then_some(())
+        (count_refused(&client) > before).then_some(())
     });
     for stream in clients {
         let linger = is_reset.then_some(Duration::ZERO);
@@ -109,7 +109,7 @@ fn a_check_ended_with_its_client(own: &Own, is_reset: bool) -> bool {
     // This one waits for its turn behind the others.
     let job = json!({"handler": "by_hand", "params": bombs::expensive_params()});
     assert_eq!(client.post("/api/v1/jobs", &job).unwrap().status, 422);
-    refused(&client) - before <= all
+    count_refused(&client) - before <= all
 }
 
 /// On a loaded machine all may be checked before the clients disconnect, so there are several rounds.

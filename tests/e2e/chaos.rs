@@ -99,7 +99,7 @@ impl Member {
         if let Some(server) = &*self.server.lock().unwrap() {
             let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
             // It may have ended by itself.
-            let _gone = kill_process(pid, signal);
+            let _ = kill_process(pid, signal);
         }
     }
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::fixture::{Own, deploy, own_with};
 
 /// Starts a host that is expected to refuse.
-fn refused(data: &Path) -> Output {
+fn serve_damaged(data: &Path) -> Output {
     let output = Command::new(host_tests::server::host())
         .args(["serve", "--listen", "127.0.0.1:0", "--data"])
         .arg(data)
@@ -183,7 +183,7 @@ fn a_store_that_is_gone_is_not_replaced_without_a_word() {
     let store = data.path().join("host.db");
     fs::remove_file(&store).unwrap();
     for _ in 0..2 {
-        let message = message(&refused(data.path()));
+        let message = message(&serve_damaged(data.path()));
         for word in ["host.db", "logs.db", "cache", "--fresh"] {
             assert!(message.contains(word), "{word} is not in: {message}");
         }
@@ -231,7 +231,7 @@ fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     fs::write(&store, bytes).unwrap();
     // The files that a killed host leaves.
     fs::write(data.path().join("host.db-wal"), b"cut off").unwrap();
-    let message = message(&refused(data.path()));
+    let message = message(&serve_damaged(data.path()));
     assert!(message.contains("the table "), "{message}");
     finds(data.path(), "the table ");
 }
@@ -277,7 +277,7 @@ fn a_changed_bit_in_the_log_of_a_killed_host_is_named() {
     let mut bytes = fs::read(&log).unwrap();
     bytes[32 + 24 + 1_000] ^= 1;
     fs::write(&log, bytes).unwrap();
-    let message = message(&refused(data.path()));
+    let message = message(&serve_damaged(data.path()));
     assert!(
         message.contains("host.db-wal") && message.contains("frame 1 "),
         "{message}"
@@ -312,7 +312,7 @@ impl Disk {
 
 impl Drop for Disk {
     fn drop(&mut self) {
-        let _left_behind = Command::new("umount")
+        let _ = Command::new("umount")
             .arg("--lazy")
             .arg(self.0.path())
             .status();

@@ -41,7 +41,7 @@ const REFUSED: &[(&str, &[&str], &str)] = &[
     ("no-handlers", &["describe_failed"], "handler"),
 ];
 
-fn assert_refused(what: &str, answer: &Answer, codes: &[&str], named: &str) {
+fn fails(what: &str, answer: &Answer, codes: &[&str], named: &str) {
     let code = answer.body["code"].as_str().unwrap_or_default();
     assert!(codes.contains(&code), "{what}: {answer:?}");
     assert!((400..500).contains(&answer.status), "{what}: {answer:?}");
@@ -82,7 +82,7 @@ fn invalid_components_are_refused_with_a_reason() {
         let answer = client
             .deploy(name, &from_wat::component(name), None)
             .unwrap();
-        assert_refused(name, &answer, codes, named);
+        fails(name, &answer, codes, named);
     }
     assert_eq!(
         deployed(&client),
@@ -112,13 +112,13 @@ fn bytes_that_are_not_a_component_are_refused() {
     for (name, bytes) in cases {
         let answer = client.deploy(name, bytes, None).unwrap();
         let codes = ["component_invalid", "invalid_multipart"];
-        assert_refused(name, &answer, &codes, "");
+        fails(name, &answer, &codes, "");
     }
     let mut large = whole;
     large.resize((32 << 20) + 1, 0);
     let answer = client.deploy("large", &large, None).unwrap();
     let codes = ["component_too_large", "body_too_large"];
-    assert_refused("large", &answer, &codes, "");
+    fails("large", &answer, &codes, "");
     assert_eq!(deployed(&client), ["basics"]);
 }
 
@@ -135,11 +135,11 @@ fn an_invalid_manifest_is_refused() {
         ("name = \"another\"\n", "another"),
     ] {
         let answer = client.deploy("good", &component, Some(manifest)).unwrap();
-        assert_refused(manifest, &answer, &["manifest_invalid"], named);
+        fails(manifest, &answer, &["manifest_invalid"], named);
     }
     let missing = "[defaults]\nread_dirs = [{ host = \"/no/such/folder\", guest = \"/data\" }]\n";
     let answer = client.deploy("good", &component, Some(missing)).unwrap();
-    assert_refused("a folder", &answer, &["grant_missing"], "/no/such/folder");
+    fails("a folder", &answer, &["grant_missing"], "/no/such/folder");
     assert_eq!(deployed(&client), ["basics"]);
 }
 
@@ -161,7 +161,7 @@ fn a_schema_that_waiting_jobs_do_not_match_needs_force() {
     let narrow = from_wat::with_schema(NARROW);
     let refused = client.deploy("good", &narrow, None).unwrap();
     let expected = format!("by_hand: 2 of 3 waiting jobs, such as {unfit} (");
-    assert_refused("narrow", &refused, &["waiting_jobs_unfit"], &expected);
+    fails("narrow", &refused, &["waiting_jobs_unfit"], &expected);
     let handler = client.get("/api/v1/handlers/by_hand").unwrap().body;
     assert_eq!(handler["revision"], 1, "nothing has changed");
 
@@ -178,7 +178,7 @@ fn a_schema_that_waiting_jobs_do_not_match_needs_force() {
         client.post(path, &body).unwrap()
     };
     let refused = back(json!({"revision": 2}));
-    assert_refused("back", &refused, &["waiting_jobs_unfit"], &expected);
+    fails("back", &refused, &["waiting_jobs_unfit"], &expected);
     let forced = back(json!({"revision": 2, "force": true}));
     assert_eq!((forced.status, &forced.body["revision"]), (200, &json!(2)));
 }
@@ -189,7 +189,7 @@ fn a_handler_name_belongs_to_one_component() {
     let client = own.server.client();
     let answer = client.deploy("other", &basics(), None).unwrap();
     assert_eq!(answer.status, 409, "{answer:?}");
-    assert_refused("other", &answer, &["handler_owned"], "basics");
+    fails("other", &answer, &["handler_owned"], "basics");
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn deploy(client: &Client, manifest: &str) {
 }
 
 /// Runs one attempt, which fails if asked to. Returns its answers.
-fn asked(client: &Client, asks: &Value, failures: u32) -> Value {
+fn run_asks(client: &Client, asks: &Value, failures: u32) -> Value {
     let params = json!({"asks": asks, "failures": failures});
     let job = client.run(&json!({"handler": "ask", "params": params, "max_attempts": 1}));
     let state = if failures == 0 {
@@ -51,14 +51,14 @@ fn an_attempt_reads_what_it_has_set_and_others_what_completed_ones_have() {
         {"set": [{"key": "now", "now": true}, 3]},
     ]);
     let answers = json!([null, null, 1, null, ["a", "b"], null]);
-    asked(&client, &asks, 9);
+    run_asks(&client, &asks, 9);
     assert_eq!(
-        asked(&client, &json!([{"list": key("")}]), 0),
+        run_asks(&client, &json!([{"list": key("")}]), 0),
         json!([["now"]])
     );
     let now = json!([null, null, 1, null, ["a", "b", "now"], null]);
     assert_ne!(answers, now);
-    assert_eq!(asked(&client, &asks, 0), now);
+    assert_eq!(run_asks(&client, &asks, 0), now);
     let asks = json!([
         {"get": key("b")},
         {"delete": key("a")},
@@ -70,9 +70,9 @@ fn an_attempt_reads_what_it_has_set_and_others_what_completed_ones_have() {
         {"list": {"key": "", "space": "rates"}},
     ]);
     let answers = json!([{"c": [2]}, null, null, ["b", "now"], null, ["aa"], null, []]);
-    assert_eq!(asked(&client, &asks, 0), answers);
+    assert_eq!(run_asks(&client, &asks, 0), answers);
     assert_eq!(
-        asked(&client, &json!([{"list": key("")}]), 0),
+        run_asks(&client, &json!([{"list": key("")}]), 0),
         json!([["aa", "b"]])
     );
 }
@@ -90,7 +90,7 @@ fn a_key_is_compared_with_what_the_attempt_sees() {
         {"get": shared(false)},
     ]);
     assert_eq!(
-        asked(&client, &asks, 0),
+        run_asks(&client, &asks, 0),
         json!([false, true, false, true, 2])
     );
     let asks = json!([
@@ -98,7 +98,7 @@ fn a_key_is_compared_with_what_the_attempt_sees() {
         {"compare": [shared(true), 2, 3]},
         {"get": shared(false)},
     ]);
-    assert_eq!(asked(&client, &asks, 0), json!([false, true, 3]));
+    assert_eq!(run_asks(&client, &asks, 0), json!([false, true, 3]));
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn limits_and_missing_grants_are_refused_with_a_sentence() {
         ),
     ];
     let asks: Vec<&Value> = cases.iter().map(|(ask, ..)| ask).collect();
-    let answers = asked(&client, &json!(asks), 0);
+    let answers = run_asks(&client, &json!(asks), 0);
     for ((asked, kind, part), answer) in cases.iter().zip(answers.as_array().unwrap()) {
         assert_eq!(answer["kind"], *kind, "{asked}: {answer}");
         assert!(
@@ -174,7 +174,7 @@ fn limits_and_missing_grants_are_refused_with_a_sentence() {
     }
     // The quota is 2 MiB: immediately for what changes immediately, and at the end of the attempt.
     let now = |key: &str| json!({"set_long": [{"key": key, "now": true}, mib]});
-    let answers = asked(&client, &json!([now("a"), now("b")]), 0);
+    let answers = run_asks(&client, &json!([now("a"), now("b")]), 0);
     assert_eq!(answers[1]["kind"], "LimitReached", "{answers}");
     let over = json!({"asks": [{"set_long": [key("b"), mib]}]});
     let job = client.run(&json!({"handler": "ask", "params": over, "max_attempts": 1}));
@@ -187,7 +187,7 @@ fn limits_and_missing_grants_are_refused_with_a_sentence() {
     let job = client.run(&json!({"handler": "ask", "params": params, "max_attempts": 2}));
     assert_eq!(job["failure"]["kind"], "writes_refused", "{job}");
     deploy(&client, "[[handlers.ask.jobs]]\nhandlers = [\"noop\"]\n");
-    let answers = asked(&client, &json!([{"get": key("a")}]), 0);
+    let answers = run_asks(&client, &json!([{"get": key("a")}]), 0);
     assert_eq!(answers[0]["kind"], "NotGranted", "{answers}");
     let message = answers[0]["message"].as_str().unwrap();
     assert!(message.contains("[handlers.ask.state]"), "{message}");
@@ -211,7 +211,7 @@ fn operators_list_read_write_and_remove_state() {
             String::from_utf8_lossy(&ran.stderr).into_owned(),
         )
     };
-    asked(
+    run_asks(
         &client,
         &json!([{"set": [{"key": "page/1"}, {"a": 1}]}, {"set": [{"key": "page/2"}, 2]}]),
         0,
@@ -220,7 +220,7 @@ fn operators_list_read_write_and_remove_state() {
     assert_eq!(state(&["get", own_space, "page/1"]).1, "{\"a\":1}");
     assert_eq!(state(&["set", own_space, "cursor", "17"]).0, Some(0));
     assert_eq!(
-        asked(&client, &json!([{"get": {"key": "cursor"}}]), 0),
+        run_asks(&client, &json!([{"get": {"key": "cursor"}}]), 0),
         json!([17])
     );
     let spaces: Value = serde_json::from_str(&state(&["ls", "-o", "json"]).1).unwrap();

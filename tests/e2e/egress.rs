@@ -249,7 +249,7 @@ fn ends(client: &Client, id: &str) -> Vec<Value> {
 fn broker_dies(server: &Server, reflector: &Reflector, handler: &str, gone: &str) {
     let client = server.client();
     let id = client.enqueue(&waiting(reflector, handler));
-    let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
+    let _stream = reflector.waiting.recv_timeout(SOON).unwrap();
     let first = broker(server).unwrap();
     kill(first);
     let mut stream = reflector.waiting.recv_timeout(SOON).unwrap();
@@ -304,7 +304,7 @@ fn an_attempt_that_is_lost_keeps_its_requests() {
     let params =
         json!({"requests": [{"url": reflector.url("/a")}, {"url": reflector.url("/wait")}]});
     let id = client.enqueue(&json!({"handler": "request", "params": params}));
-    let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
+    let _stream = reflector.waiting.recv_timeout(SOON).unwrap();
     let cells = children(server.pid()).into_iter();
     for cell in cells.filter(|child| command(*child).contains(" cell")) {
         kill(cell);

@@ -74,7 +74,7 @@ impl Forbidden {
             std::thread::spawn(move || {
                 for mut stream in listener.incoming().flatten() {
                     reached.fetch_add(1, Ordering::Relaxed);
-                    let _gone = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+                    let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
                 }
             });
         }
@@ -92,7 +92,7 @@ impl Forbidden {
 fn attack(head: &str, stream: &mut TcpStream) -> bool {
     let path = head.split(' ').nth(1).unwrap_or_default();
     let (_, name) = path.rsplit_once('/').unwrap_or_default();
-    let _cut = match name {
+    let _stream = match name {
         "redirect" => stream.write_all(
             b"HTTP/1.1 307 X\r\nlocation: http://169.254.169.254/\r\nconnection: close\r\ncontent-length: 0\r\n\r\n",
         ),

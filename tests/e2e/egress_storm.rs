@@ -56,7 +56,7 @@ fn no_job_suffers_from_a_broker_that_is_killed_again_and_again() {
         let hit = json!({"requests": [{"url": reflector.url("/wait")}], "strict": true});
         let handler = ["request", "wasi_request"][round % 2];
         let id = client.enqueue(&json!({"handler": handler, "params": hit, "max_attempts": 1_000}));
-        let _cut = reflector.waiting.recv_timeout(SOON).unwrap();
+        let _stream = reflector.waiting.recv_timeout(SOON).unwrap();
         let pid = eventually("another broker", SOON, || {
             broker(server.pid()).filter(|pid| Some(*pid) != killed)
         });
@@ -69,12 +69,12 @@ fn no_job_suffers_from_a_broker_that_is_killed_again_and_again() {
         hits.push(id);
     }
     for id in &hits {
-        let (job, failed) = ended(&client, id);
+        let (job, failed) = wait_for_end(&client, id);
         assert_eq!(job["result"][0]["body"], "ok", "{job}");
         assert!(failed > 0, "{job}");
     }
     for id in &ids {
-        let (job, _) = ended(&client, id);
+        let (job, _) = wait_for_end(&client, id);
         let answers = job["result"].as_array().unwrap();
         let good = answers.iter().filter(|answer| answer["status"] == 200);
         assert_eq!(good.count(), REQUESTS, "{job}");
@@ -82,7 +82,7 @@ fn no_job_suffers_from_a_broker_that_is_killed_again_and_again() {
 }
 
 /// Returns a job that has completed, and how many of its attempts had failed because the broker was gone.
-fn ended(client: &Client, id: &str) -> (Value, usize) {
+fn wait_for_end(client: &Client, id: &str) -> (Value, usize) {
     let job = client.wait(id);
     assert_eq!(job["state"], "completed", "{job}");
     let attempts = client.items(&format!("/api/v1/jobs/{id}/attempts"));

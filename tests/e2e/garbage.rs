@@ -349,7 +349,7 @@ fn many_idle_connections_do_not_block_other_clients() {
     let address = own.server.address().to_owned();
     let mut silent: Vec<_> = (0..CONNECTIONS).map(|_| connect(&address)).collect();
     for (n, stream) in silent.iter_mut().enumerate() {
-        let _may_be_closed = stream.write_all(&b"POST /api/v1/jobs HTTP/1.1\r\n"[..n % 28]);
+        let _ = stream.write_all(&b"POST /api/v1/jobs HTTP/1.1\r\n"[..n % 28]);
     }
     assert_unharmed(&own);
     drop(silent);

@@ -18,13 +18,13 @@ fn set(client: &Client, name: &str, body: &Value) -> Value {
     answer.body
 }
 
-fn of(customer: &str, mut job: Value) -> Value {
+fn for_customer(customer: &str, mut job: Value) -> Value {
     job["attributes"] = json!({"customer": customer});
     job
 }
 
 fn asleep(customer: &str, ms: u64) -> Value {
-    of(customer, json!({"handler": "sleep", "params": {"ms": ms}}))
+    for_customer(customer, json!({"handler": "sleep", "params": {"ms": ms}}))
 }
 
 /// Waits until all jobs have completed. Returns them with their attempts: when each began and ended.
@@ -113,7 +113,7 @@ fn two_nodes_share_the_keys_and_the_rate() {
         let client = &clients[n % 2];
         acme.push(client.enqueue(&asleep("acme", 100)));
         let customer = format!("customer-{n}");
-        echoes.push(client.enqueue(&of(&customer, json!({"handler": "echo"}))));
+        echoes.push(client.enqueue(&for_customer(&customer, json!({"handler": "echo"}))));
     }
     one_after_the_other(&attempts(&clients[0], &acme));
     let mut starts: Vec<i64> = attempts(&clients[1], &echoes)
@@ -162,7 +162,7 @@ fn a_full_limit_says_why_jobs_wait_and_refuses_them_if_it_should() {
     let limit = |jobs: u64| json!({"key": "attributes:customer", "concurrency": jobs, "match": {"queue": "default"}});
     set(&client, "by-customer", &limit(1));
     let jobs: Vec<String> = (0..4)
-        .map(|_| client.enqueue(&of("acme", endless())))
+        .map(|_| client.enqueue(&for_customer("acme", endless())))
         .collect();
     runs(&client, &jobs[0], 1);
     let waits = client.job(&jobs[1]);
@@ -204,7 +204,7 @@ fn a_new_job_cancels_the_one_that_runs_on_another_node() {
     let by_branch =
         json!({"key": "attributes:customer", "concurrency": 1, "when_full": "cancel_running"});
     set(&first.client(), "by-branch", &by_branch);
-    let old = first.client().enqueue(&of("main", endless()));
+    let old = first.client().enqueue(&for_customer("main", endless()));
     runs(&first.client(), &old, 1);
     // Which of the nodes has claimed it does not matter: both are asked.
     knows(&second.client());
@@ -246,7 +246,7 @@ fn a_held_key_keeps_jobs_from_starting_on_another_node() {
     );
     let params = json!({"limit": "by-customer", "ms": 4_000});
     let job = json!({"handler": "case.hold", "params": params, "max_attempts": 1});
-    let holder = first.client().enqueue(&of("acme", job));
+    let holder = first.client().enqueue(&for_customer("acme", job));
     let client = second.client();
     eventually("the handler asks for a retry", ENDS_WITHIN, || {
         (client.job(&holder)["state"] == "retryable").then_some(())

@@ -13,8 +13,8 @@ struct Host(Child);
 
 impl Drop for Host {
     fn drop(&mut self) {
-        let _ended = self.0.kill();
-        let _reaped = self.0.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

@@ -128,7 +128,7 @@ fn launched() -> String {
     )
 }
 
-fn ended(client: &Client, id: &str) -> Value {
+fn wait_for_end(client: &Client, id: &str) -> Value {
     let job = client.wait(id);
     assert_eq!(job["state"], "completed", "{job}");
     job
@@ -170,7 +170,10 @@ fn callbacks_of_arco_count_at_any_node() {
         .map(|n| client.enqueue(&json!({"handler": "spark#echo", "params": {"n": n}})))
         .collect();
     for (n, id) in ids.iter().enumerate() {
-        assert_eq!(ended(&client, id)["result"]["output"], json!({"n": n}));
+        assert_eq!(
+            wait_for_end(&client, id)["result"]["output"],
+            json!({"n": n})
+        );
         assert_eq!(attempts(&client, id), 1);
     }
     for server in pair.servers.iter().flatten() {
@@ -188,7 +191,7 @@ fn callbacks_of_arco_count_at_any_node() {
         .map(|n| client.enqueue(&json!({"handler": "spark#echo", "params": {"n": n}})))
         .collect();
     for id in &ids {
-        ended(&client, id);
+        wait_for_end(&client, id);
     }
     is_idle(pair.server(0), "spark");
     assert_eq!(worker.stop().0, Some(0));
@@ -217,7 +220,7 @@ fn silent_worker() -> (String, Receiver<String>) {
             };
             let answer = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
             // The host may have stopped.
-            let _gone = stream.write_all(answer.as_bytes()).is_err();
+            let _ = stream.write_all(answer.as_bytes()).is_err();
             if let Some(task) = task
                 && sender.send(task).is_err()
             {
@@ -254,7 +257,7 @@ fn a_node_that_starts_takes_nothing_from_one_that_lives() {
     pair.start(1, &config);
     // What only the second node has room for shows that it has started its work.
     let echo = json!({"handler": "own#short", "params": {"steps": ["wasm:noop"]}});
-    ended(&client, &client.enqueue(&echo));
+    wait_for_end(&client, &client.enqueue(&echo));
     let second = client.enqueue(&json!({"handler": "spark#echo"}));
     assert_eq!(dispatched.recv_timeout(WAIT_MAX).unwrap(), second);
     for id in [&at_runner, &at_worker] {
@@ -310,7 +313,10 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         for _ in 0..3 {
             assert_eq!(report("complete", &lease, end.clone())["accepted"], true);
         }
-        assert_eq!(ended(&client, &id)["result"]["summary"], "All passed.");
+        assert_eq!(
+            wait_for_end(&client, &id)["result"]["summary"],
+            "All passed."
+        );
         assert_eq!(attempts(&client, &id), 1);
         eventually("each line of its log", Duration::from_secs(30), || {
             let log = client.get(&format!("/api/v1/jobs/{id}/logs")).ok()?.body;
@@ -418,7 +424,7 @@ fn enqueue_all(client: &Client, is_over: &AtomicBool) -> BTreeMap<String, Vec<St
 
 /// Checks that a job has completed, and that no two of its attempts overlap.
 fn ran_alone(client: &Client, id: &str) {
-    ended(client, id);
+    wait_for_end(client, id);
     let path = format!("/api/v1/jobs/{id}/attempts");
     let attempts = client.get(&path).unwrap().body["items"].clone();
     let attempts = attempts.as_array().unwrap();

@@ -318,7 +318,7 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
     if let Some(id) = &waiting {
         is_nowhere(&client.job(id)["waits_because"]);
     }
-    let _again = second.start_configured(&config);
+    let _host = second.start_configured(&config);
     if let Some(id) = &waiting {
         assert_eq!(client.wait(id)["state"], "completed");
     }
@@ -424,11 +424,7 @@ fn guests_of_a_stopped_node_end_before_others_run_their_jobs() {
         runs(&other.client(), id, 2);
     }
     signal(&server, Signal::CONT);
-    assert_eq!(
-        server.ended(),
-        Some(8),
-        "it reports that it may start again"
-    );
+    assert_eq!(server.wait(), Some(8), "it reports that it may start again");
     let server = first.start();
     let echo = json!({"handler": "echo", "params": [2]});
     assert_eq!(server.client().run(&echo)["result"], json!([2]));
@@ -467,7 +463,7 @@ fn a_node_that_is_asked_to_stop_leaves_its_jobs_at_once() {
     let id = server.client().enqueue(&endless());
     runs(&server.client(), &id, 1);
     server.ask_to_stop();
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.wait(), Some(0));
     let job = runs(&other.client(), &id, 2);
     assert_eq!(job["attempts_charged"], 1, "the first is free: {job}");
     cancel(&other.client(), &id);

@@ -21,7 +21,7 @@ pub(crate) fn get_with(server: &Server, path: &str, cookie: &str) -> (Option<u16
     let request = format!(
         "GET {path} HTTP/1.1\r\nHost: {address}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n"
     );
-    shown(ask(address, request.as_bytes()))
+    status_and_body(ask(address, request.as_bytes()))
 }
 
 /// Presents a token as a browser does, and returns its cookie.
@@ -50,10 +50,10 @@ fn send(server: &Server, origin: &str, path: &str, form: &str) -> (Option<u16>, 
         "POST {path} HTTP/1.1\r\nHost: {address}\r\nOrigin: {origin}\r\nConnection: close\r\n\
          Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n\r\n{form}"
     );
-    shown(ask(address, request.as_bytes()))
+    status_and_body(ask(address, request.as_bytes()))
 }
 
-fn shown(answer: Raw) -> (Option<u16>, String) {
+fn status_and_body(answer: Raw) -> (Option<u16>, String) {
     let text = match answer.body {
         Value::String(text) => text,
         other => other.to_string(),

@@ -178,8 +178,8 @@ impl Pooler {
 
 impl Drop for Pooler {
     fn drop(&mut self) {
-        let _ended = self.child.kill();
-        let _ended = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -309,7 +309,7 @@ fn a_host_whose_database_hangs_refuses_jobs_and_goes_on_afterwards() {
         for pid in children(cluster.pid()).into_iter().chain([cluster.pid()]) {
             let pid = Pid::from_raw(pid.cast_signed()).unwrap();
             // It may just have ended.
-            let _ended = kill_process(pid, signal);
+            let _ = kill_process(pid, signal);
         }
     };
     signal(Signal::STOP);

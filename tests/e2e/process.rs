@@ -100,7 +100,7 @@ fn only_a_signal_to_stop_ends_a_host_which_drains_first() {
         }
     }
     signal(pid, Signal::QUIT);
-    assert_eq!(own.server.ended(), Some(0));
+    assert_eq!(own.server.wait(), Some(0));
     let again = Server::start(&Options::new(own.data.path()));
     let job = again.client().job(&id);
     assert_eq!(
@@ -111,7 +111,7 @@ fn only_a_signal_to_stop_ends_a_host_which_drains_first() {
 }
 
 /// Starts a host and its doctor as `script` says. Both must say all of `words`.
-fn refused(script: &str, words: &[&str]) {
+fn expect_refusal(script: &str, words: &[&str]) {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let script = script.replace("DATA", &data.display().to_string());
@@ -136,10 +136,10 @@ fn refused(script: &str, words: &[&str]) {
 fn a_host_that_could_run_no_job_does_not_start() {
     let mount = "mount -t tmpfs -o noexec tmpfs DATA && exec HOST \"$@\"";
     let noexec = in_namespaces("--mount", mount);
-    refused(&noexec, &["noexec", "mount it with exec"]);
-    refused("ulimit -n 48; exec HOST \"$@\"", &["48", "ulimit -n 1024"]);
-    refused("ulimit -f 1000; exec HOST \"$@\"", &["ulimit -f unlimited"]);
-    refused(
+    expect_refusal(&noexec, &["noexec", "mount it with exec"]);
+    expect_refusal("ulimit -n 48; exec HOST \"$@\"", &["48", "ulimit -n 1024"]);
+    expect_refusal("ulimit -f 1000; exec HOST \"$@\"", &["ulimit -f unlimited"]);
+    expect_refusal(
         "ulimit -v 16000000; exec HOST \"$@\"",
         &["ulimit -v unlimited"],
     );
@@ -177,5 +177,5 @@ fn the_first_process_of_a_container_reaps_orphans() {
     let id = client.enqueue(&json!({"handler": "echo", "params": [1]}));
     assert_eq!(client.wait(&id)["result"], json!([1]));
     signal(first, Signal::TERM);
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.wait(), Some(0));
 }

@@ -184,7 +184,7 @@ fn a_second_stop_request_ends_jobs_which_run_again_later() {
         (client.get("/readyz").unwrap().status == 503).then_some(())
     });
     server.ask_to_stop();
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.wait(), Some(0));
     assert!(
         !matches!(waits.join().unwrap(), Ok(status) if status >= 500),
         "a waiting client is answered or disconnected"
@@ -300,5 +300,5 @@ fn a_supervisor_gets_the_state_of_the_host() {
     server.ask_to_stop();
     let last = std::iter::repeat_with(next).find(|word| word != "WATCHDOG=1");
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
-    assert_eq!(server.ended(), Some(0));
+    assert_eq!(server.wait(), Some(0));
 }

@@ -19,7 +19,7 @@ fn put(folder: &Path, name: &str, by: Option<&KeyPair>, signed: &[u8]) -> PathBu
     let file = folder.join(format!("{name}.wasm"));
     std::fs::copy(guests::component(name), &file).unwrap();
     let beside = folder.join(format!("{name}.wasm.minisig"));
-    let _from_before = std::fs::remove_file(&beside);
+    let _ = std::fs::remove_file(&beside);
     if let Some(pair) = by {
         let signature = minisign::sign(None, &pair.sk, Cursor::new(signed), None, None);
         std::fs::write(beside, signature.unwrap().to_string()).unwrap();

@@ -89,16 +89,16 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
                 .iter()
                 .map(|_| reflector.waiting.recv_timeout(SOON).unwrap()),
         );
-        let _before: Vec<String> = reflector.requests.try_iter().collect();
+        let _: Vec<String> = reflector.requests.try_iter().collect();
         for stream in &mut waiting {
             // That of a cell or a broker that has ended is closed.
-            let _closed = stream.write_all(ANSWER);
+            let _ = stream.write_all(ANSWER);
         }
         for pid in asleep {
             signal(pid, Signal::CONT);
         }
         for server in servers {
-            assert_eq!(server.ended(), Some(8), "another node has its jobs");
+            assert_eq!(server.wait(), Some(8), "another node has its jobs");
         }
         for id in &taken {
             assert_eq!(client.wait(id)["state"], "completed");

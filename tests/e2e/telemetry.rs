@@ -19,18 +19,18 @@ use crate::fixture::deploy;
 const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// A request to the collector: the path, the header `x-key`, and the body.
-type Taken = Arc<Mutex<Vec<(String, String, Value)>>>;
+type CollectorRequests = Arc<Mutex<Vec<(String, String, Value)>>>;
 
 struct Collector {
     endpoint: String,
-    taken: Taken,
+    taken: CollectorRequests,
 }
 
 impl Collector {
     fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let endpoint = format!("http://{}", listener.local_addr().unwrap());
-        let taken = Taken::default();
+        let taken = CollectorRequests::default();
         let all = Arc::clone(&taken);
         thread::spawn(move || {
             for stream in listener.incoming() {
@@ -59,7 +59,7 @@ impl Collector {
     }
 
     /// Returns all values at this place of all bodies sent to `path`.
-    fn all(&self, path: &str, place: &str) -> Vec<Value> {
+    fn collect(&self, path: &str, place: &str) -> Vec<Value> {
         let taken = self.taken.lock().unwrap();
         let bodies = taken.iter().filter(|(to, ..)| to == path);
         let lists = bodies.filter_map(|(_, _, body)| body.pointer(place)?.as_array());
@@ -67,11 +67,11 @@ impl Collector {
     }
 
     fn spans(&self) -> Vec<Value> {
-        self.all("/v1/traces", "/resourceSpans/0/scopeSpans/0/spans")
+        self.collect("/v1/traces", "/resourceSpans/0/scopeSpans/0/spans")
     }
 
     fn metrics(&self) -> Vec<Value> {
-        self.all("/v1/metrics", "/resourceMetrics/0/scopeMetrics/0/metrics")
+        self.collect("/v1/metrics", "/resourceMetrics/0/scopeMetrics/0/metrics")
     }
 }
 

@@ -49,13 +49,13 @@ impl Checkout {
         if kept.exists() && !aside.exists() {
             fs::rename(&kept, &aside).unwrap();
         }
-        let _none_before = fs::remove_dir_all(&dir);
+        let _ = fs::remove_dir_all(&dir);
         fs::create_dir_all(dir.join("target/release")).unwrap();
         fs::create_dir_all(dir.join("bin")).unwrap();
         fs::create_dir_all(dir.join("word-count")).unwrap();
         if aside.exists() {
             fs::rename(&aside, &kept).unwrap();
-            let _none_before = fs::remove_dir_all(kept.join("host-dev"));
+            let _ = fs::remove_dir_all(kept.join("host-dev"));
         }
         // The versions of this repository, so that the test does not change with the registry.
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.lock");
@@ -111,8 +111,8 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        let _gone = kill_process_group(Pid::from_child(&self.0), Signal::TERM);
-        let _ended = self.0.wait();
+        let _ = kill_process_group(Pid::from_child(&self.0), Signal::TERM);
+        let _ = self.0.wait();
     }
 }
 

@@ -95,12 +95,12 @@ impl Webhook {
                     reader.read_exact(&mut body).unwrap();
                     let body = String::from_utf8(body).unwrap();
                     let status = answered.load(Ordering::Relaxed);
-                    let _gone = sender.send(Got { body, ..got });
+                    let _ = sender.send(Got { body, ..got });
                     let answer = format!(
                         "HTTP/1.1 {status} Status\r\nconnection: close\r\n\
                          location: http://127.0.0.1:{port}/elsewhere\r\ncontent-length: 2\r\n\r\nok"
                     );
-                    let _gone = (&stream).write_all(answer.as_bytes());
+                    let _ = (&stream).write_all(answer.as_bytes());
                 });
             }
         });

@@ -101,7 +101,7 @@ fn check(client: &Client, case: &Value) {
         assert_eq!(set.status, 200, "{set:?}");
     }
     let before = in_rows(client);
-    let ended = ended(client, case, &client.enqueue(&job));
+    let ended = wait_for_end(client, case, &client.enqueue(&job));
     for expected in ["result", "cancelled"].map(|key| &then[key]) {
         if !expected.is_null() {
             assert_eq!(&ended["result"], expected, "{case}: {ended}");
@@ -135,7 +135,7 @@ fn value_of(case: &Value, key: &str) -> String {
 }
 
 /// Waits until the job ends or waits for another attempt, and asks it to stop if the case says so.
-fn ended(client: &Client, case: &Value, id: &str) -> Value {
+fn wait_for_end(client: &Client, case: &Value, id: &str) -> Value {
     if let Some(reason) = case["given"]["cancelled"].as_str() {
         eventually("the handler runs", PATIENCE, || {
             (client.job(id)["state"] == "running").then_some(())

@@ -100,7 +100,7 @@ impl Desk {
 
     /// Pauses a queue that does not exist yet and enqueues jobs there.
     pub(crate) fn waiting(&self, queue: &str, count: usize) {
-        let _first = self.client.run(&json!({"handler": "noop", "queue": queue}));
+        let _ = self.client.run(&json!({"handler": "noop", "queue": queue}));
         let paused = self
             .client
             .post(&format!("/api/v1/queues/{queue}/pause"), &json!({}));

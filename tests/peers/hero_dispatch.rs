@@ -40,7 +40,7 @@ fn attempts(host: &Server, id: &str) -> Vec<[String; 3]> {
     items.map(attempt).collect()
 }
 
-fn one(executor: &str, outcome: &str, kind: &str) -> Vec<[String; 3]> {
+fn single_attempt(executor: &str, outcome: &str, kind: &str) -> Vec<[String; 3]> {
     vec![[executor, outcome, kind].map(str::to_owned)]
 }
 
@@ -76,7 +76,10 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
     assert_eq!(echo["state"], "completed", "{echo}");
     assert_eq!(echo["result"], json!({"a": [1, "ü"]}));
     let id = echo["id"].as_str().unwrap();
-    assert_eq!(attempts(&host, id), one("hero-w1", "completed", ""));
+    assert_eq!(
+        attempts(&host, id),
+        single_attempt("hero-w1", "completed", "")
+    );
     let script = json!({"script": "40 + 2"});
     let script = client.wait(&enqueue(&host, "hero-w1#script", &script));
     assert_eq!(script["result"], "ran 40 + 2", "{script}");
@@ -112,7 +115,7 @@ fn a_job_can_be_stopped_queued_or_running() {
         client.post(&path, &json!({})).unwrap();
         let job = client.wait(id);
         assert_eq!(job["state"], "cancelled", "{job}");
-        let cancelled = one("hero-w1", "cancelled", "cancelled");
+        let cancelled = single_attempt("hero-w1", "cancelled", "cancelled");
         assert_eq!(attempts(&host, id), cancelled);
     }
     // A job whose worker ignores the stop request is given up.
@@ -122,7 +125,7 @@ fn a_job_can_be_stopped_queued_or_running() {
     let grace = json!({"grace_seconds": 0.1});
     client.post(&path, &grace).unwrap();
     assert_eq!(client.wait(&deaf)["state"], "cancelled");
-    let failed = one("hero-w1", "failed", "cancel_timeout");
+    let failed = single_attempt("hero-w1", "failed", "cancel_timeout");
     assert_eq!(attempts(&host, &deaf), failed);
     let next = client.wait(&enqueue(&host, "hero-w1#echo", &json!({})));
     assert_eq!(next["state"], "completed", "{next}");
@@ -139,7 +142,7 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
         let params = json!({"key": handler});
         let name = format!("hero-w1#{handler}");
         jobs.push(enqueue_with(&host, &name, &params, &limit));
-        dies.ended();
+        dies.wait();
     }
     assert_eq!(length(&redis, "hero:work_queue:w1"), 0);
     let _worker = Worker::start(&redis, "w1");
@@ -151,7 +154,7 @@ fn a_job_whose_worker_dies_runs_on_another_worker() {
         assert_eq!(attempts.len(), runs, "{attempts:?}");
         assert_eq!(
             attempts.last(),
-            one("hero-w1", "completed", "").last(),
+            single_attempt("hero-w1", "completed", "").last(),
             "{job}"
         );
     }
@@ -199,7 +202,11 @@ fn sent_jobs_survive_a_killed_redis() {
         let job = host.client().wait(id);
         assert_eq!(job["state"], "completed", "{job}");
         let attempts = attempts(&host, id);
-        assert_eq!(attempts, one("hero-w1", "completed", ""), "{job}");
+        assert_eq!(
+            attempts,
+            single_attempt("hero-w1", "completed", ""),
+            "{job}"
+        );
     }
     assert_eq!(runner(&host)["up"], 1);
     until_tidy(&redis);
@@ -263,7 +270,10 @@ fn one_host_sends_jobs_to_another_one() {
     let night = run("echo", &json!({"b": 2}), &json!({"queue": "night"}));
     assert_eq!(night["result"], json!({"b": 2}), "{night}");
     let id = night["id"].as_str().unwrap();
-    assert_eq!(attempts(&host, id), one("hero-w2", "completed", ""));
+    assert_eq!(
+        attempts(&host, id),
+        single_attempt("hero-w2", "completed", "")
+    );
     let unknown = run("echo", &json!({"c": 3}), &none);
     assert_eq!(unknown["result"], json!({"c": 3}), "{unknown}");
     let script = json!({"script": "7"});
@@ -342,7 +352,7 @@ fn a_stopping_host_takes_back_sent_jobs() {
     host.client().post(&path, &json!({})).unwrap();
     assert_eq!(host.client().wait(&running)["state"], "cancelled");
     assert_eq!(host.client().wait(&waiting)["state"], "completed");
-    let begun = one("hero-w1", "completed", "");
+    let begun = single_attempt("hero-w1", "completed", "");
     assert_eq!(attempts(&host, &waiting), begun, "no worker had started it");
     assert!(Path::new(data.path()).join("hero-instance").exists());
 }

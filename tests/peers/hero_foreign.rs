@@ -25,7 +25,7 @@ impl Worker {
     }
 
     /// Waits until the worker has ended by itself.
-    pub(crate) fn ended(mut self) {
+    pub(crate) fn wait(mut self) {
         eventually("a worker to die", WAIT_MAX, || self.0.try_wait().unwrap());
     }
 }

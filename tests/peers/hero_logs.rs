@@ -112,7 +112,7 @@ fn jobs_that_share_a_file_keep_their_lines_whole() {
 }
 
 /// Checks that a job with this path has not started.
-fn refused(client: &mut Client, n: u32, log_path: &str) {
+fn expect_refusal(client: &mut Client, n: u32, log_path: &str) {
     client.submit(
         n,
         &[
@@ -154,7 +154,7 @@ fn paths_that_are_not_files_below_log_dir_are_refused() {
         "a\u{7}b",
     ];
     for (n, path) in (1..).zip(paths) {
-        refused(&mut client, n, path);
+        expect_refusal(&mut client, n, path);
     }
     assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
     assert!(!Path::new("/etc/host-was-here").exists());
@@ -175,7 +175,7 @@ fn host_worker_hero_writes_logs_and_completes_them_when_it_stops() {
     let script = "for i in 0..200 { print(i); }";
     client.submit(1, &[("script", script), ("log_path", "a.log")]);
     client.until_status(1, "finished");
-    refused(&mut client, 2, "../x");
+    expect_refusal(&mut client, 2, "../x");
     assert_eq!(worker.stop().0, Some(0));
     let text = fs::read_to_string(fixture.path("logs/a.log")).unwrap();
     assert_eq!(text.lines().count(), 200);
@@ -217,6 +217,6 @@ fn without_log_dir_the_error_says_what_to_set() {
     let fixture = Fixture::new(Redis::start());
     let _host = fixture.host("data");
     let mut client = fixture.client();
-    refused(&mut client, 1, "a.log");
+    expect_refusal(&mut client, 1, "a.log");
     assert!(client.field(1, "error").contains("HOST_HERO_LOG_DIR"));
 }

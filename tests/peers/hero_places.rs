@@ -29,7 +29,7 @@ fn a_host_follows_the_master_that_the_sentinels_name() {
     let port = fixture.redis.port().to_string();
     let args = [&MEMORY[..], &["--replicaof", "127.0.0.1", port.as_str()]].concat();
     let replica = Redis::with(&args);
-    let sentinel = Sentinel::of(fixture.redis.port(), "main");
+    let sentinel = Sentinel::start(fixture.redis.port(), "main");
     eventually("the Sentinel to see the replica", WAIT_MAX, || {
         (sentinel.replicas("main") == 1).then_some(())
     });

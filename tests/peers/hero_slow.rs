@@ -66,7 +66,7 @@ fn carry(mut from: TcpStream, mut to: TcpStream, pace: impl Fn(usize)) {
             break;
         }
     }
-    let _closed = to.shutdown(std::net::Shutdown::Both);
+    let _ = to.shutdown(std::net::Shutdown::Both);
 }
 
 /// Sixteen outputs of 1 MiB are more than the link carries in 5 s, and so is each pipeline of them.

@@ -58,7 +58,7 @@ fn a_stopping_worker_gives_its_jobs_back() {
     let lists = (client.length("work_queue"), client.length("processing"));
     assert_eq!(lists, (1, 0));
     client.store(1, &[("script", r#"{"ms":1}"#)]);
-    let _second = worker(&fixture, "second");
+    let _worker = worker(&fixture, "second");
     client.until_status(1, "finished");
 }
 
@@ -133,7 +133,7 @@ fn a_worker_waits_for_its_redis_and_logs_no_password() {
     assert_eq!(worker.stop().0, Some(0));
 }
 
-fn refused(folder: &Path, args: &[&str]) -> Output {
+fn run_refused(folder: &Path, args: &[&str]) -> Output {
     let output = Command::new(host())
         .args(["worker", "hero"])
         .args(args)
@@ -157,7 +157,7 @@ fn missing_and_invalid_options_are_named() {
         (&["--url", "redis://127.0.0.1:1", "--worker-id", "w1", "--concurrency", "0"], "expected 1–1024"),
     ];
     for (args, words) in table {
-        let output = refused(folder.path(), args);
+        let output = run_refused(folder.path(), args);
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{args:?}: {message}");
         assert!(

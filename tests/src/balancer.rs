@@ -112,7 +112,7 @@ fn pass_on(mut client: TcpStream, backends: &Mutex<Backends>) -> std::io::Result
         std::io::copy(&mut backend, &mut client)
     };
     // One side may have ended already.
-    let _ended = (
+    let _ = (
         client.shutdown(Shutdown::Both).ok(),
         backend.shutdown(Shutdown::Both).ok(),
     );

@@ -36,7 +36,7 @@ impl BeadsWorker {
 
     /// Sends a line. Does nothing if the orchestrator is gone.
     pub fn send_line(&mut self, line: &str) {
-        let _gone = self
+        let _ = self
             .stream
             .get_mut()
             .write_all(format!("{line}\n").as_bytes());
@@ -129,7 +129,7 @@ impl Socat {
     }
 
     /// Waits until it has ended, and returns its exit code.
-    pub fn ended(mut self) -> Option<i32> {
+    pub fn wait(mut self) -> Option<i32> {
         self.0.wait().expect("it ends").code()
     }
 }

@@ -38,7 +38,7 @@ pub fn give_key(data: &Path) {
 /// Links what other hosts have compiled into the cache of this one, unless it has a key of its own.
 pub(crate) fn give(data: &Path) {
     if has_key(data) {
-        let _exists = make(&data.join("cache"));
+        let _ = make(&data.join("cache"));
         refresh(&shared());
         link_all(&shared(), &data.join("cache"));
     }
@@ -54,9 +54,9 @@ pub(crate) fn refresh(folder: &Path) {
         };
         let age = found.created().map(|it| now.duration_since(it));
         if matches!(age, Ok(Ok(age)) if age > SHARED_AGE) {
-            let _removed_before = fs::remove_file(entry.path());
+            let _ = fs::remove_file(entry.path());
         } else if let Ok(file) = File::open(entry.path()) {
-            let _best_effort = file.set_modified(now);
+            let _ = file.set_modified(now);
         }
     }
 }
@@ -64,7 +64,7 @@ pub(crate) fn refresh(folder: &Path) {
 /// Shares what this host has compiled, unless it has a key of its own.
 pub fn keep(data: &Path) {
     if has_key(data) {
-        let _exists = make(&shared());
+        let _ = make(&shared());
         link_all(&data.join("cache"), &shared());
     }
 }
@@ -87,6 +87,6 @@ fn link_all(from: &Path, to: &Path) {
     let (code, notes): (Vec<_>, Vec<_>) =
         names.partition(|name| name.to_string_lossy().ends_with(".cwasm"));
     for name in code.iter().chain(&notes) {
-        let _linked_before = fs::hard_link(from.join(name), to.join(name));
+        let _ = fs::hard_link(from.join(name), to.join(name));
     }
 }

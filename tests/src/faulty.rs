@@ -53,7 +53,7 @@ impl Pair {
     fn end(&self) {
         for side in [&self.client, &self.server] {
             // It may have ended already.
-            let _gone = side.shutdown(Shutdown::Both);
+            let _ = side.shutdown(Shutdown::Both);
         }
     }
 }
@@ -170,7 +170,7 @@ fn carry(pair: &Pair, state: &State, to_server: bool) {
             return;
         }
         if fault == Some(Fault::CutAfterCommit) {
-            let _closed = pair.server.shutdown(Shutdown::Write);
+            let _ = pair.server.shutdown(Shutdown::Write);
             return wait_for_end(&pair.server);
         }
     }

@@ -37,7 +37,7 @@ impl Names {
             while let Ok((length, from)) = socket.recv_from(&mut question) {
                 let mut names = names.lock().unwrap_or_else(PoisonError::into_inner);
                 if let Some(answer) = answer(&question[..length], &mut names) {
-                    let _gone = socket.send_to(&answer, from);
+                    let _ = socket.send_to(&answer, from);
                 }
             }
         });

@@ -53,7 +53,7 @@ pub fn broker(host: u32) -> Option<u32> {
 /// Kills a process, which may have ended by itself.
 pub fn kill(pid: u32) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _gone = kill_process(pid, Signal::KILL);
+        let _ = kill_process(pid, Signal::KILL);
     }
 }
 

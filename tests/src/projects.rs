@@ -30,7 +30,7 @@ const MADE: [&str; 4] = ["target", "node_modules", "__pycache__", "made-of"];
 pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
     let folder = folder();
     let (project, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
-    let _is_there = fs::remove_dir_all(&fresh);
+    let _ = fs::remove_dir_all(&fresh);
     run(Command::new(host())
         .args(["new", name, "--lang", lang, "--dir"])
         .arg(&fresh));
@@ -49,7 +49,7 @@ pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
     if fs::read_to_string(&made_of).is_ok_and(|kept| kept == inputs) {
         return component;
     }
-    let _is_there = fs::remove_dir_all(&project);
+    let _ = fs::remove_dir_all(&project);
     fs::rename(&fresh, &project).expect("the project can be moved");
     run(&mut build(&project));
     fs::write(made_of, inputs).expect("the project is writable");

@@ -44,8 +44,8 @@ pub fn connect(address: &str) -> TcpStream {
 pub fn exchange(address: &str, bytes: &[u8]) -> Raw {
     let mut stream = connect(address);
     // The listener may close the connection before all bytes are written.
-    let _sent = stream.write_all(bytes);
-    let _closed = stream.shutdown(Shutdown::Write);
+    let _ = stream.write_all(bytes);
+    let _ = stream.shutdown(Shutdown::Write);
     read(stream)
 }
 
@@ -57,7 +57,7 @@ pub fn exchange(address: &str, bytes: &[u8]) -> Raw {
 pub fn ask(address: &str, request: &[u8]) -> Raw {
     let mut stream = connect(address);
     // The listener may answer and close the connection before all bytes are written.
-    let _sent = stream.write_all(request);
+    let _ = stream.write_all(request);
     read(stream)
 }
 

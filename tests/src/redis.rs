@@ -223,7 +223,7 @@ impl Sentinel {
     /// # Panics
     ///
     /// If Redis is not installed. The message names the command that installs it.
-    pub fn of(master_port: u16, name: &str) -> Self {
+    pub fn start(master_port: u16, name: &str) -> Self {
         let (folder, port) = (
             TempDir::new().expect("a folder can be made"),
             ports::free(1),

@@ -153,9 +153,9 @@ fn serve(
             return;
         }
         // If the test is over, nobody reads it.
-        let _over = requests.send(head.clone() + &String::from_utf8_lossy(&body));
+        let _ = requests.send(head.clone() + &String::from_utf8_lossy(&body));
         if head.contains(" /wait ") {
-            let _over = waits.send(stream);
+            let _ = waits.send(stream);
             return;
         }
         if script(&head, &mut stream) {

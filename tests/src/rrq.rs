@@ -112,7 +112,7 @@ impl Connection {
 
     /// Shuts down the write side of the connection.
     pub fn end(&mut self) {
-        let _may_be_closed = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.shutdown(Shutdown::Write);
     }
 
     /// Returns the payload of the next answer; `None` if the runner has closed the connection.

@@ -203,7 +203,7 @@ impl Server {
     /// If the signal cannot be sent.
     pub fn stop(self) -> Option<i32> {
         self.ask_to_stop();
-        self.ended()
+        self.wait()
     }
 
     /// Asks the host to stop (SIGTERM).
@@ -221,7 +221,7 @@ impl Server {
     /// # Panics
     ///
     /// If waiting fails.
-    pub fn ended(mut self) -> Option<i32> {
+    pub fn wait(mut self) -> Option<i32> {
         self.child.wait().expect("host ends").code()
     }
 
@@ -247,7 +247,7 @@ impl Drop for Server {
         compiled::keep(&self.data);
         assert_eq!(page, None, "a page has a secret");
         let mut message = Vec::new();
-        let _ended = self.stdout.read_to_end(&mut message);
+        let _ = self.stdout.read_to_end(&mut message);
         assert!(!secrets::has_secret(&message), "its output has a secret");
         let file = secrets::found_in(&self.data);
         assert_eq!(file, None, "a file has a secret");

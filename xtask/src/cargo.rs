@@ -88,7 +88,7 @@ fn finish(
         let is_late =
             !is_watched && has_ended.recv_timeout(TIME_LIMIT) == Err(RecvTimeoutError::Timeout);
         if is_late {
-            let _gone = kill_process_group(group, Signal::KILL);
+            let _ = kill_process_group(group, Signal::KILL);
         }
         is_late
     });

@@ -36,12 +36,12 @@ pub(crate) fn step<T>(
     eprintln!("== {name}: {}", expected.words());
     let start = Instant::now();
     let made = work().with_context(|| format!("the step `{name}` failed"))?;
-    eprintln!("== {name}: done in {}", shown(start.elapsed()));
+    eprintln!("== {name}: done in {}", format_time(start.elapsed()));
     Ok(made)
 }
 
 /// Formats a duration: `8 s`, `12 min 30 s`.
-fn shown(elapsed: Duration) -> String {
+fn format_time(elapsed: Duration) -> String {
     let seconds = elapsed.as_secs();
     match seconds / 60 {
         0 => format!("{seconds} s"),
@@ -53,7 +53,7 @@ fn shown(elapsed: Duration) -> String {
 mod tests {
     use std::time::Duration;
 
-    use super::shown;
+    use super::format_time;
 
     #[test]
     fn durations_are_written_as_a_person_says_them() {
@@ -63,7 +63,7 @@ mod tests {
             (60, "1 min 0 s"),
             (750, "12 min 30 s"),
         ] {
-            assert_eq!(shown(Duration::from_secs(seconds)), expected);
+            assert_eq!(format_time(Duration::from_secs(seconds)), expected);
         }
     }
 }

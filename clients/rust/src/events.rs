@@ -79,7 +79,7 @@ impl<'a> Events<'a> {
                 return Ok(None);
             }
             let patience = self.client.patience;
-            let patience = self.patience.get_or_insert_with(|| Patience::of(patience));
+            let patience = self.patience.get_or_insert_with(|| Patience::new(patience));
             if !patience.pause(Duration::ZERO) {
                 let only_reads = true;
                 let cause = "the stream of events ends again and again".to_owned();

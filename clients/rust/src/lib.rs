@@ -255,7 +255,7 @@ impl Client {
         repeatable: bool,
         mut once: impl FnMut() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut patience = Patience::of(self.patience);
+        let mut patience = Patience::new(self.patience);
         loop {
             match once() {
                 Err(error) if patience.pause_after(&error, repeatable) => {}

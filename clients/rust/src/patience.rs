@@ -41,7 +41,7 @@ impl Deadline {
 }
 
 impl Patience {
-    pub(crate) fn of(patience: Duration) -> Self {
+    pub(crate) fn new(patience: Duration) -> Self {
         Self {
             end: Deadline::after(Some(patience)),
             next: PAUSE,
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    fn refused(status: u16, code: &str, retry_after: Option<u64>) -> Error {
+    fn refusal(status: u16, code: &str, retry_after: Option<u64>) -> Error {
         let code = Some(code.to_owned());
         let problem = Problem {
             code,
@@ -128,18 +128,18 @@ mod tests {
             (Error::NotConnected(String::new()), false, Some(0)),
             (lost(), false, None),
             (lost(), true, Some(0)),
-            (refused(429, "rate_limited", Some(7)), false, Some(7)),
-            (refused(503, "busy", Some(1)), false, Some(1)),
-            (refused(503, "stopping", Some(1)), false, None),
-            (refused(503, "stopping", Some(1)), true, Some(1)),
-            (refused(504, "outcome_unknown", None), true, Some(0)),
-            (refused(409, "unique_key_taken", None), true, None),
+            (refusal(429, "rate_limited", Some(7)), false, Some(7)),
+            (refusal(503, "busy", Some(1)), false, Some(1)),
+            (refusal(503, "stopping", Some(1)), false, None),
+            (refusal(503, "stopping", Some(1)), true, Some(1)),
+            (refusal(504, "outcome_unknown", None), true, Some(0)),
+            (refusal(409, "unique_key_taken", None), true, None),
             (Error::EmptyName, true, None),
         ] {
             let after = may_repeat_after(&error, repeatable);
             assert_eq!(after.map(|after| after.as_secs()), expected, "{error}");
         }
-        let mut impatient = Patience::of(Duration::from_secs(1));
-        assert!(!impatient.pause_after(&refused(429, "rate_limited", Some(7)), true));
+        let mut impatient = Patience::new(Duration::from_secs(1));
+        assert!(!impatient.pause_after(&refusal(429, "rate_limited", Some(7)), true));
     }
 }

@@ -105,7 +105,7 @@ pub struct Item<T> {
 
 impl<T: Serialize> Item<T> {
     /// Makes an entry of what this process knows itself.
-    pub fn of(view: T) -> Result<Self, serde_json::Error> {
+    pub fn new(view: T) -> Result<Self, serde_json::Error> {
         let json = to_raw_value(&view)?;
         Ok(Self { json, view })
     }
@@ -246,7 +246,7 @@ impl Client {
     }
 
     /// Gets the complete list at `path`, page by page.
-    pub fn all<T: DeserializeOwned>(&self, path: &str) -> Result<Listing<T>, Error> {
+    pub fn list<T: DeserializeOwned>(&self, path: &str) -> Result<Listing<T>, Error> {
         let mut items = Vec::new();
         let mut cursor = None;
         loop {

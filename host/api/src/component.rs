@@ -234,7 +234,7 @@ impl From<&Revision> for RevisionView {
 
 impl ReadinessView {
     /// Shows whether a node can run a revision of a component.
-    pub fn of(node: &NodeRecord, component: &Name, revision: u32) -> Self {
+    pub fn new(node: &NodeRecord, component: &Name, revision: u32) -> Self {
         let readiness = node.readiness(component, revision);
         let reason = match readiness {
             Readiness::Failed(reason) => Some(reason.to_owned()),

@@ -85,7 +85,7 @@ pub fn parse(text: &str, now: Time) -> Result<Filter, String> {
 
 impl FilterQuery {
     /// Asks for what a filter says.
-    pub fn of(filter: &Filter) -> Self {
+    pub fn new(filter: &Filter) -> Self {
         Self {
             q: Some(write(filter)).filter(|text| !text.is_empty()),
             ..Self::default()
@@ -94,7 +94,7 @@ impl FilterQuery {
 
     /// Reads the filter of a request. The error says what is wrong, or which parameter is also in `q`.
     pub fn read(&self, now: Time) -> Result<Filter, String> {
-        fn one<T>(name: &str, given: Option<T>, read: &mut Option<T>) -> Result<(), String> {
+        fn set_once<T>(name: &str, given: Option<T>, read: &mut Option<T>) -> Result<(), String> {
             match given.and_then(|given| read.replace(given)) {
                 Some(_) => Err(format!("{name}: set both here and in q")),
                 None => Ok(()),
@@ -103,18 +103,18 @@ impl FilterQuery {
         let text = self.q.as_deref().unwrap_or_default();
         let mut filter = parse(text, now).map_err(|wrong| format!("q: {wrong}"))?;
         let this = self.clone();
-        one("queue", this.queue, &mut filter.queue)?;
-        one("handler", this.handler, &mut filter.handler)?;
-        one("since", this.since, &mut filter.since)?;
-        one("until", this.until, &mut filter.until)?;
-        one("id", this.id, &mut filter.id)?;
-        one("failure", this.failure, &mut filter.failure)?;
-        one("wire", this.wire, &mut filter.wire)?;
-        one("unique_key", this.unique_key, &mut filter.unique_key)?;
-        one("fingerprint", this.fingerprint, &mut filter.fingerprint)?;
-        one("batch", this.batch, &mut filter.batch)?;
-        one("state", this.state, &mut filter.state)?;
-        one("sort", this.sort, &mut filter.sort)?;
+        set_once("queue", this.queue, &mut filter.queue)?;
+        set_once("handler", this.handler, &mut filter.handler)?;
+        set_once("since", this.since, &mut filter.since)?;
+        set_once("until", this.until, &mut filter.until)?;
+        set_once("id", this.id, &mut filter.id)?;
+        set_once("failure", this.failure, &mut filter.failure)?;
+        set_once("wire", this.wire, &mut filter.wire)?;
+        set_once("unique_key", this.unique_key, &mut filter.unique_key)?;
+        set_once("fingerprint", this.fingerprint, &mut filter.fingerprint)?;
+        set_once("batch", this.batch, &mut filter.batch)?;
+        set_once("state", this.state, &mut filter.state)?;
+        set_once("sort", this.sort, &mut filter.sort)?;
         let pairs = [
             ("attribute", &self.attribute, &mut filter.attributes),
             ("param", &self.param, &mut filter.params),

@@ -147,7 +147,7 @@ impl From<Running> for RunningView {
 
 impl NamedNode {
     /// Names a node as it is among these.
-    pub fn of(nodes: &[NodeRecord], id: NodeId) -> Self {
+    pub fn find_in(nodes: &[NodeRecord], id: NodeId) -> Self {
         let node = nodes.iter().find(|node| node.id == id);
         let info = node.and_then(|node| node.info.as_ref());
         let name = info.map(|info| info.name.clone());

@@ -14,7 +14,7 @@ pub struct PageView<T> {
 
 impl<T> PageView<T> {
     /// Makes the only page of a list.
-    pub fn all(items: Vec<T>) -> Self {
+    pub fn whole(items: Vec<T>) -> Self {
         Self {
             items,
             next_cursor: None,

@@ -71,7 +71,7 @@ pub const READY: &str = "/readyz";
 pub const METRICS: &str = "/metrics";
 
 /// Puts a name or an id into a path that has a place for one, such as [`JOB`].
-pub fn of(path: &str, name: &str) -> String {
+pub fn with_name(path: &str, name: &str) -> String {
     let (before, after) = path.split_once('{').unwrap_or((path, ""));
     let after = after.split_once('}').map_or("", |(_, after)| after);
     format!("{before}{}{after}", segment(name))
@@ -84,7 +84,7 @@ pub fn segment(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte) {
             out.push(char::from(byte));
         } else {
-            let _infallible = write!(out, "%{byte:02X}");
+            let _ = write!(out, "%{byte:02X}");
         }
     }
     out
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_name_stays_one_segment() {
-        assert_eq!(of(JOB, "1-a"), "/api/v1/jobs/1-a");
-        assert_eq!(of(JOB_WAIT, "a/b?"), "/api/v1/jobs/a%2Fb%3F/wait");
+        assert_eq!(with_name(JOB, "1-a"), "/api/v1/jobs/1-a");
+        assert_eq!(with_name(JOB_WAIT, "a/b?"), "/api/v1/jobs/a%2Fb%3F/wait");
     }
 }

@@ -21,7 +21,7 @@ pub fn harmless(json: &str) -> String {
         if acts(c) && !c.is_ascii_whitespace() {
             let mut units = [0; 2];
             for unit in c.encode_utf16(&mut units) {
-                let _infallible = write!(out, "\\u{unit:04x}");
+                let _ = write!(out, "\\u{unit:04x}");
             }
         } else {
             out.push(c);

@@ -134,7 +134,7 @@ pub struct NotOneValue;
 
 impl SetStateBody {
     /// Makes the body that writes `value`.
-    pub fn of(value: Vec<u8>) -> Self {
+    pub fn from_bytes(value: Vec<u8>) -> Self {
         match String::from_utf8(value) {
             Ok(value) => Self {
                 value: Some(value),
@@ -160,7 +160,7 @@ impl SetStateBody {
 impl StateValueView {
     /// Makes the view of a key.
     pub fn new(key: String, found: StateValue) -> Self {
-        let SetStateBody { value, base64 } = SetStateBody::of(found.value);
+        let SetStateBody { value, base64 } = SetStateBody::from_bytes(found.value);
         Self {
             key,
             value,
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn a_value_is_text_or_base64() {
         for value in [&b"text"[..], b"", b"\xff\x00"] {
-            let body = SetStateBody::of(value.to_vec());
+            let body = SetStateBody::from_bytes(value.to_vec());
             assert_eq!(body.into_value(), Ok(value.to_vec()));
         }
         assert_eq!(SetStateBody::default().into_value(), Err(NotOneValue));

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 use wasmtime_wasi::runtime::{AbortOnDropJoinHandle, spawn};
 
-use crate::limits::{GuestMemory, Kept};
+use crate::limits::{GuestMemory, MemoryCharge};
 use crate::run_output::RunOutput;
 
 /// The message to a guest without a grant.
@@ -72,13 +72,13 @@ enum State {
 /// A request, and where its answer goes.
 struct Call {
     request: HttpRequest,
-    answer: oneshot::Sender<Result<Answered, HttpError>>,
+    answer: oneshot::Sender<Result<BufferedResponse, HttpError>>,
 }
 
 /// A response, and the memory that it takes until the guest has it.
-pub(crate) struct Answered {
+pub(crate) struct BufferedResponse {
     pub(crate) response: HttpResponse,
-    pub(crate) kept: Kept,
+    pub(crate) kept: MemoryCharge,
 }
 
 impl Egress {
@@ -121,7 +121,7 @@ impl Egress {
     pub(crate) fn send(
         &mut self,
         request: HttpRequest,
-    ) -> impl Future<Output = Result<Answered, HttpError>> + Send + use<> {
+    ) -> impl Future<Output = Result<BufferedResponse, HttpError>> + Send + use<> {
         let link = self.link();
         async move { link?.send(request).await }
     }
@@ -157,7 +157,7 @@ pub(crate) struct Link(mpsc::Sender<Call>);
 
 impl Link {
     /// See [`Egress::send`].
-    pub(crate) async fn send(self, request: HttpRequest) -> Result<Answered, HttpError> {
+    pub(crate) async fn send(self, request: HttpRequest) -> Result<BufferedResponse, HttpError> {
         let (answer, answered) = oneshot::channel();
         let ended = || unavailable(&"it has ended");
         let sent = self.0.send(Call { request, answer }).await;
@@ -190,7 +190,8 @@ async fn talk(stream: UnixStream, mut calls: mpsc::Receiver<Call>, memory: Arc<G
             let frame = match frame(&request) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    let _given_up = answer.send(Err(error));
+                    // The guest may have given up.
+                    let _ = answer.send(Err(error));
                     continue;
                 }
             };
@@ -210,7 +211,8 @@ async fn talk(stream: UnixStream, mut calls: mpsc::Receiver<Call>, memory: Arc<G
                 return;
             };
             let result = result.and_then(|response| keep(response, frame.len(), &memory));
-            let _given_up = answer.send(result);
+            // The guest may have given up.
+            let _ = answer.send(result);
         }
     };
     tokio::select! {
@@ -233,10 +235,10 @@ fn keep(
     response: HttpResponse,
     bytes: usize,
     memory: &Arc<GuestMemory>,
-) -> Result<Answered, HttpError> {
-    let mut kept = Kept::nothing(Arc::clone(memory));
+) -> Result<BufferedResponse, HttpError> {
+    let mut kept = MemoryCharge::nothing(Arc::clone(memory));
     match kept.add(bytes) {
-        Ok(()) => Ok(Answered { response, kept }),
+        Ok(()) => Ok(BufferedResponse { response, kept }),
         Err(error) => Err(HttpError::new(HttpErrorKind::TooLarge, error.to_string())),
     }
 }

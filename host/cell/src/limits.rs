@@ -101,12 +101,12 @@ impl GuestMemory {
 
 /// Memory that the cell uses for a guest, given back when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct MemoryCharge {
     memory: Arc<GuestMemory>,
     bytes: u64,
 }
 
-impl Kept {
+impl MemoryCharge {
     /// Takes no memory yet.
     pub(crate) const fn nothing(memory: Arc<GuestMemory>) -> Self {
         Self { memory, bytes: 0 }
@@ -120,7 +120,7 @@ impl Kept {
     }
 }
 
-impl Drop for Kept {
+impl Drop for MemoryCharge {
     fn drop(&mut self) {
         self.memory.give_back(self.bytes);
     }

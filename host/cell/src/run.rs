@@ -56,7 +56,7 @@ impl Resources {
 }
 
 /// How a call ended.
-enum Ended<T> {
+enum CallEnd<T> {
     Returned(T),
     Trapped(wasmtime::Error),
     Forced(Forced),
@@ -100,11 +100,11 @@ pub(crate) async fn execute(
             drop(store);
             output.finish();
             match ended {
-                Ended::Returned(returned) => outcome::from_return(returned, &limits),
-                Ended::Trapped(error) => {
+                CallEnd::Returned(returned) => outcome::from_return(returned, &limits),
+                CallEnd::Trapped(error) => {
                     Outcome::Failed(outcome::from_trap(&error, output, &limits))
                 }
-                Ended::Forced(forced) => {
+                CallEnd::Forced(forced) => {
                     outcome::from_forced_stop(forced, stop, &limits, time_bound)
                 }
             }
@@ -149,9 +149,9 @@ pub(crate) async fn describe(
     };
     output.finish();
     match ended {
-        Ended::Returned(handlers) => handlers.into_iter().take(DESCRIBED_MAX).map(info).collect(),
-        Ended::Trapped(error) => Err(trapped(&error)),
-        Ended::Forced(_) => Err(Failure::new(
+        CallEnd::Returned(handlers) => handlers.into_iter().take(DESCRIBED_MAX).map(info).collect(),
+        CallEnd::Trapped(error) => Err(trapped(&error)),
+        CallEnd::Forced(_) => Err(Failure::new(
             FailureKind::TimedOut,
             format!(
                 "describe exceeded its limit of {DESCRIBE_TIMEOUT_MS} ms; it should only list handlers"
@@ -247,23 +247,23 @@ async fn run_to_end<T>(
     stop: &Stop,
     activity: &Activity,
     used: &Used,
-) -> Ended<T> {
+) -> CallEnd<T> {
     let mut call = Metered::new(call, activity, used);
     let result = match stop.forced_now() {
-        Some(forced) => return Ended::Forced(forced),
+        Some(forced) => return CallEnd::Forced(forced),
         // Most calls end at the first poll, and need no timer.
         None => match poll!(&mut call) {
             Poll::Ready(result) => result,
             Poll::Pending => tokio::select! {
                 biased;
-                forced = stop.forced() => return Ended::Forced(forced),
+                forced = stop.forced() => return CallEnd::Forced(forced),
                 result = call => result,
             },
         },
     };
     match result {
-        Ok(returned) => Ended::Returned(returned),
-        Err(error) => Ended::Trapped(error),
+        Ok(returned) => CallEnd::Returned(returned),
+        Err(error) => CallEnd::Trapped(error),
     }
 }
 

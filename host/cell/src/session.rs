@@ -1,7 +1,7 @@
 //! The cell's side of its connection to the host: receives messages, starts and stops runs, and reports their
 //! output and outcome. One thread; guests yield to each other at each tick.
 
-mod given;
+mod descriptors;
 mod outgoing;
 
 use std::cell::RefCell;
@@ -27,7 +27,7 @@ use tokio::time::{Duration, sleep};
 use tokio_util::codec::{FramedRead, LengthDelimitedCodec};
 use wasmtime::Engine;
 
-use self::given::Given;
+use self::descriptors::DescriptorSocket;
 use self::outgoing::write_messages;
 use crate::component::Components;
 use crate::context::GivenToRun;
@@ -79,7 +79,7 @@ pub(crate) fn serve(
         .enable_time()
         .build_local(LocalOptions::default())?;
     let session = async {
-        let given = Given::new(&socket)?;
+        let given = DescriptorSocket::new(&socket)?;
         socket.set_nonblocking(true)?;
         let (read, write) = UnixStream::from_std(socket)?.into_split();
         let (outgoing, messages) = mpsc::channel(MESSAGES_MAX);
@@ -99,7 +99,11 @@ pub(crate) fn serve(
     Ok(())
 }
 
-async fn read_messages(cell: &Rc<Cell>, read: OwnedReadHalf, mut given: Given) -> io::Result<()> {
+async fn read_messages(
+    cell: &Rc<Cell>,
+    read: OwnedReadHalf,
+    mut given: DescriptorSocket,
+) -> io::Result<()> {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(FRAME_BYTES_MAX);
     let mut frames = FramedRead::new(read, codec);
@@ -119,7 +123,7 @@ async fn read_messages(cell: &Rc<Cell>, read: OwnedReadHalf, mut given: Given) -
 impl Cell {
     async fn send(&self, message: FromCell) {
         // The receiver is dropped only when the process ends.
-        let _sent = self.outgoing.send(message).await;
+        let _ = self.outgoing.send(message).await;
     }
 
     fn load(
@@ -133,7 +137,7 @@ impl Cell {
         components.load(component, path, file, sha256)
     }
 
-    async fn handle(self: &Rc<Self>, message: ToCell, given: &mut Given) {
+    async fn handle(self: &Rc<Self>, message: ToCell, given: &mut DescriptorSocket) {
         match message {
             ToCell::Load {
                 component,

@@ -72,7 +72,7 @@ impl Activity {
         self.turns.fetch_add(1, Ordering::SeqCst);
         if self.parked.load(Ordering::SeqCst) && self.parked.swap(false, Ordering::SeqCst) {
             // The counter of the eventfd cannot overflow: it grows by one each time the clock is parked.
-            let _woken = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
+            let _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
         }
         Active(self)
     }
@@ -108,7 +108,7 @@ impl Activity {
         }
         if fds[1].revents().contains(PollFlags::IN) {
             let mut counter = [0; 8];
-            let _drained = rustix::io::read(&self.wake, &mut counter);
+            let _ = rustix::io::read(&self.wake, &mut counter);
         }
         Ok(fds[0].revents().contains(PollFlags::IN))
     }

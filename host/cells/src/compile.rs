@@ -156,7 +156,7 @@ impl Cache {
             let path = self.note(digest);
             let path = path.display();
             tracing::warn!(%path, "compiled file has no valid seal; compiling the component again");
-            let _best_effort = fs::remove_file(self.note(digest));
+            let _ = fs::remove_file(self.note(digest));
             return None;
         };
         let file = self.file(digest, &compiled);
@@ -188,8 +188,8 @@ impl Cache {
     /// Gives a damaged file another name. If that fails, compiling replaces it.
     fn set_aside(&self, digest: Digest, file: &Path) {
         let aside = self.folder.join(format!("{}.damaged", self.stem(digest)));
-        let _best_effort = fs::rename(file, aside);
-        let _best_effort = fs::remove_file(self.note(digest));
+        let _ = fs::rename(file, aside);
+        let _ = fs::remove_file(self.note(digest));
     }
 
     /// Compiles a component and keeps the result.
@@ -363,7 +363,8 @@ impl Cache {
         };
         let feed = async move {
             // A child that refuses early stops reading.
-            let _refused = stdin.write_all(component).await;
+            // A compiler that refuses does not read to the end; its answer says why.
+            let _ = stdin.write_all(component).await;
         };
         let (mut reply, mut errors) = (Vec::new(), Vec::new());
         let (mut stdout, mut stderr) =
@@ -456,7 +457,7 @@ struct Unfinished(PathBuf);
 impl Drop for Unfinished {
     fn drop(&mut self) {
         // A finished file has another name by now.
-        let _gone = fs::remove_file(&self.0);
+        let _ = fs::remove_file(&self.0);
     }
 }
 
@@ -482,7 +483,7 @@ impl Private {
 impl Drop for Private {
     fn drop(&mut self) {
         // A later sweep removes what is left.
-        let _best_effort = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_dir_all(&self.path);
     }
 }
 

@@ -291,8 +291,8 @@ impl CellPort for ProcessPort {
         let events = self.events.clone();
         self.cells.runtime.spawn_blocking(move || {
             let planned = planning.run();
-            // If the host has stopped, no receiver is left.
-            let _stopped = events.blocking_send(CellEvent::Planned { run, planned });
+            // A host that has stopped receives nothing.
+            let _ = events.blocking_send(CellEvent::Planned { run, planned });
         });
     }
 
@@ -338,13 +338,13 @@ async fn live(life: Life) {
     } = life;
     let how = match spawner.spawn(room, openable.lifeline.clone()).await {
         Ok(spawned) => {
-            let _counted = memory.count(spawned.child.id());
+            let _ = memory.count(spawned.child.id());
             converse(id, &name, spawned, (messages, openable), &events, &kill).await
         }
         Err(error) => format!("cannot start it: {error}"),
     };
-    // If the host has stopped, no receiver is left.
-    let _stopped = events.send(CellEvent::Gone { cell: id, how }).await;
+    // A host that has stopped receives nothing.
+    let _ = events.send(CellEvent::Gone { cell: id, how }).await;
 }
 
 /// Carries frames until one side ends, then makes sure that the process has ended.
@@ -388,7 +388,8 @@ async fn converse(
         }
     };
     // The process may have ended already.
-    let _dead = child.start_kill();
+    // It may have ended.
+    let _ = child.start_kill();
     let status = child.wait().await;
     // Messages that the cell sent before its death are still in the pipes.
     let rest = async {
@@ -399,7 +400,7 @@ async fn converse(
             logging.await;
         }
     };
-    let _drained = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, rest).await;
     match status {
         Ok(status) => format!("{reason}; {}", ending(status)),
         Err(error) => format!("{reason}; cannot tell how it ended: {error}"),

@@ -83,5 +83,5 @@ fn leave_note(data: &Path, verb: &str, object: &str) {
 /// Keeps other users from reading what a command writes from now on.
 fn keep_private() {
     use rustix::fs::Mode;
-    let _before = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    let _ = rustix::process::umask(Mode::RWXG | Mode::RWXO);
 }

@@ -26,7 +26,7 @@ pub(crate) fn line<'a>(
     let text = plain::block(message.trim_end()).replace('\n', "\n               │ ");
     let mut line = format!("{seconds:>4}.{ms:03} {:<5} {text}", plain::line(label));
     for (key, value) in fields {
-        let _infallible = write!(line, " {}={}", plain::line(key), plain::line(value));
+        let _ = write!(line, " {}={}", plain::line(key), plain::line(value));
     }
     line
 }

@@ -16,7 +16,7 @@ fn main() -> ExitCode {
     let matches = match args::parse() {
         Ok(matches) => matches,
         Err(error) if error.use_stderr() => {
-            let _unread = error.print();
+            let _ = error.print();
             return ExitCode::from(Exit::Usage as u8);
         }
         Err(help) => return end(output::put_with(|_| help.print())),

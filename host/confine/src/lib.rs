@@ -98,7 +98,7 @@ fn ignore_signals() {
 
 /// Writes a line to standard error, which the host logs. If the host no longer reads it, the line is lost.
 pub fn report(text: impl Display) {
-    let _lost = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{text}");
 }
 
 /// Restricts a cell. Call it before the first thread is started, and after the last path is opened.

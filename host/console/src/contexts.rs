@@ -31,7 +31,8 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
         .mode(0o700)
         .create(folder)?;
     let partial = path.with_extension("toml.partial");
-    let _left_from_before = fs::remove_file(&partial);
+    // An interrupted command may have left it.
+    let _ = fs::remove_file(&partial);
     let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)

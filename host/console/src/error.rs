@@ -169,7 +169,7 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
         }
         Error::Refused {
             status, problem, ..
-        } => refused(status, problem),
+        } => explain_problem(status, problem),
         Error::NotAHost { status, address } => {
             let cause = format!("{address} answered {status} without a reason");
             let advice =
@@ -185,7 +185,7 @@ fn explain(error: Error) -> (Exit, String, Option<String>) {
     }
 }
 
-fn refused(status: u16, problem: Problem) -> (Exit, String, Option<String>) {
+fn explain_problem(status: u16, problem: Problem) -> (Exit, String, Option<String>) {
     let exit = match status {
         404 => Exit::NotFound,
         _ => Exit::Failed,

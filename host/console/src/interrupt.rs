@@ -23,7 +23,7 @@ impl Farewell {
     pub fn say(output: Output, words: String) -> Self {
         let said = WORDS.get_or_init(|| {
             // Without it, Ctrl-C ends the process as it always does.
-            let _silent = listen();
+            let _ = listen();
             Mutex::default()
         });
         *lock(said) = Some((output, words));
@@ -55,7 +55,7 @@ fn listen() -> io::Result<()> {
                 {
                     output.interrupted(&words);
                 }
-                let _ends = emulate_default_handler(signal);
+                let _ = emulate_default_handler(signal);
             }
         })?;
     Ok(())

@@ -27,7 +27,7 @@ pub struct Remote {
     #[command(flatten)]
     tls: Tls,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 /// The options for `https://`.
@@ -63,7 +63,7 @@ pub struct Tls {
 /// The options of commands that print data.
 #[derive(Clone, Copy, Debug, Args)]
 #[command(next_help_heading = "Output")]
-pub struct Shown {
+pub struct OutputOptions {
     /// The format of the output
     #[arg(
         short,
@@ -104,7 +104,7 @@ impl Tls {
     }
 }
 
-impl Shown {
+impl OutputOptions {
     /// Opens the output.
     pub fn open(self) -> Output {
         Output::new(self.output, self.quiet)

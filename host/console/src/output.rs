@@ -89,7 +89,7 @@ impl Output {
     }
 
     /// Writes one item: its JSON, its name, or what `human` writes.
-    pub fn one(
+    pub fn print_item(
         self,
         document: &str,
         name: &str,
@@ -170,5 +170,5 @@ pub fn put_section(title: &str, text: &str) -> Result<(), CliError> {
 /// Writes a line to standard error. A failure to write is ignored.
 pub fn say(text: &str) {
     let mut err = std::io::stderr().lock();
-    let _ignored = writeln!(err, "{text}").and_then(|()| err.flush());
+    let _ = writeln!(err, "{text}").and_then(|()| err.flush());
 }

@@ -76,7 +76,7 @@ impl Drop for Progress {
     fn drop(&mut self) {
         if let Some(Lines { waits, thread }) = self.lines.take() {
             drop(waits);
-            let _panicked = thread.join();
+            let _ = thread.join();
         }
     }
 }

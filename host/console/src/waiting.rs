@@ -60,7 +60,7 @@ pub fn until_end<T: Awaited>(
     wait: impl Fn(Seconds) -> Result<Answer<T>, Error>,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let Answer { view, json, .. } = ended(client, output, doing, wait, timeout)?;
+    let Answer { view, json, .. } = last_answer(client, output, doing, wait, timeout)?;
     if !view.has_ended() {
         return Err(view.ran_out(timeout));
     }
@@ -84,7 +84,7 @@ pub fn until_end<T: Awaited>(
 }
 
 /// Waits until a job ends or `timeout` has passed. Returns the last answer.
-pub fn ended<T: Awaited>(
+pub fn last_answer<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,

@@ -21,7 +21,7 @@ type User = (String, u32, String);
 
 impl Attempts {
     /// Returns what a run may do: what earlier runs of its attempt have left.
-    pub(crate) fn of(&self, pass: &Pass) -> Rc<Allowance> {
+    pub(crate) fn get(&self, pass: &Pass) -> Rc<Allowance> {
         let new = || Rc::new(Allowance::new(&pass.grants));
         let Some(report_as) = pass.report_as else {
             return new();
@@ -42,16 +42,16 @@ impl Attempts {
 }
 
 /// What is left of each of the grants.
-pub(crate) struct Allowance(RefCell<Vec<Left>>);
+pub(crate) struct Allowance(RefCell<Vec<GrantBalance>>);
 
-struct Left {
+struct GrantBalance {
     requests: u32,
     bytes: u64,
 }
 
 impl Allowance {
     fn new(grants: &[HttpGrant]) -> Self {
-        let whole = grants.iter().map(|grant| Left {
+        let whole = grants.iter().map(|grant| GrantBalance {
             requests: grant.max_requests.unwrap_or(REQUESTS_DEFAULT),
             bytes: u64::from(grant.max_total_mib.unwrap_or(TOTAL_MIB_DEFAULT)) << 20,
         });
@@ -59,18 +59,18 @@ impl Allowance {
     }
 
     /// Takes a request, the bytes of its body, and those that its response may have.
-    pub(crate) fn take(self: &Rc<Self>, order: &Order) -> Result<Taken, HttpError> {
+    pub(crate) fn take(self: &Rc<Self>, order: &Order) -> Result<RequestCharge, HttpError> {
         let mut all = self.0.borrow_mut();
         let left = all.get_mut(order.grant).ok_or_else(no_more_requests)?;
         let requests = left.requests.checked_sub(1).ok_or_else(no_more_requests)?;
         let bytes = left.bytes.checked_sub(order.body.len() as u64);
         let bytes = bytes.filter(|it| *it > 0).ok_or_else(no_more_bytes)?;
         let response_bytes_max = bytes.min(order.response_bytes_max as u64);
-        *left = Left {
+        *left = GrantBalance {
             requests,
             bytes: bytes - response_bytes_max,
         };
-        Ok(Taken {
+        Ok(RequestCharge {
             allowance: Rc::clone(self),
             grant: order.grant,
             response_bytes_max: usize::try_from(response_bytes_max).unwrap_or(usize::MAX),
@@ -80,14 +80,14 @@ impl Allowance {
 }
 
 /// What a request has taken. What its response did not need is given back when this is dropped.
-pub(crate) struct Taken {
+pub(crate) struct RequestCharge {
     allowance: Rc<Allowance>,
     grant: usize,
     response_bytes_max: usize,
     unused: Cell<u64>,
 }
 
-impl Taken {
+impl RequestCharge {
     /// Returns how many bytes the body of the response may have.
     pub(crate) const fn response_bytes_max(&self) -> usize {
         self.response_bytes_max
@@ -100,7 +100,7 @@ impl Taken {
     }
 }
 
-impl Drop for Taken {
+impl Drop for RequestCharge {
     fn drop(&mut self) {
         if let Some(left) = self.allowance.0.borrow_mut().get_mut(self.grant) {
             left.bytes = left.bytes.saturating_add(self.unused.get());

@@ -147,7 +147,7 @@ impl Broker {
     }
 
     pub(crate) fn client(&self, revision: &Revision) -> HttpClient {
-        self.clients.borrow_mut().of(revision)
+        self.clients.borrow_mut().get(revision)
     }
 
     /// Waits until the handler and its component have fewer concurrent requests than they may, and until bodies of `bytes`

@@ -20,7 +20,7 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
 use tokio::time::timeout;
 
-use crate::allowance::{self, Taken};
+use crate::allowance::{self, RequestCharge};
 use crate::dial::{Count, Dial, DialError};
 use crate::mask::mask;
 use crate::permit::{Permit, take_connection};
@@ -81,7 +81,7 @@ impl Clients {
     }
 
     /// Returns the client of a revision. Clones share its connections.
-    pub(crate) fn of(&mut self, revision: &Revision) -> HttpClient {
+    pub(crate) fn get(&mut self, revision: &Revision) -> HttpClient {
         let (component, _) = revision;
         let count = self.counts.entry(component.clone()).or_default().clone();
         // Where connections are closed, requests in flight keep theirs.
@@ -119,7 +119,7 @@ fn connector(dial: Dial, tls: ClientConfig) -> HttpsConnector<Dial> {
 pub(crate) async fn send(
     client: &HttpClient,
     order: Order,
-    (taken, permit): (&Taken, &Arc<Permit>),
+    (taken, permit): (&RequestCharge, &Arc<Permit>),
 ) -> Result<HttpResponse, HttpError> {
     let Order {
         grant: _,
@@ -184,7 +184,7 @@ async fn read(
     host: &str,
     response: Response<Incoming>,
     bytes_max: usize,
-    taken: &Taken,
+    taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
     let (head, body) = response.into_parts();
     let body = body.map_frame(|frame| {
@@ -207,7 +207,7 @@ async fn read(
         })?;
     Ok(HttpResponse {
         status: head.status.as_u16(),
-        headers: shown(&head.headers),
+        headers: header_pairs(&head.headers),
         body: body.to_bytes().into(),
     })
 }
@@ -216,7 +216,7 @@ async fn read(
 async fn read_start(
     host: &str,
     response: Response<Incoming>,
-    taken: &Taken,
+    taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
     let (head, mut body) = response.into_parts();
     let mut start = Vec::new();
@@ -234,12 +234,12 @@ async fn read_start(
     taken.received(start.len());
     Ok(HttpResponse {
         status: head.status.as_u16(),
-        headers: shown(&head.headers),
+        headers: header_pairs(&head.headers),
         body: start,
     })
 }
 
-fn shown(headers: &HeaderMap) -> Vec<(String, String)> {
+fn header_pairs(headers: &HeaderMap) -> Vec<(String, String)> {
     let kept = headers
         .iter()
         .filter(|(name, _)| !DROPPED.contains(&name.as_str()));

@@ -100,7 +100,7 @@ impl Dial {
             match TcpStream::connect(SocketAddr::new(address, port)).await {
                 Ok(stream) => {
                     // Without it small requests only take longer.
-                    let _kept = stream.set_nodelay(true);
+                    let _ = stream.set_nodelay(true);
                     let count = self.count.upgrade();
                     return Ok(TokioIo::new(Counted {
                         stream,

@@ -44,7 +44,7 @@ impl Secrets {
     }
 
     /// Returns the values that no server may give away to a run with this pass: those that any of its requests sends.
-    fn of(&self, pass: &Pass) -> Revealed {
+    fn reveal(&self, pass: &Pass) -> Revealed {
         let templates = pass.grants.iter().flat_map(|grant| grant.headers.values());
         let names: BTreeSet<&str> = templates.flat_map(HeaderTemplate::secrets).collect();
         let mut all = Revealed::default();
@@ -101,7 +101,7 @@ pub(crate) fn decide(
     }
     let mut headers = headers(&request.headers, grant)?;
     headers.extend(added(grant, secrets)?);
-    let hidden = secrets.of(pass);
+    let hidden = secrets.reveal(pass);
     if !hidden.is_empty() {
         // A compressed body could not be searched for them.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));

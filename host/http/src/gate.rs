@@ -47,7 +47,7 @@ pub const CONNECT: &str = "connect";
 
 /// What a gate records of a request, or of a connection that was refused.
 #[derive(Debug)]
-pub struct Asked<'a> {
+pub struct AccessRecord<'a> {
     pub peer: &'a Peer,
     /// Who asked, if that is known.
     pub principal: Option<&'a Principal>,
@@ -77,10 +77,10 @@ pub trait Gate: Send + Sync {
     }
 
     /// Records that a request or a connection was denied with this status: 401, 403, 404 or 429.
-    fn denied(&self, _: &Asked<'_>, _status: u16) {}
+    fn denied(&self, _: &AccessRecord<'_>, _status: u16) {}
 
     /// Records a request that will change something, before it does. Returns whether that is kept.
-    fn record(&self, _: &Asked<'_>) -> BoxFuture<'static, bool> {
+    fn record(&self, _: &AccessRecord<'_>) -> BoxFuture<'static, bool> {
         Box::pin(async { true })
     }
 }

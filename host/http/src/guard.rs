@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::budget::{ByteBudget, RefusedBody};
-use crate::gate::{self, Asked, Caller, Gate, REQUEST_ID};
+use crate::gate::{self, AccessRecord, Caller, Gate, REQUEST_ID};
 use crate::metrics::Metrics;
 use crate::peer::Peer;
 use crate::places::Admission;
@@ -130,7 +130,7 @@ pub(crate) async fn guard(
     let began = Instant::now();
     let changes_nothing = request.method().is_safe();
     let tasks = guard.tasks.as_ref().filter(|_| !changes_nothing);
-    let mut asked = Kept::of(&guard, &request);
+    let mut asked = AuditedRequest::capture(&guard, &request);
     let mut checked = guard.check(&mut request, &mut asked);
     if let Err(Refusal::Unauthenticated) = checked
         && let Some(learning) = guard.learn(&request)
@@ -139,7 +139,7 @@ pub(crate) async fn guard(
         checked = guard.check(&mut request, &mut asked);
     }
     if let (true, Ok(_), Some(asked)) = (guard.is_recorded, &checked, &asked)
-        && !guard.gate.record(&asked.shown(&guard)).await
+        && !guard.gate.record(&asked.record(&guard)).await
     {
         checked = Err(Refusal::NotRecorded);
     }
@@ -174,11 +174,11 @@ pub(crate) async fn guard(
     let response = answered.unwrap_or_else(|refusal| (guard.render)(&refusal));
     let status = response.status().as_u16();
     if let Some(asked) = asked.filter(|asked| asked.is_denial(status)) {
-        guard.gate.denied(&asked.shown(&guard), status);
+        guard.gate.denied(&asked.record(&guard), status);
     }
     let took = began.elapsed();
     let metrics = &guard.metrics;
-    metrics.answered(guard.method, guard.path, status, took);
+    metrics.count_response(guard.method, guard.path, status, took);
     response
 }
 
@@ -210,7 +210,7 @@ async fn drain(request: Request) {
             left = rest;
         }
     };
-    let _late = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
+    let _ = tokio::time::timeout(DRAIN_TIMEOUT, reading).await;
 }
 
 /// Runs a handler. As one of `tasks` it continues if this future is dropped.
@@ -235,7 +235,7 @@ async fn run(next: Next, request: Request, tasks: Option<&Tasks>) -> Result<Resp
 }
 
 /// What the audit shows of a request.
-struct Kept {
+struct AuditedRequest {
     peer: Peer,
     principal: Option<Arc<Principal>>,
     method: Method,
@@ -243,9 +243,9 @@ struct Kept {
     request_id: Option<HeaderValue>,
 }
 
-impl Kept {
+impl AuditedRequest {
     /// Keeps what the audit shows of a request, if anybody wants to know.
-    fn of(guard: &Guard, request: &Request) -> Option<Self> {
+    fn capture(guard: &Guard, request: &Request) -> Option<Self> {
         (guard.is_recorded || guard.gate.records_denials()).then(|| Self {
             peer: request.extensions().get().cloned().unwrap_or_default(),
             principal: None,
@@ -262,8 +262,8 @@ impl Kept {
         is_hidden || [401, 403, 429].contains(&status)
     }
 
-    fn shown<'a>(&'a self, guard: &Guard) -> Asked<'a> {
-        Asked {
+    fn record<'a>(&'a self, guard: &Guard) -> AccessRecord<'a> {
+        AccessRecord {
             peer: &self.peer,
             principal: self.principal.as_deref(),
             verb: guard.access.verb(),
@@ -299,7 +299,7 @@ impl Guard {
     fn check(
         &self,
         request: &mut Request,
-        asked: &mut Option<Kept>,
+        asked: &mut Option<AuditedRequest>,
     ) -> Result<Option<Caller>, Refusal> {
         let host = check_host(&self.hosts, request.uri(), request.headers())?;
         let is_tls = request.extensions().get::<Peer>();

@@ -6,7 +6,7 @@ use std::time::Duration;
 pub trait Metrics: Send + Sync {
     /// Counts an answered request of a route, including refusals. `took` is the time from the
     /// header of the request to the header of its answer.
-    fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration);
+    fn count_response(&self, method: &'static str, path: &'static str, status: u16, took: Duration);
 
     /// Counts a connection that was opened.
     fn connection_opened(&self);
@@ -22,7 +22,7 @@ pub trait Metrics: Send + Sync {
 pub struct Uncounted;
 
 impl Metrics for Uncounted {
-    fn answered(&self, _: &'static str, _: &'static str, _: u16, _: Duration) {}
+    fn count_response(&self, _: &'static str, _: &'static str, _: u16, _: Duration) {}
     fn connection_opened(&self) {}
     fn connection_closed(&self) {}
     fn handshake_failed(&self) {}

@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 
-use crate::gate::{Asked, CONNECT, Gate};
+use crate::gate::{AccessRecord, CONNECT, Gate};
 use crate::metrics::Metrics;
 use crate::peer::{Peer, network};
 use crate::places::{Place, Places};
@@ -105,7 +105,7 @@ impl Accept for TcpListener {
     async fn accept(&self) -> io::Result<(TcpStream, Peer)> {
         let (stream, address) = Self::accept(self).await?;
         // Answers are written in one piece, so waiting for more data would only delay them.
-        let _best_effort = stream.set_nodelay(true);
+        let _ = stream.set_nodelay(true);
         Ok((stream, Peer::remote(address.ip())))
     }
 }
@@ -169,7 +169,7 @@ pub(crate) struct Served {
 
 impl Served {
     /// Records that a connection was refused before there was a request.
-    fn refused(&self, peer: &Peer, how: &'static str, status: u16) {
+    fn record_refusal(&self, peer: &Peer, how: &'static str, status: u16) {
         if !self.gate.records_denials() {
             return;
         }
@@ -178,7 +178,7 @@ impl Served {
             verbs: Verbs::NONE,
             ..Principal::anyone()
         });
-        let asked = Asked {
+        let asked = AccessRecord {
             peer,
             principal: user.as_ref(),
             verb: None,
@@ -222,13 +222,13 @@ pub(crate) async fn accept(
         };
         if let Some(uid) = peer.other_user() {
             tracing::warn!(uid, "refused a connection from another user");
-            served.refused(&peer, "to the local socket", 403);
+            served.record_refusal(&peer, "to the local socket", 403);
             continue;
         }
         if tls.is_none() && !proxies.may_be_plain(&peer) {
             let address = peer.address.map(tracing::field::display);
             tracing::debug!(address, "refused a connection without TLS");
-            served.refused(&peer, "without TLS", 403);
+            served.record_refusal(&peer, "without TLS", 403);
             tasks.spawn(refuse(stream, PLAIN));
             continue;
         }
@@ -323,7 +323,7 @@ async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
         Ok(Ok(stream)) => Some((stream, peer)),
         Ok(Err(error)) => {
             if let Some(status) = tls::denies(&error) {
-                served.refused(&peer, "with a client certificate", status);
+                served.record_refusal(&peer, "with a client certificate", status);
             }
             failed(served, peer.address, &error)
         }
@@ -347,7 +347,7 @@ async fn refuse(mut stream: impl AsyncRead + AsyncWrite + Unpin, answer: &'stati
         // A connection that is closed before its request is read is reset, and the answer may be lost.
         tokio::io::copy(&mut stream.take(REFUSED_BYTES_MAX), &mut tokio::io::sink()).await
     };
-    let _closed_anyway = tokio::time::timeout(REFUSAL_TIMEOUT, refusal).await;
+    let _ = tokio::time::timeout(REFUSAL_TIMEOUT, refusal).await;
 }
 
 /// Counts a connection while it is open.
@@ -374,7 +374,7 @@ pub(crate) async fn connection(
     stopping: CancellationToken,
     admitted: Admitted,
 ) {
-    let _open = Open::new(Arc::clone(&served.metrics));
+    let _guard = Open::new(Arc::clone(&served.metrics));
     let Admitted { place, is_reserved } = admitted;
     let watch = Watch::default();
     let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
@@ -411,7 +411,7 @@ pub(crate) async fn connection(
     let closed = async {
         watch.closed.cancelled().await;
         place.yield_place();
-        let _elapsed = tokio::time::timeout(CLOSED_TIMEOUT, place.given_up()).await;
+        let _ = tokio::time::timeout(CLOSED_TIMEOUT, place.given_up()).await;
     };
     tokio::pin!(connection);
     let ended = tokio::select! {

@@ -350,7 +350,7 @@ async fn linger(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         while stream.read(&mut unread).await? > 0 {}
         io::Result::Ok(())
     };
-    let _closed_anyway = tokio::time::timeout(LINGER_TIME, read).await;
+    let _ = tokio::time::timeout(LINGER_TIME, read).await;
 }
 
 /// Reads a file up to a limit.

@@ -76,7 +76,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WatchedStream<S> {
         if let Some(byte) = self.ahead.take() {
             buffer.put_slice(&[byte]);
             // With all that follows: a large body would be slow in parts of one byte. An end or an error comes again.
-            let _more = Pin::new(&mut self.stream).poll_read(cx, buffer);
+            let _ = Pin::new(&mut self.stream).poll_read(cx, buffer);
             return Poll::Ready(Ok(()));
         }
         if self.watch.closed.is_cancelled() {

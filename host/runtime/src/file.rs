@@ -23,7 +23,7 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> 
         .and_then(|()| file.sync_all())
         .and_then(|()| rename(&partial, path));
     if written.is_err() {
-        let _best_effort = remove_file(&partial);
+        let _ = remove_file(&partial);
     }
     written?;
     let folder = path.parent().filter(|it| !it.as_os_str().is_empty());

@@ -98,7 +98,7 @@ pub fn publish(folder: &Dir, name: &Path, content: &[u8]) -> io::Result<()> {
         .and_then(|()| file.sync_all())
         .and_then(|()| folder.rename(partial, folder, name));
     if written.is_err() {
-        let _best_effort = folder.remove_file(partial);
+        let _ = folder.remove_file(partial);
     }
     written
 }

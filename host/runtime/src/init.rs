@@ -46,7 +46,8 @@ pub fn run_in_child(arguments: impl Iterator<Item = OsString>) -> io::Result<Opt
                 _ = hangup.recv() => Signal::HUP,
             };
             // It may have just ended.
-            let _gone = kill_process(child, passed_on);
+            // The child may have ended.
+            let _ = kill_process(child, passed_on);
         }
     })?;
     Ok(Some(code))

@@ -53,7 +53,7 @@ impl Owner {
         let Some((user, group)) = self.other else {
             return Ok(work());
         };
-        let _lowered = Lowered::new(user, group)?;
+        let _guard = Lowered::new(user, group)?;
         Ok(work())
     }
 }
@@ -79,7 +79,7 @@ impl Lowered {
 impl Drop for Lowered {
     fn drop(&mut self) {
         // If the kernel refuses, the rights stay lowered, and what needs more fails.
-        let _refused = set_thread_res_uid(None, Uid::ROOT, None)
+        let _ = set_thread_res_uid(None, Uid::ROOT, None)
             .and_then(|()| set_thread_res_gid(None, Gid::ROOT, None))
             .and_then(|()| set_thread_groups(&self.groups));
     }

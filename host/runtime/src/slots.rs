@@ -87,7 +87,7 @@ impl Slots {
 
     /// Sends attempts with `pusher` from now on. Only the first call counts.
     pub fn connect(&self, pusher: Weak<dyn Pusher>) {
-        let _first = self.pusher.set(pusher).is_ok();
+        let _ = self.pusher.set(pusher).is_ok();
     }
 
     /// Adds an executor without capacity, unless there are `executors_max` already. Returns whether the
@@ -116,7 +116,7 @@ impl Slots {
     }
 
     /// Records that an attempt has ended. Further calls for the same attempt change nothing.
-    pub fn ended(&self, tag: Tag, worker: String, end: End) {
+    pub fn end(&self, tag: Tag, worker: String, end: End) {
         let mut table = self.lock();
         let Some(attempt) = table.attempts.remove(&tag) else {
             return;

@@ -77,7 +77,7 @@ impl Drop for LocalListener {
     fn drop(&mut self) {
         if self.is_in_place().unwrap_or(false) {
             // If this fails, the next start replaces it.
-            let _stale = fs::remove_file(&self.path);
+            let _ = fs::remove_file(&self.path);
         }
     }
 }

@@ -81,7 +81,7 @@ impl Stops {
                             tokio::task::spawn_blocking(move || files.reopen());
                             continue;
                         }
-                        _ => limit.asked(),
+                        _ => limit.count_request(),
                     },
                     changed = is_ending.changed() => match changed {
                         Ok(()) => {
@@ -94,7 +94,8 @@ impl Stops {
                     () = forced => exit(),
                 }
                 // A process that does not read its signals is still ended.
-                let _full = signals.try_send(());
+                // A full channel has a signal already.
+                let _ = signals.try_send(());
             }
         };
         std::thread::Builder::new()
@@ -104,7 +105,7 @@ impl Stops {
     }
 
     /// Waits for the next signal. Cancel safe.
-    pub async fn asked(&mut self) {
+    pub async fn wait_for_stop(&mut self) {
         if self.asked.recv().await.is_none() {
             std::future::pending::<()>().await;
         }
@@ -185,7 +186,7 @@ impl Limit {
         }
     }
 
-    fn asked(&mut self) {
+    fn count_request(&mut self) {
         self.signals += 1;
         match (self.signals, self.grace) {
             (1, Some(grace)) => self.shorten(grace.saturating_add(self.end_timeout)),
@@ -209,7 +210,7 @@ fn exit() -> ! {
     let mut writable = [PollFd::new(&stderr, PollFlags::OUT)];
     let now = Timespec::default();
     if stderr.is_terminal() || matches!(poll(&mut writable, Some(&now)), Ok(1..)) {
-        let _unread = rustix::io::write(&stderr, message.as_bytes());
+        let _ = rustix::io::write(&stderr, message.as_bytes());
     }
     // SAFETY: ends the process; none of its code runs after this.
     unsafe { libc::_exit(FORCED) }
@@ -232,17 +233,17 @@ mod tests {
         let left = |limit: &Limit| limit.end_by.map(|end_by| end_by - begun);
         let mut limit = Limit::new(Some(Duration::from_secs(30)), END);
         assert_eq!(left(&limit), None);
-        limit.asked();
+        limit.count_request();
         assert_eq!(left(&limit), Some(Duration::from_secs(30) + END));
-        limit.asked();
+        limit.count_request();
         assert_eq!(left(&limit), Some(AT_ONCE));
         limit.shorten(END);
         assert_eq!(left(&limit), Some(AT_ONCE));
 
         let mut endless = Limit::new(None, END);
-        endless.asked();
+        endless.count_request();
         assert_eq!(left(&endless), None);
-        endless.asked();
+        endless.count_request();
         assert_eq!(left(&endless), Some(AT_ONCE));
     }
 }

@@ -66,16 +66,16 @@ fn ask(child: &Child, signal: Signal) {
 }
 
 /// Waits for the end of the process and returns its exit code.
-fn ended(mut child: Child) -> Option<i32> {
+fn exit_code(mut child: Child) -> Option<i32> {
     let pid = Pid::from_raw(child.id().try_into().unwrap()).unwrap();
     let (ended, watched) = sync_channel(1);
     let watch = std::thread::spawn(move || {
         if watched.recv_timeout(BOUND).is_err() {
-            let _gone = kill_process(pid, Signal::KILL);
+            let _ = kill_process(pid, Signal::KILL);
         }
     });
     let status = child.wait().unwrap();
-    let _late = ended.send(());
+    let _ = ended.send(());
     watch.join().unwrap();
     status.code()
 }
@@ -84,7 +84,7 @@ fn ended(mut child: Child) -> Option<i32> {
 fn a_blocked_process_ends_at_the_end_of_its_grace() {
     let child = start("blocked");
     ask(&child, Signal::TERM);
-    assert_eq!(ended(child), Some(1));
+    assert_eq!(exit_code(child), Some(1));
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_blocked_process_ends_at_the_second_signal() {
     ask(&child, Signal::TERM);
     // Another signal: two pending signals of one kind are merged.
     ask(&child, Signal::INT);
-    assert_eq!(ended(child), Some(1));
+    assert_eq!(exit_code(child), Some(1));
 }
 
 #[test]
@@ -119,5 +119,5 @@ fn only_signals_to_stop_end_a_process() {
     ] {
         ask(&child, signal);
     }
-    assert_eq!(ended(child), Some(1));
+    assert_eq!(exit_code(child), Some(1));
 }

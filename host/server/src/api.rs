@@ -237,7 +237,7 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
     }
     let draining = shared.api.draining.clone();
     tasks.spawn(schedules::firing::run(Shared::clone(&shared), draining));
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     groups.push(Group {
         prefix: "/",
         render: host_http::problem::render,

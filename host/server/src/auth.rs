@@ -27,7 +27,7 @@ use host_core::command::{AddNote, Ask as _, RevokeToken, UseTokens};
 use host_core::node::Standing;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
-use host_http::gate::{Asked, CONNECT, Caller, Gate, request_id};
+use host_http::gate::{AccessRecord, CONNECT, Caller, Gate, request_id};
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
 use host_http::share::Share;
@@ -145,7 +145,7 @@ impl Live {
         }
     }
 
-    fn kept(&self) -> KeptToken {
+    fn snapshot(&self) -> KeptToken {
         let used_ms = self.used.at_ms.load(Ordering::Relaxed);
         KeptToken {
             token: self.token.clone(),
@@ -382,16 +382,16 @@ impl Auth {
     }
 
     /// Returns a token with its last use, as this node knows it.
-    pub fn kept(&self, id: &TokenId) -> Option<KeptToken> {
+    pub fn find(&self, id: &TokenId) -> Option<KeptToken> {
         let table = self.0.table.read();
         let live = table.get(id)?;
-        Some(live.kept())
+        Some(live.snapshot())
     }
 
     /// Returns all tokens, by id.
-    pub fn all(&self) -> Vec<KeptToken> {
+    pub fn list(&self) -> Vec<KeptToken> {
         let table = self.0.table.read();
-        let mut all: Vec<KeptToken> = table.values().map(|live| live.kept()).collect();
+        let mut all: Vec<KeptToken> = table.values().map(|live| live.snapshot()).collect();
         all.sort_by(|a, b| a.token.id.cmp(&b.token.id));
         all
     }
@@ -469,7 +469,7 @@ impl Inner {
                 return Ok(user);
             }
             // Browsers go on to send a session that is over. It is no guess, and does not slow them down.
-            let session = session::shown(headers, peer.is_tls);
+            let session = session::read_cookie(headers, peer.is_tls);
             let caller = session.and_then(|text| self.find((text, true), peer.address, now));
             return caller.unwrap_or(Err(Refusal::Unauthenticated));
         };
@@ -502,7 +502,7 @@ async fn after(time: Duration, stopping: &CancellationToken) -> bool {
 fn presented<'a>(peer: &Peer, headers: &'a HeaderMap) -> Option<(&'a str, bool)> {
     match headers.get(AUTHORIZATION) {
         Some(header) => Some((bearer(header.to_str().ok()?)?, false)),
-        None => Some((session::shown(headers, peer.is_tls)?, true)),
+        None => Some((session::read_cookie(headers, peer.is_tls)?, true)),
     }
 }
 
@@ -547,7 +547,7 @@ impl Gate for Auth {
         true
     }
 
-    fn record(&self, asked: &Asked<'_>) -> BoxFuture<'static, bool> {
+    fn record(&self, asked: &AccessRecord<'_>) -> BoxFuture<'static, bool> {
         let note = AddNote {
             note: Box::new(note(asked)),
             outcome: DONE.to_owned(),
@@ -556,7 +556,7 @@ impl Gate for Auth {
         Box::pin(async move { dispatch.submit(note).await.is_ok() })
     }
 
-    fn denied(&self, asked: &Asked<'_>, status: u16) {
+    fn denied(&self, asked: &AccessRecord<'_>, status: u16) {
         let outcome = match status {
             401 => "unauthenticated",
             404 => "not there, or out of scope",
@@ -577,7 +577,7 @@ impl Gate for Auth {
 }
 
 /// Returns the audit's entry of a request or a connection.
-fn note(asked: &Asked<'_>) -> Note {
+fn note(asked: &AccessRecord<'_>) -> Note {
     let principal = asked.principal.map(|it| it.name.clone());
     Note {
         principal: principal.unwrap_or_default(),

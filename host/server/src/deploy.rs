@@ -32,7 +32,7 @@ use host_runtime::tasks::Tasks;
 
 use self::restore::record_loaded;
 
-pub use self::restore::{current, kept, restore};
+pub use self::restore::{current, referenced, restore};
 pub use self::waiting::Unfit;
 
 /// What the principal that deploys accepts.
@@ -295,7 +295,7 @@ impl Shared {
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let wall = self.clock.civil();
-        let schedules = schedules::of(&name, &manifest, &handlers, by.origin.as_deref(), wall);
+        let schedules = schedules::read(&name, &manifest, &handlers, by.origin.as_deref(), wall);
         let schedules = schedules.map_err(examine::Flaw::Manifest)?;
         let grants = grants::changes(current.as_ref(), &manifest, &handlers);
         let mut note = self.accept(by.note.clone(), &grants.added, consent).await?;
@@ -352,7 +352,7 @@ impl Shared {
 
     /// Finds waiting jobs that do not fit those schemas that are new.
     async fn unfit_jobs(&self, handlers: &[HandlerInfo]) -> Result<Vec<Unfit>, DeployError> {
-        let deployed = self.handlers.all();
+        let deployed = self.handlers.by_name();
         let is_new = |new: &&HandlerInfo| {
             let current = deployed.get(&new.name);
             current.is_none_or(|current| current.info.params_schema != new.params_schema)

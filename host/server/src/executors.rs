@@ -39,11 +39,11 @@ pub struct Executors {
 
 /// The result of a search for an executor by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum ExecutorLookup {
     /// A wire has this executor, here or at another node.
     Executor(Name),
     /// No wire has an executor with this name.
-    Nobody,
+    Unknown,
     /// One more executor would exceed this limit.
     Full(usize),
 }
@@ -78,21 +78,21 @@ impl Executors {
     }
 
     /// Finds the executor with this name for a job that is about to be accepted.
-    pub fn find(&self, name: &str) -> Found {
+    pub fn find(&self, name: &str) -> ExecutorLookup {
         let Ok(name) = name.parse::<Name>() else {
-            return Found::Nobody;
+            return ExecutorLookup::Unknown;
         };
         for wire in self.of_wires.iter() {
             match wire.find(&name, NamedBy::NewJob) {
-                executors::Found::Here => return Found::Executor(name),
-                executors::Found::Full(most) => return Found::Full(most),
+                executors::Found::Here => return ExecutorLookup::Executor(name),
+                executors::Found::Full(most) => return ExecutorLookup::Full(most),
                 executors::Found::Nobody => {}
             }
         }
         if self.remote.has(&name) {
-            return Found::Executor(name);
+            return ExecutorLookup::Executor(name);
         }
-        Found::Nobody
+        ExecutorLookup::Unknown
     }
 
     /// Explains that nothing executes the jobs of an executor with this name.

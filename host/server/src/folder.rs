@@ -39,7 +39,7 @@ pub enum FolderError {
 
 /// One component of a folder.
 #[derive(Debug)]
-struct Found {
+struct FolderComponent {
     name: Name,
     manifest: Manifest,
     component: Component,
@@ -48,7 +48,7 @@ struct Found {
 /// Deploys all components of a folder, in order of name. Stops at the first that is rejected.
 pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), FolderError> {
     for path in components(folder)? {
-        let Found {
+        let FolderComponent {
             name,
             manifest,
             component,
@@ -92,7 +92,7 @@ pub async fn load(
 ) -> Result<(), FolderError> {
     let mut revisions = Vec::new();
     for path in components(folder)? {
-        let Found {
+        let FolderComponent {
             name,
             manifest,
             component,
@@ -156,7 +156,7 @@ fn text(bytes: Vec<u8>) -> io::Result<String> {
     encoding::text(bytes).map_err(io::Error::other)
 }
 
-fn read(path: &Path) -> Result<Found, FolderError> {
+fn read(path: &Path) -> Result<FolderComponent, FolderError> {
     let unreadable = |path: &Path| {
         let path = path.to_owned();
         |error| FolderError::Unreadable { path, error }
@@ -194,7 +194,7 @@ fn read(path: &Path) -> Result<Found, FolderError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) => return Err(unreadable(&beside)(error)),
     };
-    Ok(Found {
+    Ok(FolderComponent {
         name,
         manifest,
         component: Component { bytes, signature },
@@ -214,7 +214,7 @@ mod tests {
         put("a.toml", "name = \"other\"\n[defaults]\nmemory_mib = 8\n");
         put("b.wasm.minisig", "signed");
         put("notes.txt", "");
-        let found: Vec<Found> = components(folder.path())
+        let found: Vec<FolderComponent> = components(folder.path())
             .unwrap()
             .iter()
             .map(|path| read(path).unwrap())

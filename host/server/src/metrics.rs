@@ -32,7 +32,7 @@ const SECONDS: [f64; 12] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Answered {
+struct ResponseLabels {
     method: &'static str,
     route: &'static str,
     status: u16,
@@ -56,7 +56,7 @@ struct InQueue {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Refused {
+struct RefusalLabels {
     wire: &'static str,
     code: &'static str,
 }
@@ -98,7 +98,7 @@ const LIMITS_SHOWN: usize = 100;
 #[derive(Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    requests: Family<Answered, Counter>,
+    requests: Family<ResponseLabels, Counter>,
     seconds: Family<Routed, Histogram, fn() -> Histogram>,
     jobs: Family<In, Gauge>,
     queues: Labels,
@@ -111,7 +111,7 @@ pub struct Metrics {
     firings: Family<FateLabel, Counter>,
     waiting: Family<OfLimit, Gauge>,
     batches: Gauge,
-    refused: Family<Refused, Counter>,
+    refused: Family<RefusalLabels, Counter>,
     depths: Family<Depth, Gauge>,
     certificate_days: Arc<OnceLock<Gauge<f64, AtomicU64>>>,
 }
@@ -369,8 +369,14 @@ impl Metrics {
 }
 
 impl http::Metrics for Metrics {
-    fn answered(&self, method: &'static str, path: &'static str, status: u16, took: Duration) {
-        let labels = Answered {
+    fn count_response(
+        &self,
+        method: &'static str,
+        path: &'static str,
+        status: u16,
+        took: Duration,
+    ) {
+        let labels = ResponseLabels {
             method,
             route: path,
             status,
@@ -399,7 +405,9 @@ impl http::Metrics for Metrics {
 
 impl Counters for Metrics {
     fn refused(&self, wire: &'static str, code: &'static str) {
-        self.refused.get_or_create(&Refused { wire, code }).inc();
+        self.refused
+            .get_or_create(&RefusalLabels { wire, code })
+            .inc();
     }
 
     fn set_depth(&self, wire: &'static str, worker: &str, state: &'static str, count: u64) {

@@ -19,7 +19,7 @@ impl Retentions {
     }
 
     /// Returns the retention of a job without its own.
-    pub fn of(&self, queue: &Name, handler: Option<&Handler>) -> RetentionChoice {
+    pub fn choose(&self, queue: &Name, handler: Option<&Handler>) -> RetentionChoice {
         let of_queue = self.0.get(queue).copied().unwrap_or_default();
         let of_handler = handler.map(Handler::retention);
         of_queue.or(of_handler.unwrap_or_default())
@@ -27,7 +27,7 @@ impl Retentions {
 
     /// Returns how long deliveries of webhooks are kept.
     pub(crate) fn of_deliveries(&self) -> Retention {
-        self.of(&executor(), None).over(Retention::default())
+        self.choose(&executor(), None).over(Retention::default())
     }
 
     /// Returns a digest that practically differs if the retention of any queue differs.

@@ -265,7 +265,7 @@ async fn serve(
             supervisor::ready();
             host.keep_alive();
         }),
-        () = stops.asked() => {
+        () = stops.wait_for_stop() => {
             log_stop(Phase::Running);
             supervisor::stopping();
             phase = Phase::Stopping;
@@ -276,7 +276,7 @@ async fn serve(
     let ended = match started {
         Err(error) => {
             host.enter(Phase::Killing);
-            host.ended().await.and(Err(error))
+            host.wait_for_end().await.and(Err(error))
         }
         Ok(()) => last(&mut host, &mut stops, phase).await,
     };
@@ -289,8 +289,8 @@ async fn serve(
 async fn last(host: &mut Host, stops: &mut Stops, mut phase: Phase) -> Result<(), ServeError> {
     loop {
         tokio::select! {
-            ended = host.ended() => return ended,
-            () = stops.asked() => {
+            ended = host.wait_for_end() => return ended,
+            () = stops.wait_for_stop() => {
                 log_stop(phase);
                 supervisor::stopping();
                 phase = if phase == Phase::Running {

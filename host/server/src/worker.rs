@@ -396,7 +396,7 @@ fn stop_on_signals(mut stops: Stops) -> CancellationToken {
     let stopping = CancellationToken::new();
     let asked = stopping.clone();
     Tasks::default().spawn(async move {
-        stops.asked().await;
+        stops.wait_for_stop().await;
         asked.cancel();
         // The thread that receives signals lives as long as this.
         std::future::pending::<()>().await;

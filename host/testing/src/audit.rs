@@ -26,12 +26,12 @@ impl Violations {
         self.0.lock().push(violation);
     }
 
-    fn all(&self) -> Vec<String> {
+    fn list(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 
     fn assert_none(&self, port: &str) {
-        let all = self.all();
+        let all = self.list();
         assert!(
             all.is_empty(),
             "the contract of {port} is broken:\n{}",

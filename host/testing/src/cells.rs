@@ -20,7 +20,7 @@ use crate::compiled;
 
 /// A message to a cell, in short form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum CellMessage {
     Started(String),
     Load(String),
     Start(String, Began),
@@ -42,7 +42,7 @@ pub struct Record(Arc<Mutex<Recorded>>);
 
 #[derive(Default)]
 struct Recorded {
-    sent: Vec<Sent>,
+    sent: Vec<CellMessage>,
     runs: Vec<(CellId, RunId, String)>,
     loaded: Vec<(CellId, ComponentKey)>,
     alive: BTreeSet<CellId>,
@@ -54,7 +54,7 @@ impl Record {
     }
 
     /// Returns all messages to cells, in order.
-    pub fn all(&self) -> Vec<Sent> {
+    pub fn messages(&self) -> Vec<CellMessage> {
         self.lock().sent.clone()
     }
 
@@ -76,7 +76,7 @@ impl Record {
         (*cell, *run)
     }
 
-    fn record(&self, sent: Sent) {
+    fn record(&self, sent: CellMessage) {
         self.lock().sent.push(sent);
     }
 
@@ -127,7 +127,7 @@ impl FakePort {
         }
     }
 
-    fn ended(&self, cell: CellId, run: RunId, outcome: Outcome) {
+    fn end_run(&self, cell: CellId, run: RunId, outcome: Outcome) {
         let meter = Meter {
             fuel: 1,
             cpu_us: 2,
@@ -153,26 +153,26 @@ impl FakePort {
             attempt: start.context.attempt,
         };
         self.record
-            .record(Sent::Start(self.names[&cell].clone(), sent));
+            .record(CellMessage::Start(self.names[&cell].clone(), sent));
         let run = start.run;
         match handler.as_str() {
             "noop" | "noop-checked" => {
-                self.ended(cell, run, Outcome::Completed { result: None });
+                self.end_run(cell, run, Outcome::Completed { result: None });
             }
             "echo" | "plan" => {
                 let result = Some(start.params);
-                self.ended(cell, run, Outcome::Completed { result });
+                self.end_run(cell, run, Outcome::Completed { result });
             }
             "limit" => {
                 let result = Some(JsonText(start.limits.timeout_ms.to_string()));
-                self.ended(cell, run, Outcome::Completed { result });
+                self.end_run(cell, run, Outcome::Completed { result });
             }
             "giant" => {
                 let result = Some(JsonText(format!("\"{}\"", "x".repeat(2 << 20))));
-                self.ended(cell, run, Outcome::Completed { result });
+                self.end_run(cell, run, Outcome::Completed { result });
             }
             "crash" => self.die(cell, "it crashed"),
-            "lie" => self.ended(
+            "lie" => self.end_run(
                 cell,
                 RunId(run.0 + 1_000),
                 Outcome::Completed { result: None },
@@ -200,7 +200,7 @@ impl FakePort {
 
 impl CellPort for FakePort {
     fn start(&mut self, cell: CellId, name: &str, slots: u32) {
-        self.record.record(Sent::Started(name.to_owned()));
+        self.record.record(CellMessage::Started(name.to_owned()));
         self.names.insert(cell, name.to_owned());
         self.record.lock().alive.insert(cell);
         if self.ready {
@@ -217,14 +217,14 @@ impl CellPort for FakePort {
             match message {
                 ToCell::Load { component, .. } => {
                     self.record.lock().loaded.push((cell, component));
-                    self.record.record(Sent::Load(name));
+                    self.record.record(CellMessage::Load(name));
                 }
-                ToCell::Unload { .. } => self.record.record(Sent::Unload(name)),
+                ToCell::Unload { .. } => self.record.record(CellMessage::Unload(name)),
                 ToCell::Start(start) => self.begin(cell, *start),
                 ToCell::Stop { run, grace_ms, .. } => {
-                    self.record.record(Sent::Stop(grace_ms));
+                    self.record.record(CellMessage::Stop(grace_ms));
                     if matches!(self.runs[&run].as_str(), "hang" | "talk") {
-                        self.ended(cell, run, Outcome::Cancelled { partial: None });
+                        self.end_run(cell, run, Outcome::Cancelled { partial: None });
                     }
                 }
                 ToCell::Describe { .. } => {}
@@ -242,7 +242,8 @@ impl CellPort for FakePort {
 
     fn kill(&mut self, cell: CellId) {
         if self.record.is_alive(cell) {
-            self.record.record(Sent::Killed(self.names[&cell].clone()));
+            self.record
+                .record(CellMessage::Killed(self.names[&cell].clone()));
             self.die(cell, "it was killed");
         }
     }

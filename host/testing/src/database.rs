@@ -114,7 +114,7 @@ impl Database {
         let mut psql = psql.spawn().expect("psql starts");
         let mut input = psql.stdin.take().expect("its input is a pipe");
         // A client without a server does not read.
-        let _refused = writeln!(input, "{sql}");
+        let _ = writeln!(input, "{sql}");
         drop(input);
         let output = psql.wait_with_output().expect("psql ends");
         let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();

@@ -113,7 +113,7 @@ impl FakeExecutor {
     pub async fn until_running(&self, count: usize) {
         let mut running = self.running.subscribe();
         let reached = running.wait_for(|running| *running == count);
-        let _count = timeout(BOUND, reached).await.unwrap().unwrap();
+        let _ = timeout(BOUND, reached).await.unwrap().unwrap();
     }
 
     fn run(&self, reply: Reply, ignores_stops: bool) {

@@ -37,7 +37,7 @@ pub use self::nodes::LeaseNode;
 /// Nothing in a test takes as long.
 const BOUND: Duration = Duration::from_mins(1);
 
-struct Waiting {
+struct PendingLease {
     /// The node that was asked.
     node: NodeId,
     request: LeaseRequest,
@@ -48,7 +48,7 @@ struct Waiting {
 #[derive(Default)]
 struct Inner {
     jobs: BTreeMap<JobId, Job>,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingLease>,
     nodes: Nodes,
     made: u128,
     /// Fails every message.
@@ -398,7 +398,7 @@ impl Inner {
         &mut self,
         now: Time,
         id: JobId,
-        waiting: Waiting,
+        waiting: PendingLease,
     ) -> Box<dyn FnOnce(&LeaseHost) + Send> {
         self.made += 1;
         let lease = LeaseId(Uuid::from_u128(self.made << 64));
@@ -418,7 +418,7 @@ impl Inner {
             if respond.respond(vec![granted]).is_err() {
                 let fence = Fence::Lease(lease);
                 let back = Input::Lose(&fence, Loss::NotBegun);
-                let _ended = host.change(|inner, now| inner.apply(now, id, &back));
+                let _ = host.change(|inner, now| inner.apply(now, id, &back));
             }
         })
     }

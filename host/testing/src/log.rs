@@ -31,7 +31,7 @@ impl Log {
         let log = LOG.get_or_init(|| {
             let log = Self::default();
             // A process that logs elsewhere already keeps doing so.
-            let _taken = tracing::subscriber::set_global_default(log.subscriber());
+            let _ = tracing::subscriber::set_global_default(log.subscriber());
             log
         });
         log.clone()

@@ -34,7 +34,7 @@ impl Refusals {
     pub async fn until(&self, code: &str) {
         let mut counted = self.codes.subscribe();
         let is_counted = counted.wait_for(|codes| codes.contains(&code));
-        let _codes = timeout(BOUND, is_counted).await.unwrap().unwrap();
+        let _ = timeout(BOUND, is_counted).await.unwrap().unwrap();
     }
 }
 

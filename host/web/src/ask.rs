@@ -209,7 +209,7 @@ impl Ask {
 
 impl Problem {
     /// Makes the problem of a request that cannot be carried out as it is.
-    pub(crate) fn refused(title: &str, detail: impl Into<String>, next: &str) -> Self {
+    pub(crate) fn bad_request(title: &str, detail: impl Into<String>, next: &str) -> Self {
         Self {
             title: title.to_owned(),
             detail: detail.into(),

@@ -136,7 +136,7 @@ fn line(
                 HEIGHT
             };
             let x = n * WIDTH / last_place;
-            let _infallible = write!(points, "{x},{y:.1} ");
+            let _ = write!(points, "{x},{y:.1} ");
         }
     }
     let most = values.iter().flatten().copied().fold(0.0, f64::max);

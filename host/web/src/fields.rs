@@ -50,7 +50,7 @@ impl Field {
 }
 
 /// Returns the fields of a schema, or nothing if it is not that simple.
-pub(crate) fn of(schema: &str) -> Option<Vec<Field>> {
+pub(crate) fn parse(schema: &str) -> Option<Vec<Field>> {
     if cut(schema, SCHEMA_BYTES_MAX).1 {
         return None;
     }
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_simple_schema_becomes_fields_and_what_is_typed_becomes_params() {
-        let mut fields = of(SCHEMA).unwrap();
+        let mut fields = parse(SCHEMA).unwrap();
         let kinds: Vec<_> = fields
             .iter()
             .map(|it| (it.name.as_str(), it.required))
@@ -259,7 +259,7 @@ mod tests {
             r##"{"type": "object", "properties": {"a": {"$ref": "#/properties/a"}}}"##,
             r#"{"type": "object", "properties": {"a": {"anyOf": [{"type": "string"}, {"type": "integer"}]}}}"#,
         ] {
-            assert_eq!(of(schema), None, "{schema}");
+            assert_eq!(parse(schema), None, "{schema}");
         }
     }
 }

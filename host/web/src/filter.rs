@@ -8,7 +8,7 @@ use crate::same::with_query;
 
 /// Which jobs a page shows.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct JobListQuery {
     /// The filter as text.
     #[serde(default)]
     pub(crate) q: String,
@@ -20,9 +20,9 @@ pub(crate) struct Shown {
     pub(crate) live: Option<String>,
 }
 
-impl Shown {
+impl JobListQuery {
     /// Shows the first page of a filter.
-    pub(crate) fn of(q: impl Into<String>) -> Self {
+    pub(crate) fn new(q: impl Into<String>) -> Self {
         Self {
             q: q.into(),
             ..Self::default()
@@ -42,5 +42,5 @@ impl Shown {
 
 /// Returns the address of the page of jobs that match a filter.
 pub(crate) fn jobs(q: impl Into<String>) -> String {
-    Shown::of(q).address()
+    JobListQuery::new(q).address()
 }

@@ -25,7 +25,8 @@ impl<T: DeserializeOwned> FromRequest<Web> for Form<T> {
             .map(Self)
             .map_err(|_| {
                 let detail = "the form lacks a field of this page";
-                Problem::refused("Nothing was done", detail, "Load the page again.").into_response()
+                Problem::bad_request("Nothing was done", detail, "Load the page again.")
+                    .into_response()
             })
     }
 }

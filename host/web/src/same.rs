@@ -12,7 +12,7 @@ pub(crate) struct Command(String);
 
 impl Command {
     /// Begins with a noun and a verb.
-    pub(crate) fn of(words: &str) -> Self {
+    pub(crate) fn new(words: &str) -> Self {
         Self(words.to_owned())
     }
 
@@ -45,7 +45,7 @@ impl Command {
 
 impl From<&str> for Command {
     fn from(words: &str) -> Self {
-        Self::of(words)
+        Self::new(words)
     }
 }
 
@@ -83,7 +83,7 @@ fn quoted(word: &str) -> String {
             '\\' if is_escaped => text.push_str(r"\\"),
             c if acts(c) => {
                 for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    let _infallible = write!(text, "\\0{byte:03o}");
+                    let _ = write!(text, "\\0{byte:03o}");
                 }
             }
             c => text.push(c),
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn words_are_quoted_and_the_host_is_named_unless_it_is_the_usual_one() {
-        let show = |name: &str| Command::of("job show").name(name).line(SERVER_DEFAULT);
+        let show = |name: &str| Command::new("job show").name(name).line(SERVER_DEFAULT);
         for (name, line) in [
             ("mail:a/b", "host job show mail:a/b"),
             ("-x", "host job show -- -x"),
@@ -121,7 +121,7 @@ mod tests {
         ] {
             assert_eq!(show(name), line, "{name:?}");
         }
-        let list = Command::of("job ls");
+        let list = Command::new("job ls");
         let list = list.option("--queue", "").option("--filter", "queue:a b");
         assert_eq!(
             list.option("--sort", "-x").line("https://jobs.example"),

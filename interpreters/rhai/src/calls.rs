@@ -30,12 +30,12 @@ pub(crate) struct Answer {
     failed: Option<FailedCall>,
     /// What the script has done since the call before, and what came of it.
     #[serde(default)]
-    kept: Vec<Kept>,
+    kept: Vec<OnceResult>,
 }
 
 /// What came of something that a script does once.
 #[derive(Serialize, Deserialize, JsonSchema)]
-pub(crate) struct Kept {
+pub(crate) struct OnceResult {
     /// Identifies what was done.
     key: String,
     #[serde(default)]
@@ -59,10 +59,10 @@ struct State {
     answers: Vec<Answer>,
     made: usize,
     /// What earlier runs of the script have done, and how much of it this one has repeated.
-    kept: Vec<Kept>,
+    kept: Vec<OnceResult>,
     repeated: usize,
     /// What this run has done since its last answer.
-    done: Vec<Kept>,
+    done: Vec<OnceResult>,
     /// Why the script must end: a call without an answer, or a call that differs from the last run.
     ending: Option<Error>,
 }
@@ -117,7 +117,7 @@ impl Calls {
                     Ok(ok) => (ok, None),
                     Err(failed) => (Value::Null, Some(failed)),
                 };
-                state.done.push(Kept {
+                state.done.push(OnceResult {
                     key,
                     ok: ok.clone(),
                     failed: failed.clone(),

@@ -42,7 +42,7 @@ pub(crate) fn register(engine: &mut Engine, ctx: &Ctx, calls: &Calls) {
 fn hold(ctx: &Ctx, limit: &str, ms: i64) -> Result<(), Thrown> {
     let ms = u64::try_from(ms).map_err(|_| thrown(format!("hold: {ms} ms is no time")))?;
     let held = ctx.hold(limit, Duration::from_millis(ms));
-    Ok(held.map_err(refused)?)
+    Ok(held.map_err(throw)?)
 }
 
 /// Enqueues a job with other fields of the API. Returns its id.
@@ -52,12 +52,12 @@ fn enqueue(ctx: &Ctx, handler: &str, params: Map, fields: Map) -> Result<String,
     if let Value::Object(fields) = value::argument(&fields.into())? {
         job.others = fields.into_iter().collect();
     }
-    Ok(ctx.enqueue(&job).map_err(refused)?)
+    Ok(ctx.enqueue(&job).map_err(throw)?)
 }
 
 /// Returns the value of a key, `()` if it is not set.
 fn get(ctx: &Ctx, key: &str) -> Result<Dynamic, Thrown> {
-    let found = ctx.state().get_bytes(key).map_err(refused)?;
+    let found = ctx.state().get_bytes(key).map_err(throw)?;
     let Some(bytes) = found else {
         return Ok(Dynamic::UNIT);
     };
@@ -70,13 +70,13 @@ fn get(ctx: &Ctx, key: &str) -> Result<Dynamic, Thrown> {
 fn set(ctx: &Ctx, key: &str, new: &Dynamic) -> Result<(), Thrown> {
     let state = ctx.state();
     if new.is_unit() {
-        return Ok(state.delete(key).map_err(refused)?);
+        return Ok(state.delete(key).map_err(throw)?);
     }
     let new = value::argument(new)?;
     let set = state.set_bytes(key, new.to_string().as_bytes());
-    Ok(set.map_err(refused)?)
+    Ok(set.map_err(throw)?)
 }
 
-fn refused(error: StoreError) -> EvalAltResult {
+fn throw(error: StoreError) -> EvalAltResult {
     thrown(error.message)
 }

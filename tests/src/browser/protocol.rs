@@ -135,8 +135,8 @@ impl Drop for Protocol {
             .ok()
             .and_then(Pid::from_raw)
         {
-            let _already_ended = kill_process_group(group, Signal::KILL);
+            let _ = kill_process_group(group, Signal::KILL);
         }
-        let _status = self.process.wait();
+        let _ = self.process.wait();
     }
 }

@@ -191,7 +191,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // It may have ended already.
-        let _ended = self.child.kill();
-        let _reaped = self.child.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }

@@ -91,19 +91,19 @@ impl Client {
     }
 
     pub fn job(&self, id: &str) -> Result<Answer<JobView>, Error> {
-        self.get(&path::of(path::JOB, id))
+        self.get(&path::with_name(path::JOB, id))
     }
 
     pub fn cancel_job(&self, id: &str, body: &CancelBody) -> Result<Answer<CancelView>, Error> {
-        self.post(&path::of(path::JOB_CANCEL, id), body)
+        self.post(&path::with_name(path::JOB_CANCEL, id), body)
     }
 
     pub fn retry_job(&self, id: &str, body: &RetryBody) -> Result<Answer<JobView>, Error> {
-        self.post(&path::of(path::JOB_RETRY, id), body)
+        self.post(&path::with_name(path::JOB_RETRY, id), body)
     }
 
     pub fn set_priority(&self, id: &str, body: &PriorityBody) -> Result<Answer<JobView>, Error> {
-        self.post(&path::of(path::JOB_PRIORITY, id), body)
+        self.post(&path::with_name(path::JOB_PRIORITY, id), body)
     }
 
     pub fn reschedule_job(
@@ -111,36 +111,36 @@ impl Client {
         id: &str,
         body: &RescheduleBody,
     ) -> Result<Answer<JobView>, Error> {
-        self.post(&path::of(path::JOB_RESCHEDULE, id), body)
+        self.post(&path::with_name(path::JOB_RESCHEDULE, id), body)
     }
 
     pub fn purge_job(&self, id: &str) -> Result<Answer<JobView>, Error> {
-        self.post(&path::of(path::JOB_PURGE, id), &Empty {})
+        self.post(&path::with_name(path::JOB_PURGE, id), &Empty {})
     }
 
     /// Waits until a job ends, at most for `timeout`.
     pub fn wait_for_job(&self, id: &str, timeout: Seconds) -> Result<Answer<JobView>, Error> {
-        self.wait(&path::of(path::JOB_WAIT, id), timeout)
+        self.wait(&path::with_name(path::JOB_WAIT, id), timeout)
     }
 
     pub fn attempts(&self, id: &str) -> Result<Listing<AttemptView>, Error> {
-        self.all(&path::of(path::JOB_ATTEMPTS, id))
+        self.list(&path::with_name(path::JOB_ATTEMPTS, id))
     }
 
     pub fn logs(&self, id: &str, query: &PageQuery) -> Result<Page<LineView>, Error> {
-        self.get(&with_query(&path::of(path::JOB_LOGS, id), query)?)
+        self.get(&with_query(&path::with_name(path::JOB_LOGS, id), query)?)
     }
 
     pub fn queues(&self) -> Result<Listing<QueueView>, Error> {
-        self.all(path::QUEUES)
+        self.list(path::QUEUES)
     }
 
     pub fn queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
-        self.get(&path::of(path::QUEUE, name))
+        self.get(&path::with_name(path::QUEUE, name))
     }
 
     pub fn pause_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
-        self.post(&path::of(path::QUEUE_PAUSE, name), &Empty {})
+        self.post(&path::with_name(path::QUEUE_PAUSE, name), &Empty {})
     }
 
     pub fn create_token(&self, body: &NewTokenBody) -> Result<Answer<MintedView>, Error> {
@@ -148,11 +148,11 @@ impl Client {
     }
 
     pub fn tokens(&self) -> Result<Listing<TokenView>, Error> {
-        self.all(path::TOKENS)
+        self.list(path::TOKENS)
     }
 
     pub fn token(&self, id: &str) -> Result<Answer<TokenView>, Error> {
-        self.get(&path::of(path::TOKEN, id))
+        self.get(&path::with_name(path::TOKEN, id))
     }
 
     pub fn own_token(&self) -> Result<Answer<SelfView>, Error> {
@@ -160,11 +160,11 @@ impl Client {
     }
 
     pub fn revoke_token(&self, id: &str) -> Result<Answer<RevokedView>, Error> {
-        self.delete(&path::of(path::TOKEN, id))
+        self.delete(&path::with_name(path::TOKEN, id))
     }
 
     pub fn rotate_token(&self, id: &str, body: &RotateBody) -> Result<Answer<MintedView>, Error> {
-        self.post(&path::of(path::TOKEN_ROTATE, id), body)
+        self.post(&path::with_name(path::TOKEN_ROTATE, id), body)
     }
 
     pub fn audit(&self, query: &AuditQuery) -> Result<Page<EntryView>, Error> {
@@ -172,15 +172,15 @@ impl Client {
     }
 
     pub fn resume_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
-        self.post(&path::of(path::QUEUE_RESUME, name), &Empty {})
+        self.post(&path::with_name(path::QUEUE_RESUME, name), &Empty {})
     }
 
     pub fn batches(&self) -> Result<Listing<BatchView>, Error> {
-        self.all(path::BATCHES)
+        self.list(path::BATCHES)
     }
 
     pub fn batch(&self, id: &str) -> Result<Answer<BatchView>, Error> {
-        self.get(&path::of(path::BATCH, id))
+        self.get(&path::with_name(path::BATCH, id))
     }
 
     pub fn new_batch(&self, body: &NewBatchBody) -> Result<Answer<MadeBatchView>, Error> {
@@ -198,11 +198,11 @@ impl Client {
         id: &str,
         jobs: &impl Serialize,
     ) -> Result<Answer<Vec<AcceptedView>>, Error> {
-        self.post(&path::of(path::BATCH_JOBS, id), jobs)
+        self.post(&path::with_name(path::BATCH_JOBS, id), jobs)
     }
 
     pub fn close_batch(&self, id: &str) -> Result<Answer<BatchView>, Error> {
-        self.post(&path::of(path::BATCH_CLOSE, id), &Empty {})
+        self.post(&path::with_name(path::BATCH_CLOSE, id), &Empty {})
     }
 
     pub fn cancel_batch(
@@ -211,36 +211,36 @@ impl Client {
         reason: Option<String>,
     ) -> Result<Answer<BatchView>, Error> {
         let body = CancelBatchBody { reason };
-        self.post(&path::of(path::BATCH_CANCEL, id), &body)
+        self.post(&path::with_name(path::BATCH_CANCEL, id), &body)
     }
 
     pub fn limits(&self) -> Result<Listing<LimitView>, Error> {
-        self.all(path::LIMITS)
+        self.list(path::LIMITS)
     }
 
     /// Shows a limit with so many of its fullest keys.
     pub fn limit(&self, name: &str, keys: u32) -> Result<Answer<LimitView>, Error> {
         let keys = Some(keys);
         self.get(&with_query(
-            &path::of(path::LIMIT, name),
+            &path::with_name(path::LIMIT, name),
             &LimitQuery { keys },
         )?)
     }
 
     pub fn set_limit(&self, name: &str, body: &LimitBody) -> Result<Answer<LimitView>, Error> {
-        self.put(&path::of(path::LIMIT, name), body)
+        self.put(&path::with_name(path::LIMIT, name), body)
     }
 
     pub fn remove_limit(&self, name: &str) -> Result<Answer<RemovedLimitView>, Error> {
-        self.delete(&path::of(path::LIMIT, name))
+        self.delete(&path::with_name(path::LIMIT, name))
     }
 
     pub fn schedules(&self) -> Result<Listing<ScheduleView>, Error> {
-        self.all(path::SCHEDULES)
+        self.list(path::SCHEDULES)
     }
 
     pub fn schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
-        self.get(&path::of(path::SCHEDULE, name))
+        self.get(&path::with_name(path::SCHEDULE, name))
     }
 
     pub fn set_schedule(
@@ -248,16 +248,16 @@ impl Client {
         name: &str,
         body: &ScheduleBody,
     ) -> Result<Answer<ScheduleView>, Error> {
-        self.put(&path::of(path::SCHEDULE, name), body)
+        self.put(&path::with_name(path::SCHEDULE, name), body)
     }
 
     pub fn remove_schedule(&self, name: &str) -> Result<Answer<RemovedScheduleView>, Error> {
-        self.delete(&path::of(path::SCHEDULE, name))
+        self.delete(&path::with_name(path::SCHEDULE, name))
     }
 
     pub fn coming_firings(&self, name: &str, count: u32) -> Result<Listing<ComingView>, Error> {
         let count = Some(count);
-        let path = path::of(path::SCHEDULE_NEXT, name);
+        let path = path::with_name(path::SCHEDULE_NEXT, name);
         let page: Page<ComingView> = self.get(&with_query(&path, &ComingQuery { count })?)?;
         let (now, items) = (page.now, page.view.items);
         Ok(Listing { now, items })
@@ -265,19 +265,19 @@ impl Client {
 
     /// Returns what became of the latest firings, newest first.
     pub fn firings(&self, name: &str) -> Result<Listing<FiringView>, Error> {
-        self.all(&path::of(path::SCHEDULE_FIRINGS, name))
+        self.list(&path::with_name(path::SCHEDULE_FIRINGS, name))
     }
 
     pub fn pause_schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
-        self.post(&path::of(path::SCHEDULE_PAUSE, name), &Empty {})
+        self.post(&path::with_name(path::SCHEDULE_PAUSE, name), &Empty {})
     }
 
     pub fn resume_schedule(&self, name: &str) -> Result<Answer<ScheduleView>, Error> {
-        self.post(&path::of(path::SCHEDULE_RESUME, name), &Empty {})
+        self.post(&path::with_name(path::SCHEDULE_RESUME, name), &Empty {})
     }
 
     pub fn trigger_schedule(&self, name: &str) -> Result<Answer<TriggeredView>, Error> {
-        self.post(&path::of(path::SCHEDULE_TRIGGER, name), &Empty {})
+        self.post(&path::with_name(path::SCHEDULE_TRIGGER, name), &Empty {})
     }
 
     pub fn backfill_schedule(
@@ -285,11 +285,11 @@ impl Client {
         name: &str,
         body: &BackfillBody,
     ) -> Result<Answer<TriggeredView>, Error> {
-        self.post(&path::of(path::SCHEDULE_BACKFILL, name), body)
+        self.post(&path::with_name(path::SCHEDULE_BACKFILL, name), body)
     }
 
     pub fn state_spaces(&self) -> Result<Listing<StateSpaceView>, Error> {
-        self.all(path::STATE)
+        self.list(path::STATE)
     }
 
     pub fn state_keys(
@@ -301,7 +301,10 @@ impl Client {
             prefix: prefix.map(str::to_owned),
             ..StateQuery::default()
         };
-        self.all(&with_query(&path::of(path::STATE_SPACE, space), &query)?)
+        self.list(&with_query(
+            &path::with_name(path::STATE_SPACE, space),
+            &query,
+        )?)
     }
 
     pub fn state_value(&self, space: &str, key: &str) -> Result<Answer<StateValueView>, Error> {
@@ -314,7 +317,7 @@ impl Client {
         key: &str,
         value: Vec<u8>,
     ) -> Result<Answer<StateValueView>, Error> {
-        let body = SetStateBody::of(value);
+        let body = SetStateBody::from_bytes(value);
         self.put(&of_key(space, key)?, &body)
     }
 
@@ -331,23 +334,26 @@ impl Client {
         let query = RemoveStateQuery {
             prefix: prefix.map(str::to_owned),
         };
-        self.delete(&with_query(&path::of(path::STATE_SPACE, space), &query)?)
+        self.delete(&with_query(
+            &path::with_name(path::STATE_SPACE, space),
+            &query,
+        )?)
     }
 
     pub fn handlers(&self) -> Result<Listing<HandlerView>, Error> {
-        self.all(path::HANDLERS)
+        self.list(path::HANDLERS)
     }
 
     pub fn handler(&self, name: &str) -> Result<Answer<HandlerView>, Error> {
-        self.get(&path::of(path::HANDLER, name))
+        self.get(&path::with_name(path::HANDLER, name))
     }
 
     pub fn components(&self) -> Result<Listing<RevisionView>, Error> {
-        self.all(path::COMPONENTS)
+        self.list(path::COMPONENTS)
     }
 
     pub fn component(&self, name: &str) -> Result<Answer<ComponentView>, Error> {
-        self.get(&path::of(path::COMPONENT, name))
+        self.get(&path::with_name(path::COMPONENT, name))
     }
 
     pub fn deploy(
@@ -360,7 +366,7 @@ impl Client {
         parts.extend(form.manifest.map(|text| ("manifest", text.as_bytes())));
         parts.extend(form.signature.map(|text| ("signature", text.as_bytes())));
         let body = Multipart::new(&parts);
-        let path = with_query(&path::of(path::COMPONENT, name), query)?;
+        let path = with_query(&path::with_name(path::COMPONENT, name), query)?;
         self.send("PUT", &path, (&body.kind(), body.body()), COMPILE_PATIENCE)
     }
 
@@ -369,19 +375,19 @@ impl Client {
         name: &str,
         body: &RollbackBody,
     ) -> Result<Answer<DeployedView>, Error> {
-        self.post(&path::of(path::COMPONENT_ROLLBACK, name), body)
+        self.post(&path::with_name(path::COMPONENT_ROLLBACK, name), body)
     }
 
     pub fn remove_component(&self, name: &str) -> Result<Answer<RemovedView>, Error> {
-        self.delete(&path::of(path::COMPONENT, name))
+        self.delete(&path::with_name(path::COMPONENT, name))
     }
 
     pub fn runners(&self) -> Result<Listing<PoolView>, Error> {
-        self.all(path::RUNNERS)
+        self.list(path::RUNNERS)
     }
 
     pub fn runner(&self, name: &str, query: &NodeQuery) -> Result<Answer<PoolView>, Error> {
-        self.get(&with_query(&path::of(path::RUNNER, name), query)?)
+        self.get(&with_query(&path::with_name(path::RUNNER, name), query)?)
     }
 
     pub fn restart_runner(
@@ -389,28 +395,31 @@ impl Client {
         name: &str,
         body: &RestartBody,
     ) -> Result<Answer<PoolView>, Error> {
-        self.post(&path::of(path::RUNNER_RESTART, name), body)
+        self.post(&path::with_name(path::RUNNER_RESTART, name), body)
     }
 
     pub fn nodes(&self) -> Result<Listing<NodeView>, Error> {
-        self.all(path::NODES)
+        self.list(path::NODES)
     }
 
     pub fn node(&self, id: &str) -> Result<Answer<NodeView>, Error> {
-        self.get(&path::of(path::NODE, id))
+        self.get(&path::with_name(path::NODE, id))
     }
 
     pub fn drain_node(&self, id: &str) -> Result<Answer<AskedView>, Error> {
-        self.post(&path::of(path::NODE_DRAIN, id), &Empty {})
+        self.post(&path::with_name(path::NODE_DRAIN, id), &Empty {})
     }
 
     pub fn resume_node(&self, id: &str) -> Result<Answer<AskedView>, Error> {
-        self.post(&path::of(path::NODE_RESUME, id), &Empty {})
+        self.post(&path::with_name(path::NODE_RESUME, id), &Empty {})
     }
 }
 
 /// Returns the path of a key of state.
 fn of_key(space: &str, key: &str) -> Result<String, Error> {
     let key = key.to_owned();
-    with_query(&path::of(path::STATE_VALUE, space), &StateKeyQuery { key })
+    with_query(
+        &path::with_name(path::STATE_VALUE, space),
+        &StateKeyQuery { key },
+    )
 }

@@ -115,7 +115,7 @@ pub(super) fn explain(error: &ureq::Error, server: &str) -> Option<(String, Stri
     };
     let (cause, next) = match found {
         rustls::Error::InvalidCertificate(error) => certificate(error),
-        rustls::Error::AlertReceived(alert) => refused(*alert),
+        rustls::Error::AlertReceived(alert) => explain_alert(*alert),
         rustls::Error::InvalidMessage(_) => (
             "it does not speak TLS".to_owned(),
             "write http:// if the host has no certificate".to_owned(),
@@ -188,7 +188,7 @@ fn named(described: &str) -> &str {
 }
 
 /// Explains why the host does not accept this end.
-fn refused(alert: AlertDescription) -> (String, String) {
+fn explain_alert(alert: AlertDescription) -> (String, String) {
     let (cause, next) = match alert {
         AlertDescription::CertificateRequired => (
             "it requires a certificate of its clients",

@@ -17,7 +17,7 @@ impl Host for Guest {
         };
         let answer = self.egress.send(request).await;
         let answer = answer.map_err(|HttpError { kind, message }| Error {
-            kind: shown(kind),
+            kind: guest_kind(kind),
             message,
         })?;
         let response = answer.response;
@@ -29,7 +29,7 @@ impl Host for Guest {
     }
 }
 
-const fn shown(kind: HttpErrorKind) -> ErrorKind {
+const fn guest_kind(kind: HttpErrorKind) -> ErrorKind {
     match kind {
         HttpErrorKind::NotGranted | HttpErrorKind::AddressNotAllowed => ErrorKind::NotGranted,
         HttpErrorKind::InvalidRequest | HttpErrorKind::RequestTooLarge => ErrorKind::InvalidRequest,

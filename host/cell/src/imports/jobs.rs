@@ -21,7 +21,7 @@ impl Guest {
         match self.desk.ask(&request).await {
             Ok(DeskAnswer::Jobs(ids)) => Ok(ids),
             Ok(_) => Err(unexpected()),
-            Err(error) => Err(shown(error)),
+            Err(error) => Err(guest_error(error)),
         }
     }
 }
@@ -34,7 +34,7 @@ pub(super) fn unexpected() -> Error {
     }
 }
 
-pub(super) fn shown(DeskError { kind, message }: DeskError) -> Error {
+pub(super) fn guest_error(DeskError { kind, message }: DeskError) -> Error {
     let kind = match kind {
         DeskErrorKind::NotGranted => ErrorKind::NotGranted,
         DeskErrorKind::InvalidRequest => ErrorKind::InvalidRequest,

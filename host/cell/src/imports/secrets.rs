@@ -2,7 +2,7 @@
 
 use host_core::desk::{DeskAnswer, DeskRequest};
 
-use super::jobs::{shown, unexpected};
+use super::jobs::{guest_error, unexpected};
 use crate::bindings::host::jobs::jobs::Error;
 use crate::bindings::host::jobs::secrets::Host;
 use crate::context::Guest;
@@ -12,7 +12,7 @@ impl Host for Guest {
         match self.desk.ask(&DeskRequest::Reveal { name }).await {
             Ok(DeskAnswer::Secret(secret)) => Ok(secret.value),
             Ok(_) => Err(unexpected()),
-            Err(error) => Err(shown(error)),
+            Err(error) => Err(guest_error(error)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use host_core::desk::{DeskAnswer, DeskRequest};
 
-use super::jobs::{shown, unexpected};
+use super::jobs::{guest_error, unexpected};
 use crate::bindings::host::jobs::jobs::Error;
 use crate::bindings::host::jobs::state::Host;
 use crate::context::Guest;
@@ -15,7 +15,7 @@ impl Host for Guest {
         match self.desk.ask(&DeskRequest::Get { space, key }).await {
             Ok(DeskAnswer::Value(value)) => Ok(value),
             Ok(_) => Err(unexpected()),
-            Err(error) => Err(shown(error)),
+            Err(error) => Err(guest_error(error)),
         }
     }
 
@@ -54,7 +54,7 @@ impl Host for Guest {
         match self.desk.ask(&request).await {
             Ok(DeskAnswer::Keys(keys)) => Ok(keys),
             Ok(_) => Err(unexpected()),
-            Err(error) => Err(shown(error)),
+            Err(error) => Err(guest_error(error)),
         }
     }
 
@@ -98,7 +98,7 @@ impl Guest {
         match self.desk.ask(&request).await {
             Ok(DeskAnswer::Set(had)) => Ok(had),
             Ok(_) => Err(unexpected()),
-            Err(error) => Err(shown(error)),
+            Err(error) => Err(guest_error(error)),
         }
     }
 }

@@ -17,8 +17,8 @@ use wasmtime_wasi_http::{
 };
 
 use crate::context::Guest;
-use crate::egress::{Answered, Egress};
-use crate::limits::{GuestMemory, Kept};
+use crate::egress::{BufferedResponse, Egress};
+use crate::limits::{GuestMemory, MemoryCharge};
 
 /// How much of a request's body a guest may pass in one call, in bytes.
 const CHUNK_BYTES_MAX: usize = 16 << 10;
@@ -82,10 +82,10 @@ async fn whole(
     request: Request<WasiBody>,
     options: Option<&RequestOptions>,
     memory: Arc<GuestMemory>,
-) -> Result<(HttpRequest, Kept), HttpError> {
+) -> Result<(HttpRequest, MemoryCharge), HttpError> {
     let (head, mut rest) = request.into_parts();
     let headers = headers(&head.headers)?;
-    let (mut body, mut kept) = (Vec::new(), Kept::nothing(memory));
+    let (mut body, mut kept) = (Vec::new(), MemoryCharge::nothing(memory));
     while let Some(frame) = rest.frame().await {
         let unfinished = |_| invalid("the handler did not finish the request's body");
         // Trailers are not sent.
@@ -132,11 +132,12 @@ fn timeout_ms(options: &RequestOptions) -> Option<u32> {
 }
 
 /// Makes the response, which takes its memory until the guest has read it or given it up.
-fn response(answered: Answered) -> Response<WasiBody> {
-    let Answered { response, kept } = answered;
+fn response(answered: BufferedResponse) -> Response<WasiBody> {
+    let BufferedResponse { response, kept } = answered;
     let body = Full::new(Bytes::from(response.body));
     let body = body.map_err(move |never| {
-        let _lives_as_long = &kept;
+        // The body owns the charge, so that its memory counts until the guest drops it.
+        let _ = &kept;
         match never {}
     });
     let mut shown = Response::new(body.boxed_unsync());

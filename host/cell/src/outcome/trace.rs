@@ -3,7 +3,7 @@
 use wasmtime::WasmBacktrace;
 
 /// Returns one line for each frame, the innermost first: its number, the place in its module, and its function.
-pub(super) fn of(backtrace: &WasmBacktrace) -> String {
+pub(super) fn render(backtrace: &WasmBacktrace) -> String {
     let frames = backtrace.frames().iter().enumerate();
     let lines = frames.map(|(number, frame)| {
         let place = frame.module_offset().unwrap_or_default();

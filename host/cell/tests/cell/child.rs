@@ -98,7 +98,7 @@ pub(crate) fn compile(component: &[u8], output: &Path) -> CompileReply {
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     // A child may stop reading early.
-    let _written = stdin.write_all(component);
+    let _ = stdin.write_all(component);
     drop(stdin);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "the compile child failed");
@@ -316,7 +316,7 @@ impl Cell {
     pub(crate) fn finish(&mut self, start: Start) -> Ran {
         let run = start.run;
         self.send(&ToCell::Start(Box::new(start)));
-        self.ended(run)
+        self.wait_for_end(run)
     }
 
     /// Asks a run to stop.
@@ -364,14 +364,14 @@ impl Cell {
     }
 
     /// Receives until `run` has ended.
-    pub(crate) fn ended(&mut self, run: RunId) -> Ran {
+    pub(crate) fn wait_for_end(&mut self, run: RunId) -> Ran {
         self.all_ended(&[run]).remove(0).1
     }
 
     /// Runs `component/handler` to its end.
     pub(crate) fn run(&mut self, handler: &str, params: &str, limits: Limits) -> Ran {
         let run = self.begin(handler, params, limits);
-        self.ended(run)
+        self.wait_for_end(run)
     }
 }
 

@@ -68,7 +68,7 @@ fn a_compiled_file_that_was_changed_is_not_loaded() {
     assert!(matches!(cell.receive(), FromCell::LoadFailed { .. }));
     let run: RunId = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
-    let Outcome::Failed(failure) = cell.ended(run).outcome else {
+    let Outcome::Failed(failure) = cell.wait_for_end(run).outcome else {
         panic!("it fails")
     };
     assert_eq!(failure.kind, FailureKind::CellLost);

@@ -182,7 +182,7 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
     ];
     let run = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
-    let Outcome::Completed { result: Some(seen) } = cell.ended(run).outcome else {
+    let Outcome::Completed { result: Some(seen) } = cell.wait_for_end(run).outcome else {
         panic!("it returns")
     };
     let seen: serde_json::Value = serde_json::from_str(seen.as_str()).unwrap();
@@ -204,7 +204,7 @@ fn a_guest_sees_what_it_is_granted_and_nothing_else() {
     }];
     let run = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
-    let Outcome::Failed(failure) = cell.ended(run).outcome else {
+    let Outcome::Failed(failure) = cell.wait_for_end(run).outcome else {
         panic!("it fails")
     };
     assert_eq!(failure.kind, FailureKind::GrantMissing);

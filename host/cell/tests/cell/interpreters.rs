@@ -111,7 +111,7 @@ fn a_looping_script_stops_when_it_is_asked_to() {
     let params = json!({"script": "print(\"on\"); loop {}"}).to_string();
     let run = cell.begin("hero-rhai/hero.rhai", &params, Limits::default());
     cell.stop(run, 60_000);
-    let ran = cell.ended(run);
+    let ran = cell.wait_for_end(run);
     assert_eq!(ran.outcome, Outcome::Cancelled { partial: None });
 }
 

@@ -24,7 +24,7 @@ fn a_guest_that_looks_keeps_what_it_has_done() {
     cell.stop(run, 60_000);
     let Outcome::Cancelled {
         partial: Some(partial),
-    } = cell.ended(run).outcome
+    } = cell.wait_for_end(run).outcome
     else {
         panic!("it returns its partial result")
     };
@@ -51,7 +51,7 @@ fn a_guest_that_does_not_is_stopped_wherever_it_is() {
     ] {
         let run = cell.begin(handler, "null", limits.clone());
         cell.stop(run, 20);
-        let ran = cell.ended(run);
+        let ran = cell.wait_for_end(run);
         assert_eq!(
             kind(&ran.outcome),
             FailureKind::Cancelled,
@@ -85,7 +85,10 @@ fn a_later_stop_only_shortens_the_grace() {
     cell.stop(run, 60_000);
     cell.stop(run, 10);
     cell.stop(run, 60_000);
-    assert_eq!(kind(&cell.ended(run).outcome), FailureKind::Cancelled);
+    assert_eq!(
+        kind(&cell.wait_for_end(run).outcome),
+        FailureKind::Cancelled
+    );
     cell.stop(run, 0);
     let ran = cell.run("basics/noop", "null", Limits::default());
     assert!(matches!(ran.outcome, Outcome::Completed { .. }));
@@ -163,6 +166,6 @@ fn what_a_run_has_used_is_reported_while_it_runs() {
         "{meter:?}"
     );
     cell.stop(run, 0);
-    let ended = cell.ended(run).meter;
+    let ended = cell.wait_for_end(run).meter;
     assert!(ended.fuel >= meter.fuel && ended.cpu_us >= meter.cpu_us);
 }

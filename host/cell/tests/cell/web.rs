@@ -25,7 +25,7 @@ struct Broker(UnixStream);
 
 impl Broker {
     /// Makes the run one that may send requests.
-    fn of(cell: &mut Cell, start: &mut Start) -> Self {
+    fn attach(cell: &mut Cell, start: &mut Start) -> Self {
         let (ours, theirs) = UnixStream::pair().unwrap();
         ours.set_read_timeout(Some(PATIENCE)).unwrap();
         start.http = Some(EgressDoor {
@@ -49,7 +49,7 @@ impl Broker {
         let frame = postcard::to_stdvec(&HttpAnswer { call, result }).unwrap();
         let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
         // A guest may be gone.
-        let _gone = self.0.write_all(&[&length[..], &frame].concat());
+        let _ = self.0.write_all(&[&length[..], &frame].concat());
     }
 
     /// Answers all requests, and returns them at the end.
@@ -86,7 +86,7 @@ fn run(
     answer: impl Fn(&HttpRequest) -> Result<HttpResponse, HttpError> + Send + 'static,
 ) -> (Ran, Vec<HttpRequest>) {
     let mut start = cell.prepare(handler, &params.to_string(), limits);
-    let requests = Broker::of(cell, &mut start).serve(answer);
+    let requests = Broker::attach(cell, &mut start).serve(answer);
     let ran = cell.finish(start);
     (ran, requests.join().unwrap())
 }
@@ -284,7 +284,7 @@ fn requests_are_made_at_once_and_answered_in_any_order() {
         .collect();
     let params = json!({"requests": requests, "at_once": true}).to_string();
     let mut start = cell.prepare("hostile/wasi_request", &params, Limits::default());
-    let mut broker = Broker::of(&mut cell, &mut start);
+    let mut broker = Broker::attach(&mut cell, &mut start);
     let run = start.run;
     cell.send(&ToCell::Start(Box::new(start)));
     let mut all: Vec<HttpRequest> = (0..COUNT).map(|_| broker.next().unwrap()).collect();
@@ -292,7 +292,7 @@ fn requests_are_made_at_once_and_answered_in_any_order() {
     for request in all {
         broker.answer(request.call, Ok(ok(request.url.into_bytes())));
     }
-    let learned = learned(&cell.ended(run));
+    let learned = learned(&cell.wait_for_end(run));
     for n in 0..COUNT {
         assert_eq!(
             learned[n]["body"],
@@ -364,7 +364,7 @@ fn a_guest_that_makes_too_much_of_something_harms_only_itself() {
         let params = json!({"what": what, "url": "http://a.test/"}).to_string();
         let mut start = cell.prepare("hostile/wasi_flood", &params, limits.clone());
         // It answers nothing.
-        let _broker = Broker::of(&mut cell, &mut start);
+        let _broker = Broker::attach(&mut cell, &mut start);
         let ran = cell.finish(start);
         match (what, &ran.outcome) {
             ("abandoned", Outcome::Completed { .. }) => {}
@@ -397,14 +397,14 @@ fn limits_and_a_cancel_hold_in_the_middle_of_a_request() {
             (Limits::default(), true, FailureKind::Cancelled),
         ] {
             let mut start = cell.prepare(handler, &params, limits);
-            let mut broker = Broker::of(&mut cell, &mut start);
+            let mut broker = Broker::attach(&mut cell, &mut start);
             let run: RunId = start.run;
             cell.send(&ToCell::Start(Box::new(start)));
             assert!(broker.next().is_some(), "{handler}");
             if is_cancelled {
                 cell.stop(run, 0);
             }
-            let Outcome::Failed(failure) = cell.ended(run).outcome else {
+            let Outcome::Failed(failure) = cell.wait_for_end(run).outcome else {
                 panic!("{handler} ends")
             };
             assert_eq!(failure.kind, kind, "{handler}");
@@ -435,12 +435,12 @@ fn a_broker_that_is_gone_is_an_error_that_may_be_retried() {
     {
         let params = json!({"requests": [{"url": "http://a.test/"}, {"url": "http://a.test/"}]});
         let mut start = cell.prepare(handler, &params.to_string(), Limits::default());
-        let mut broker = Broker::of(&mut cell, &mut start);
+        let mut broker = Broker::attach(&mut cell, &mut start);
         let run = start.run;
         cell.send(&ToCell::Start(Box::new(start)));
         assert!(broker.next().is_some());
         drop(broker);
-        let learned = learned(&cell.ended(run));
+        let learned = learned(&cell.wait_for_end(run));
         for index in [0, 1] {
             let shown = learned[index]["kind"].as_str().unwrap();
             assert!(shown.starts_with(kind), "{handler}: {learned}");
@@ -458,12 +458,12 @@ fn a_broker_that_breaks_the_protocol_is_no_broker_any_more() {
     ] {
         let params = json!({"requests": [{"url": "http://a.test/"}]}).to_string();
         let mut start = cell.prepare("hostile/wasi_request", &params, Limits::default());
-        let mut broker = Broker::of(&mut cell, &mut start);
+        let mut broker = Broker::attach(&mut cell, &mut start);
         let run = start.run;
         cell.send(&ToCell::Start(Box::new(start)));
         assert!(broker.next().is_some());
         broker.0.write_all(garbage).unwrap();
-        let learned = learned(&cell.ended(run));
+        let learned = learned(&cell.wait_for_end(run));
         let shown = learned[0]["kind"].as_str().unwrap();
         assert!(shown.starts_with("ErrorCode::InternalError"), "{learned}");
     }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use self::automata::Automata;
 
-pub use self::budget::{Budget, STEPS_MAX, Waiting};
+pub use self::budget::{Budget, BudgetGuard, STEPS_MAX};
 
 /// The largest schema, in bytes.
 pub const SCHEMA_BYTES_MAX: usize = 64 << 10;
@@ -56,7 +56,7 @@ impl Schema {
                 "nests too much below unevaluatedProperties or unevaluatedItems".to_owned(),
             );
         }
-        let automata = Automata::of(&schema)?;
+        let automata = Automata::build(&schema)?;
         let patterns = PatternOptions::regex()
             .size_limit(automata::COMPILED_BYTES_MAX)
             .dfa_size_limit(automata::MATCHING_BYTES_MAX);

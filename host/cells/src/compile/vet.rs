@@ -84,7 +84,8 @@ pub(crate) async fn vet(
             // Without the note the schemas are compiled again.
             let half = note.with_extension(ids::unique());
             let seal = sealer.seal(&name, PASSED);
-            let _noted = std::fs::write(&half, seal).and_then(|()| std::fs::rename(&half, &note));
+            // Without the note, the schemas are checked again.
+            let _ = std::fs::write(&half, seal).and_then(|()| std::fs::rename(&half, &note));
             Ok(())
         }
         Ok(Err((index, message))) => Err(SchemaFlaw::One(index, message)),
@@ -105,7 +106,8 @@ async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
     };
     let feed = async move {
         // A child that has reached a limit stops reading.
-        let _gone = stdin.write_all(schemas).await;
+        // A child that has ended says so by its status.
+        let _ = stdin.write_all(schemas).await;
     };
     let mut reply = Vec::new();
     let mut stdout = stdout.take(REPLY_BYTES_MAX);
@@ -147,7 +149,7 @@ pub fn answer(input: &mut dyn Read, output: &mut dyn Write) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn answered(schemas: &[&str]) -> Reply {
+    fn reply_to(schemas: &[&str]) -> Reply {
         let schemas = serde_json::to_vec(schemas).unwrap();
         let mut reply = Vec::new();
         answer(&mut schemas.as_slice(), &mut reply).unwrap();
@@ -156,12 +158,12 @@ mod tests {
 
     #[test]
     fn the_child_names_the_first_schema_that_is_refused() {
-        assert_eq!(answered(&["{\"type\":\"object\"}", "true"]), Ok(()));
+        assert_eq!(reply_to(&["{\"type\":\"object\"}", "true"]), Ok(()));
         for bad in [
             "{\"type\":7}",
             "{\"$ref\":\"http://127.0.0.1/schema.json\"}",
         ] {
-            let (index, message) = answered(&["true", bad, bad]).unwrap_err();
+            let (index, message) = reply_to(&["true", bad, bad]).unwrap_err();
             assert_eq!(index, 1);
             assert!(!message.is_empty());
         }

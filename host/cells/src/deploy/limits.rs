@@ -30,8 +30,8 @@ pub fn changed(
     let known = handlers.iter().filter(|handler| is_known(&handler.name));
     let changes = known.flat_map(|handler| {
         let name = &handler.name;
-        let both = all(&current.manifest, name).into_iter();
-        both.zip(all(manifest, name))
+        let both = named_limits(&current.manifest, name).into_iter();
+        both.zip(named_limits(manifest, name))
             .map(|((limit, before), (_, after))| LimitChange {
                 handler: name.clone(),
                 limit,
@@ -43,7 +43,7 @@ pub fn changed(
 }
 
 /// Returns all limits of a handler.
-fn all(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 11] {
+fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 11] {
     let (limits, kept) = (manifest.limits(name), manifest.retention(name));
     let policy = manifest.policy(name);
     [

@@ -15,7 +15,7 @@ use super::{Isolation, Pool, Run, masking};
 use crate::pool::kill_deadline::Overrun;
 use crate::pool::suspects::{Death, Verdict, verdict};
 use crate::port::{CellEvent, CellId, CellPort};
-use crate::run::chain::{Left, Next, Planned};
+use crate::run::chain::{AttemptBudget, Next, Planned};
 
 /// How many bytes of log are accepted above a run's limit, for the lines that the host itself adds.
 const LOG_SLACK_BYTES: u64 = 64 << 10;
@@ -394,8 +394,8 @@ impl Run {
     }
 
     /// Returns what is left of the attempt's limits for the next handler.
-    fn left(&self, now: Time) -> Left {
-        Left {
+    fn left(&self, now: Time) -> AttemptBudget {
+        AttemptBudget {
             timeout_ms: self.limits.timeout_ms.saturating_sub(self.ran_ms(now)),
             log_bytes: self.limits.log_bytes_max.saturating_sub(self.logged_bytes),
             stopping: self.kill_deadline.is_stopping(),

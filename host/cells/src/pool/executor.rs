@@ -68,7 +68,7 @@ impl<P: CellPort> CellExecutor<P> {
     pub fn tick(&mut self, now: Time) {
         self.pool.tick(now);
         let handlers = self.runs.handlers();
-        let all = handlers.all();
+        let all = handlers.by_name();
         if !Arc::ptr_eq(&all, &self.matched) {
             self.matched = all;
             self.pool.keep_loaded(|component| handlers.needs(component));

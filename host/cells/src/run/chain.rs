@@ -62,7 +62,7 @@ pub(crate) struct Step {
 
 /// What one attempt may still use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct AttemptBudget {
     /// The rest of its time limit, in milliseconds.
     pub timeout_ms: u64,
     /// The rest of its log limit, in bytes.
@@ -108,7 +108,7 @@ impl Chain {
         Self {
             programs,
             env,
-            calls: (kind == ChainKind::Calls).then(|| Box::new(Calls::of(first))),
+            calls: (kind == ChainKind::Calls).then(|| Box::new(Calls::new(first))),
             context: start.context.clone(),
             job,
             writes,
@@ -129,7 +129,7 @@ impl Chain {
     }
 
     /// Records how a handler ended and returns what to do next.
-    pub fn next(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
+    pub fn next(&mut self, outcome: Outcome, meter: Meter, left: AttemptBudget) -> Next {
         self.count(meter);
         if let (Some(writes), Outcome::Completed { .. }) = (&self.writes, &outcome) {
             writes.keep();
@@ -147,7 +147,7 @@ impl Chain {
     }
 
     /// Accepts the planned steps and returns what to do next.
-    pub fn planned(&mut self, planned: Planned, left: Left) -> Next {
+    pub fn planned(&mut self, planned: Planned, left: AttemptBudget) -> Next {
         if self.calls.is_some() {
             return self.call_planned(planned, left);
         }
@@ -160,7 +160,7 @@ impl Chain {
         self.step(left).unwrap_or_else(Next::End)
     }
 
-    fn follow(&mut self, result: Option<JsonText>, left: Left) -> Result<Next, Outcome> {
+    fn follow(&mut self, result: Option<JsonText>, left: AttemptBudget) -> Result<Next, Outcome> {
         let result = result.unwrap_or_else(JsonText::null);
         if self.steps.is_none() {
             return Ok(Next::Plan(self.plan_steps(result)));
@@ -170,7 +170,7 @@ impl Chain {
     }
 
     /// Begins the next step, or ends the chain.
-    fn step(&mut self, left: Left) -> Result<Next, Outcome> {
+    fn step(&mut self, left: AttemptBudget) -> Result<Next, Outcome> {
         let Some(step) = self.steps.as_mut().and_then(VecDeque::pop_front) else {
             let result = Some(self.list());
             return Err(Outcome::Completed { result });
@@ -184,19 +184,19 @@ impl Chain {
     }
 
     /// Makes the start of a step. A handler gets no more than its own limits and what is left of the attempt.
-    fn begin(&self, step: Step, left: Left) -> Result<Next, Failure> {
+    fn begin(&self, step: Step, left: AttemptBudget) -> Result<Next, Failure> {
         let all = &self.limits;
         if left.timeout_ms == 0 {
             let limit_ms = all.timeout_ms;
             let message = format!(
                 "{} exceeded their common limit of {limit_ms} ms",
-                self.all()
+                self.describe_parts()
             );
             return Err(Failure::new(FailureKind::TimedOut, message));
         }
         let fuel = self.fuel().saturating_sub(self.used.fuel);
         if fuel == 0 {
-            let message = format!("{} used up their common CPU budget", self.all());
+            let message = format!("{} used up their common CPU budget", self.describe_parts());
             return Err(Failure::new(FailureKind::FuelExhausted, message));
         }
         let own = &step.handler.limits;
@@ -234,7 +234,7 @@ impl Chain {
     }
 
     /// Names what shares the limits, for messages.
-    const fn all(&self) -> &'static str {
+    const fn describe_parts(&self) -> &'static str {
         match self.calls {
             None => "the actions",
             Some(_) => "the script and the handlers that it calls",

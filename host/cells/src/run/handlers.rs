@@ -264,7 +264,7 @@ impl Handlers {
 
     /// Returns the handler `name` if it is deployed.
     pub fn get(&self, name: &Name) -> Option<Arc<Handler>> {
-        self.all().get(name).cloned()
+        self.by_name().get(name).cloned()
     }
 
     /// Returns the handler `name` with its compiled component, or the failure of a run if either is
@@ -299,7 +299,7 @@ impl Handlers {
     }
 
     /// Returns all handlers, by name.
-    pub fn all(&self) -> Arc<BTreeMap<Name, Arc<Handler>>> {
+    pub fn by_name(&self) -> Arc<BTreeMap<Name, Arc<Handler>>> {
         Arc::clone(&self.deployed().by_name)
     }
 

@@ -39,7 +39,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use self::reports::{Read, Reports};
+use self::reports::{ReadEnd, Reports};
 pub use self::secrets::Secrets;
 use crate::sandbox::child::Child;
 use crate::sandbox::spawn::Spawner;
@@ -135,7 +135,7 @@ impl Broker {
     /// Has requests end with `lifeline` whose passes say so.
     pub(crate) fn end_with(&self, lifeline: Arc<Lifeline>) {
         // There is one for each host.
-        let _same = self.0.lifeline.set(lifeline);
+        let _ = self.0.lifeline.set(lifeline);
     }
 
     /// Begins the record of the requests of an attempt that started at `started_at`. Returns its number.
@@ -231,7 +231,8 @@ impl Broker {
                         tracing::error!(
                             "the broker hangs; killing it; it starts again when needed"
                         );
-                        let _ended_already = child.start_kill();
+                        // It may have ended.
+                        let _ = child.start_kill();
                     }
                     unanswered += 1;
                     ping(control.get_ref());
@@ -241,9 +242,9 @@ impl Broker {
                 unanswered = 0;
                 let read = shared.reports.lock().read(control.get_ref());
                 match read {
-                    Read::More => {}
-                    Read::Empty => readable.clear_ready(),
-                    Read::Closed => return io::Result::Ok(()),
+                    ReadEnd::More => {}
+                    ReadEnd::Empty => readable.clear_ready(),
+                    ReadEnd::Closed => return io::Result::Ok(()),
                 }
             }
         };
@@ -357,7 +358,8 @@ fn ping(control: &OwnedFd) {
     if let Ok(message) = encode(&ToBroker::Ping) {
         let mut no_fds = SendAncillaryBuffer::default();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let _unanswered = sendmsg(control, &[IoSlice::new(&message)], &mut no_fds, flags);
+        // Without an answer, the broker gives up.
+        let _ = sendmsg(control, &[IoSlice::new(&message)], &mut no_fds, flags);
     }
 }
 

@@ -170,10 +170,11 @@ impl Drop for Child {
         if self.has_ended {
             return;
         }
-        let _ended_already = self.start_kill();
+        // It may have ended.
+        let _ = self.start_kill();
         // A killed process ends soon, and nothing else reaps it.
         let process = WaitId::PidFd(self.process.get_ref().as_fd());
-        let _reaped = waitid(process, WaitIdOptions::EXITED);
+        let _ = waitid(process, WaitIdOptions::EXITED);
     }
 }
 

@@ -78,7 +78,7 @@ impl Spawner {
         lifeline: Option<Arc<Lifeline>>,
     ) -> io::Result<Spawned> {
         let answer = self.ask(move |kit| spawn(kit, room, lifeline.as_deref()))?;
-        answer.await.unwrap_or_else(|_| Err(ended()))
+        answer.await.unwrap_or_else(|_| Err(ended_error()))
     }
 
     /// Starts the broker with these arguments and descriptors. Blocks.
@@ -96,7 +96,9 @@ impl Spawner {
             };
             Child::start(&kit.program, order)
         })?;
-        answer.blocking_recv().unwrap_or_else(|_| Err(ended()))
+        answer
+            .blocking_recv()
+            .unwrap_or_else(|_| Err(ended_error()))
     }
 
     fn ask<T: Send + 'static>(
@@ -106,7 +108,8 @@ impl Spawner {
         let (reply, answer) = oneshot::channel();
         let job = Box::new(move |kit: &Kit| {
             // If the caller is gone, the child is dropped and thus killed.
-            let _gone = reply.send(start(kit));
+            // The requester may be gone.
+            let _ = reply.send(start(kit));
         });
         self.jobs
             .try_send(job)
@@ -115,7 +118,7 @@ impl Spawner {
     }
 }
 
-fn ended() -> io::Error {
+fn ended_error() -> io::Error {
     io::Error::other("the thread that starts children has ended")
 }
 

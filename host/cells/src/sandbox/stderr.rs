@@ -34,7 +34,7 @@ async fn each_line(errors: impl AsyncRead + Unpin, mut log: impl FnMut(&str)) {
             // After an error the stream reports its end, but continues with the next line if polled
             // again.
             Some(Err(LinesCodecError::MaxLineLengthExceeded)) => {
-                let _ended = lines.next().await;
+                let _ = lines.next().await;
             }
             Some(Err(LinesCodecError::Io(_))) | None => return,
         }

@@ -126,7 +126,7 @@ fn cells_that_do_not_start_are_not_started_for_each_run() {
     assert_eq!(bench.pool.free(), 0);
     bench.turn(15_000);
     bench.turn(15_000);
-    let started = bench.count(&Sent::Started("cell-1".to_owned()));
+    let started = bench.count(&CellMessage::Started("cell-1".to_owned()));
     assert_eq!((bench.pool.free(), started), (0, 2));
 }
 
@@ -173,8 +173,8 @@ fn a_chain_is_stopped_in_the_cell_of_its_step() {
     bench.pool.stop(Time(5), lease, Some(0), "enough");
     bench.pool.tick(Time(255));
     assert_eq!(short(&bench.handle_events(255)), texts(&[(1, "cancelled")]));
-    assert_eq!(bench.count(&Sent::Killed("cell-2".to_owned())), 1);
-    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 0);
+    assert_eq!(bench.count(&CellMessage::Killed("cell-2".to_owned())), 1);
+    assert_eq!(bench.count(&CellMessage::Killed("cell-1".to_owned())), 0);
 }
 
 #[derive(Clone, Debug)]

@@ -22,7 +22,7 @@ use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
-use host_testing::cells::{FakePort, Record, Sent};
+use host_testing::cells::{CellMessage, FakePort, Record};
 use host_testing::compiled;
 use tokio::sync::mpsc;
 use uuid::Uuid;
@@ -119,9 +119,9 @@ impl Bench {
         self.start(now, &slot, handler)
     }
 
-    fn count(&self, sent: &Sent) -> usize {
+    fn count(&self, sent: &CellMessage) -> usize {
         self.record
-            .all()
+            .messages()
             .iter()
             .filter(|other| *other == sent)
             .count()
@@ -200,11 +200,15 @@ fn runs_spread_over_cells_and_a_component_is_loaded_once_in_each() {
     assert_eq!((bench.pool.free(), bench.pool.offer(1).len()), (0, 0));
     bench.pool.flush();
     for cell in ["cell-1", "cell-2"] {
-        assert_eq!(bench.count(&Sent::Load(cell.to_owned())), 1);
+        assert_eq!(bench.count(&CellMessage::Load(cell.to_owned())), 1);
     }
     bench.pool.keep_loaded(|_| false);
     bench.pool.flush();
-    assert_eq!(bench.count(&Sent::Unload("cell-1".to_owned())), 0, "in use");
+    assert_eq!(
+        bench.count(&CellMessage::Unload("cell-1".to_owned())),
+        0,
+        "in use"
+    );
 }
 
 #[test]
@@ -215,7 +219,7 @@ fn an_ended_run_frees_its_slot_and_its_component() {
     assert_eq!((bench.pool.free(), bench.pool.runs()), (8, 0));
     bench.pool.keep_loaded(|_| false);
     bench.pool.flush();
-    assert_eq!(bench.count(&Sent::Unload("cell-1".to_owned())), 1);
+    assert_eq!(bench.count(&CellMessage::Unload("cell-1".to_owned())), 1);
 }
 
 #[test]
@@ -226,8 +230,8 @@ fn a_cell_that_gets_ready_late_is_killed_and_followed_by_another() {
     bench.pool.tick(Time(15_000));
     bench.handle_events(15_000);
     bench.pool.tick(Time(15_000));
-    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 1);
-    assert_eq!(bench.count(&Sent::Started("cell-1".to_owned())), 2);
+    assert_eq!(bench.count(&CellMessage::Killed("cell-1".to_owned())), 1);
+    assert_eq!(bench.count(&CellMessage::Started("cell-1".to_owned())), 2);
 }
 
 #[test]
@@ -238,7 +242,11 @@ fn the_ladder_kills_for_the_one_that_does_not_stop_and_the_others_are_innocent()
     bench.start(0, &cell, "hang");
     bench.pool.stop(Time(10), stubborn, None, "cancelled");
     assert!(bench.handle_events(10).is_empty());
-    assert_eq!(bench.count(&Sent::Stop(100)), 1, "the handler's own grace");
+    assert_eq!(
+        bench.count(&CellMessage::Stop(100)),
+        1,
+        "the handler's own grace"
+    );
     assert_eq!(bench.pool.due(), Some(Time(10 + 100 + 250)));
     bench.pool.tick(Time(359));
     assert!(bench.handle_events(359).is_empty());
@@ -285,7 +293,7 @@ fn a_group_of_suspects_gets_a_cell_of_its_own_that_ends_with_it() {
     assert_eq!(bench.pool.free_apart(Time(0)), 1);
     assert_eq!(bench.pool.free(), 8, "others do not share it");
     assert_eq!(short(&bench.handle_events(1)), texts(&[(1, "completed")]));
-    let killed = Sent::Killed("cell-apart-1".to_owned());
+    let killed = CellMessage::Killed("cell-apart-1".to_owned());
     assert_eq!(bench.count(&killed), 0, "the other continues");
     assert_eq!(bench.pool.free_apart(Time(1)), 1);
     bench.start(1, &groups[1], "crash");
@@ -374,7 +382,11 @@ fn a_cell_that_speaks_of_what_it_does_not_have_is_killed() {
             .unwrap_or_default();
         assert_eq!(became, becomes, "{message:?} from {cell:?}");
         let name = format!("cell-{}", cell.0 + 1);
-        assert_eq!(bench.count(&Sent::Killed(name)), killed, "{message:?}");
+        assert_eq!(
+            bench.count(&CellMessage::Killed(name)),
+            killed,
+            "{message:?}"
+        );
     }
 }
 
@@ -396,7 +408,10 @@ fn a_revoked_run_reports_nothing() {
     bench.handle_events(0);
     bench.pool.revoke(Time(1), lease);
     assert!(short(&bench.handle_events(1)).is_empty());
-    assert_eq!((bench.pool.runs(), bench.count(&Sent::Stop(0))), (0, 1));
+    assert_eq!(
+        (bench.pool.runs(), bench.count(&CellMessage::Stop(0))),
+        (0, 1)
+    );
 }
 
 #[test]
@@ -578,5 +593,5 @@ fn a_chain_whose_plan_is_late_ends_without_its_cell() {
         panic!("{events:?}");
     };
     assert_eq!(failure.kind, FailureKind::TimedOut);
-    assert_eq!(bench.count(&Sent::Killed("cell-1".to_owned())), 0);
+    assert_eq!(bench.count(&CellMessage::Killed("cell-1".to_owned())), 0);
 }

@@ -178,7 +178,7 @@ fn verify(remote: &Remote) -> Result<(), CliError> {
     let (number, hash) = last.clone().unzip();
     let document = json!({ "entries": entries, "number": number, "hash": hash });
     let name = hash.unwrap_or_default();
-    output.one(&document.to_string(), &name, || {
+    output.print_item(&document.to_string(), &name, || {
         put_line(&match last {
             Some((number, hash)) => {
                 format!("{entries} entries verified; the hash of entry {number} is {hash}")

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::{Output, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
@@ -50,14 +50,14 @@ pub(crate) struct Backup {
     #[arg(long, value_name = "FILE|DIR")]
     to: PathBuf,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Backup {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
-        let (from, to) = (shown(&self.data), shown(&self.to));
+        let (from, to) = (display_path(&self.data), display_path(&self.to));
         let doing = format!("back up {from} to {to}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let reader = Owner::find(&self.data).map_err(|error| failed(&error))?;
@@ -79,7 +79,8 @@ impl Backup {
         }
         keep_private();
         // A host that is busy comes first.
-        let _unchanged = rustix::process::nice(NICE);
+        // Without it, the backup runs at the usual priority.
+        let _ = rustix::process::nice(NICE);
         let spinner = Spinner::new(output, &doing);
         let mut step = Step::begin();
         let mut on_progress = |name: &str, copied: Copied| {
@@ -149,7 +150,7 @@ impl Copy {
             ));
         }
         if !findings.is_empty() {
-            let cause = format!("the copy {} is damaged", shown(store));
+            let cause = format!("the copy {} is damaged", display_path(store));
             return Err(CliError::new(Exit::Failed, doing, cause)
                 .next("`host store check` shows whether the original is damaged too"));
         }
@@ -165,9 +166,9 @@ impl Copy {
     }
 
     fn print(&self, output: Output, path: &Path) -> Result<(), CliError> {
-        let to = shown(path);
+        let to = display_path(path);
         let document = json!({"path": path, "jobs": self.jobs, "store_bytes": self.bytes});
-        output.one(&document.to_string(), &to, || {
+        output.print_item(&document.to_string(), &to, || {
             let mut rows = Rows::pairs();
             rows.pair("copy", &to);
             rows.pair("jobs", &human::count(self.jobs));
@@ -183,7 +184,7 @@ fn is_file(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "db") && !path.is_dir()
 }
 
-fn shown(path: &Path) -> String {
+fn display_path(path: &Path) -> String {
     plain::line(&path.display().to_string()).into_owned()
 }
 

@@ -37,7 +37,7 @@ Examples:
     Add(Add),
     /// Close a batch: no more jobs can be added, and its callbacks follow when its jobs have ended
     #[command(after_help = "Example:\n  host batch close 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f")]
-    Close(Named),
+    Close(BatchArgs),
     /// Close a batch and cancel its jobs
     #[command(
         after_help = "Example:\n  host batch cancel 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f --reason 'wrong input'"
@@ -48,7 +48,7 @@ Examples:
     Ls(Remote),
     /// Show a batch: how its jobs ended, and what became of its callbacks
     #[command(after_help = "Example:\n  host batch show 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f")]
-    Show(Named),
+    Show(BatchArgs),
 }
 
 #[derive(Debug, Args)]
@@ -94,11 +94,11 @@ struct Cancel {
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
     #[command(flatten)]
-    named: Named,
+    named: BatchArgs,
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct BatchArgs {
     /// The batch's id
     id: String,
     #[command(flatten)]
@@ -171,7 +171,7 @@ fn new(new: New) -> Result<(), CliError> {
         let doing = format!("close the batch {id}");
         client.close_batch(&id).map_err(cannot(&doing))?;
     }
-    output.one(&answer.json, &id, || put_line(&id))?;
+    output.print_item(&answer.json, &id, || put_line(&id))?;
     output.hint(&if new.open {
         format!("`host batch add {id} JOBS` adds jobs, `host batch close {id}` closes it")
     } else {
@@ -202,7 +202,7 @@ fn add(add: &Add) -> Result<(), CliError> {
     let id = plain::line(&add.id);
     let doing = format!("show the batch {id}");
     let answer = client.batch(&add.id).map_err(cannot(&doing))?;
-    output.one(&answer.json, &id, || {
+    output.print_item(&answer.json, &id, || {
         put_line(&format!(
             "{id} has {}",
             human::counted(answer.view.counts.jobs, "job")
@@ -213,13 +213,13 @@ fn add(add: &Add) -> Result<(), CliError> {
 /// The state of a batch whose jobs have all ended.
 const ENDED: &str = "ended";
 
-fn close(named: &Named) -> Result<(), CliError> {
+fn close(named: &BatchArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("close the batch {id}");
     let answer = client.close_batch(&named.id);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &id, || {
+    output.print_item(&answer.json, &id, || {
         put_line(&match answer.view.state.as_str() {
             ENDED => format!("{id} has ended"),
             state => format!("{id} is {}", plain::line(state)),
@@ -233,7 +233,7 @@ fn cancel(cancel: Cancel) -> Result<(), CliError> {
     let doing = format!("cancel the batch {id}");
     let answer = client.cancel_batch(&cancel.named.id, cancel.reason);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &id, || {
+    output.print_item(&answer.json, &id, || {
         put_line(&match answer.view.state.as_str() {
             ENDED => format!("{id} has ended"),
             _ => format!("the jobs of {id} are being cancelled"),
@@ -279,14 +279,14 @@ fn table(batches: &[Item<BatchView>]) -> Rows {
     rows
 }
 
-fn show(named: &Named) -> Result<(), CliError> {
+fn show(named: &BatchArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("show the batch {id}");
     let answer = client.batch(&named.id);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
-    output.one(&answer.json, &id, || {
+    output.print_item(&answer.json, &id, || {
         let mut rows = Rows::pairs();
         let optional = |text: &Option<String>| text.clone().unwrap_or_default();
         let count = human::count;

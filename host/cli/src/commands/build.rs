@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use host_console::error::CliError;
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::put_line;
 use host_console::{human, plain};
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(crate) struct Build {
     #[arg(long)]
     test: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Build {
@@ -55,7 +55,7 @@ impl Build {
             "manifest": built.manifest,
             "bytes": built.bytes,
         });
-        output.one(&document.to_string(), &shown, || put_line(&shown))?;
+        output.print_item(&document.to_string(), &shown, || put_line(&shown))?;
         if output.is_human() {
             output.note(&format!(
                 "built {}, {}",

@@ -34,18 +34,18 @@ enum Verb {
 Examples:
   host component show basics
   host component show basics -o json | jq .revisions")]
-    Show(Named),
+    Show(ComponentArgs),
     /// Go back to an earlier revision; running attempts keep the one they started with
     Rollback(rollback::Rollback),
     /// Remove a component and its handlers; refused while it has unfinished jobs
     #[command(after_help = "Example:\n  host component rm basics")]
-    Rm(Named),
+    Rm(ComponentArgs),
     /// Check whether a trusted key has signed a file
     Verify(verify::Verify),
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct ComponentArgs {
     /// The component's name
     name: String,
     #[command(flatten)]

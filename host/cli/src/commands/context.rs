@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use host_api::client::{self, Contexts, Item};
 use host_console::contexts;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::{Output, put_line, say};
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
@@ -31,17 +31,17 @@ The first context becomes the current one.")]
     Add(Box<Add>),
     /// Make a context the current one
     #[command(after_help = "Example:\n  host context use prod")]
-    Use(Named),
+    Use(ContextArgs),
     /// List the contexts
     #[command(after_help = "Examples:\n  host context ls\n  host context ls -o json")]
-    Ls(Shown),
+    Ls(OutputOptions),
     /// Remove a context; its files stay
     #[command(after_help = "Example:\n  host context rm prod")]
-    Rm(Named),
+    Rm(ContextArgs),
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct ContextArgs {
     /// The name of the context
     name: String,
 }
@@ -128,7 +128,7 @@ fn ls(output: Output) -> Result<(), CliError> {
     let current = all.current;
     let views = all.contexts.into_iter().map(|(name, context)| {
         let current = current.as_ref() == Some(&name);
-        Item::of(View {
+        Item::new(View {
             name,
             current,
             context,

@@ -110,7 +110,7 @@ impl Deploy {
         let answer = answer.map_err(cannot(&doing))?;
         let deployed = &answer.view;
         let component = plain::line(&deployed.revision.component);
-        output.one(&answer.json, &component, || {
+        output.print_item(&answer.json, &component, || {
             print(output, deployed, answer.status == 200)
         })?;
         if output.is_human() {

@@ -13,7 +13,7 @@ use host_api::client::Client;
 use host_api::client::TlsFiles;
 use host_api::component::{DeployForm, DeployQuery};
 use host_console::error::{CliError, Exit, cannot};
-use host_console::options::{Shown, connect};
+use host_console::options::{OutputOptions, connect};
 use host_console::output::{Output, say};
 use host_console::{json, plain};
 use host_runtime::stops::Hangup;
@@ -57,7 +57,7 @@ pub(crate) struct Dev {
     #[arg(long)]
     once: bool,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 /// The host's own folder below the target folder.
@@ -100,8 +100,8 @@ impl Dev {
             let address = ready.http.map(|address| address.to_string());
             thread::spawn(move || {
                 // The host ends because of the signal below, and then returns its result.
-                let _receiver_waits = sender.send(self.session(project, address));
-                let _none_but_itself = kill_process(getpid(), Signal::TERM);
+                let _ = sender.send(self.session(project, address));
+                let _ = kill_process(getpid(), Signal::TERM);
             });
         });
         // Nothing was sent if the user stopped the host.
@@ -162,7 +162,7 @@ impl Session {
         };
         let params = self.params()?;
         let trial = trial::run(&self.client, self.output, &handler, params)?;
-        let cost = Cost::of(&trial, built.bytes);
+        let cost = Cost::new(&trial, built.bytes);
         self.output
             .ending(&cost.line(self.last.as_ref()), trial.exit != Exit::Ok);
         self.last = Some(cost);

@@ -35,14 +35,14 @@ const TABLE_HEAD: &str = "| argument | meaning |\n|---|---|\n";
 pub(crate) fn run(mut host: Command) -> Result<(), CliError> {
     let mut out = HEAD.to_owned();
     host.build();
-    let _infallible = write!(out, "\n## Common options\n\n{TABLE_HEAD}");
+    let _ = write!(out, "\n## Common options\n\n{TABLE_HEAD}");
     let listing = host
         .find_subcommand("job")
         .and_then(|job| job.find_subcommand("ls"));
     for argument in listing.into_iter().flat_map(Command::get_arguments) {
         if let Some(heading) = argument.get_help_heading() {
             let meaning = meaning(argument);
-            let _infallible = writeln!(out, "| `{}` | {heading}: {meaning} |", written(argument));
+            let _ = writeln!(out, "| `{}` | {heading}: {meaning} |", written(argument));
         }
     }
     for noun in visible(&host) {
@@ -70,7 +70,7 @@ fn describe(out: &mut String, command: &Command, parent: &str) {
         .get_about()
         .map(ToString::to_string)
         .unwrap_or_default();
-    let _infallible = write!(
+    let _ = write!(
         out,
         "\n## `{name}`\n\n{about}.\n\n```text\n{}\n```\n",
         usage(command, &name)
@@ -85,10 +85,10 @@ fn describe(out: &mut String, command: &Command, parent: &str) {
         out.push_str(TABLE_HEAD);
     }
     for argument in arguments {
-        let _infallible = writeln!(out, "| `{}` | {} |", written(argument), meaning(argument));
+        let _ = writeln!(out, "| `{}` | {} |", written(argument), meaning(argument));
     }
     if let Some(examples) = command.get_after_help() {
-        let _infallible = write!(out, "\n```text\n{examples}\n```\n");
+        let _ = write!(out, "\n```text\n{examples}\n```\n");
     }
 }
 
@@ -132,7 +132,7 @@ fn meaning(argument: &Arg) -> String {
         .map(|value| format!("`{}`", value.get_name()))
         .collect();
     if !possible.is_empty() {
-        let _infallible = write!(text, ": {}", possible.join(", "));
+        let _ = write!(text, ": {}", possible.join(", "));
     }
     let defaults: Vec<_> = argument
         .get_default_values()
@@ -141,10 +141,10 @@ fn meaning(argument: &Arg) -> String {
         .map(|value| format!("`{}`", value.to_string_lossy()))
         .collect();
     if !defaults.is_empty() {
-        let _infallible = write!(text, "; default {}", defaults.join(" "));
+        let _ = write!(text, "; default {}", defaults.join(" "));
     }
     if let Some(variable) = argument.get_env() {
-        let _infallible = write!(text, "; or set `{}`", variable.to_string_lossy());
+        let _ = write!(text, "; or set `{}`", variable.to_string_lossy());
     }
     text.replace('|', "\\|")
 }

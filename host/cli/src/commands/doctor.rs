@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use host_api::client::Item;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::table::{Cell, Color, Column, Rows};
@@ -37,7 +37,7 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Doctor {
@@ -99,7 +99,7 @@ fn configured(config: Result<Config, ConfigError>, data: Option<&Path>) -> Vec<C
 fn print(output: Output, checks: &[Check]) -> Result<(), CliError> {
     let items: Vec<_> = checks
         .iter()
-        .map(Item::of)
+        .map(Item::new)
         .collect::<Result<_, _>>()
         .map_err(|error| CliError::new(Exit::Failed, "write the checks as JSON", error))?;
     output.list(

@@ -3,7 +3,7 @@
 use clap::Args;
 use host_api::client::Item;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::{Output, put_line};
 use host_console::plain;
 use host_console::table::Rows;
@@ -21,7 +21,7 @@ pub(crate) struct Explain {
     /// A code of an error, of a failed attempt or of a metric [default: list all codes]
     code: Option<String>,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 #[derive(Serialize)]
@@ -53,7 +53,7 @@ impl Explain {
             return Err(error.next("`host explain` lists all codes"));
         };
         view.also = meanings.collect();
-        output.one(&json(&view)?, view.code, || {
+        output.print_item(&json(&view)?, view.code, || {
             view.print()?;
             view.also.iter().try_for_each(|also| {
                 put_line("")?;
@@ -86,11 +86,11 @@ fn json(view: &View) -> Result<String, CliError> {
 
 /// Prints all codes.
 fn list(output: Output) -> Result<(), CliError> {
-    let mut views: Vec<View> = problem::all().map(View::from).collect();
-    views.extend(wires::all().map(View::from));
+    let mut views: Vec<View> = problem::explanations().map(View::from).collect();
+    views.extend(wires::list().map(View::from));
     let items: Vec<_> = views
         .into_iter()
-        .map(Item::of)
+        .map(Item::new)
         .collect::<Result<_, _>>()
         .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
     output.list(

@@ -107,7 +107,7 @@ impl View {
         let mut text = format!("{charged}/{}", self.max_attempts);
         for (attempts, what) in [(self.attempts_lost, "lost"), (earlier, "before a retry")] {
             if attempts > 0 {
-                let _infallible = write!(text, " (+{attempts} {what})");
+                let _ = write!(text, " (+{attempts} {what})");
             }
         }
         text

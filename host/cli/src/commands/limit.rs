@@ -38,7 +38,7 @@ Examples:
     Show(Show),
     /// Remove a limit; jobs no longer wait for it
     #[command(after_help = "Example:\n  host limit rm by-customer")]
-    Rm(Named),
+    Rm(LimitArgs),
 }
 
 #[derive(Debug, Args)]
@@ -75,7 +75,7 @@ struct Set {
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct LimitArgs {
     /// The limit's name
     name: String,
     #[command(flatten)]
@@ -88,7 +88,7 @@ struct Show {
     #[arg(long, value_name = "N", default_value = "20", value_parser = human::whole::<u32>(1, 1_000))]
     keys: u32,
     #[command(flatten)]
-    named: Named,
+    named: LimitArgs,
 }
 
 /// What helps if the host does not know a limit.
@@ -143,7 +143,7 @@ fn set(set: Set) -> Result<(), CliError> {
     };
     let answer = client.set_limit(&set.name, &body);
     let answer = answer.map_err(cannot(&format!("set the limit {name}")))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name}: {}", answer.view.limit.allowed_in_words()))
     })?;
     output.hint(&format!("`host limit show {name}` shows its fullest keys"));
@@ -189,7 +189,7 @@ fn show(show: &Show) -> Result<(), CliError> {
     let answer = client.limit(&show.named.name, show.keys);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         let mut rows = Rows::pairs();
         let lines = [
             ("jobs", view.limit.jobs_in_words()),
@@ -231,13 +231,13 @@ fn key_table(keys: &[LimitKeyView]) -> Rows {
     rows
 }
 
-fn remove(named: &Named) -> Result<(), CliError> {
+fn remove(named: &LimitArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("remove the limit {name}");
     let answer = client.remove_limit(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })
 }

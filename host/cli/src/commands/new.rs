@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::put_line;
 use host_console::plain;
 use serde_json::json;
@@ -36,7 +36,7 @@ pub(crate) struct New {
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 /// A language that handlers are written in.
@@ -247,7 +247,7 @@ impl New {
         })?;
         let document = json!({"name": self.name, "dir": dir, "files": written}).to_string();
         let shown = plain::line(&shown);
-        output.one(&document, &shown, || {
+        output.print_item(&document, &shown, || {
             written
                 .iter()
                 .try_for_each(|file| put_line(&plain::line(&dir.join(file).display().to_string())))

@@ -26,16 +26,16 @@ enum Verb {
     Ls(Remote),
     /// Show one node: its version, its cells, and what it runs
     #[command(after_help = "Examples:\n  host node show 0199a0b0\n  host node show db-worker-3")]
-    Show(Named),
+    Show(NodeArgs),
     /// Drain a node: it starts no more jobs, its running jobs end, other nodes run the rest
     Drain(drain::Drain),
     /// Resume a node: it starts jobs again
     #[command(after_help = "Example:\n  host node resume 0199a0b0")]
-    Resume(Named),
+    Resume(NodeArgs),
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct NodeArgs {
     /// The node's id or a prefix of it, or the name of its machine
     id: String,
     #[command(flatten)]
@@ -78,7 +78,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     output.hint(&match nodes.iter().map(|node| &node.view).find(stuck) {
         Some(node) => format!(
             "{} has stopped sending heartbeats; after 10 s other nodes take over its jobs",
-            shown(node)
+            display_name(node)
         ),
         None => "`host node show ID` shows what one runs".to_owned(),
     });
@@ -121,19 +121,19 @@ fn age(node: &NodeView) -> String {
 }
 
 /// Returns what people call a node.
-fn shown(node: &NodeView) -> String {
+fn display_name(node: &NodeView) -> String {
     let name = node.name.as_deref().unwrap_or(&node.id);
     plain::line(name).into_owned()
 }
 
-fn show(named: &Named) -> Result<(), CliError> {
+fn show(named: &NodeArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("show node {}", plain::line(&named.id));
     let answer = client
         .node(&named.id)
         .map_err(cannot_find(&doing, LISTED))?;
     let node = &answer.view;
-    output.one(&answer.json, &plain::line(&node.id), || {
+    output.print_item(&answer.json, &plain::line(&node.id), || {
         output.rows(facts(node, answer.now))
     })?;
     let id = plain::line(&node.id);

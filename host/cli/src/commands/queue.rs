@@ -25,13 +25,13 @@ enum Verb {
     Ls(Remote),
     /// Show one queue
     #[command(after_help = "Example:\n  host queue show default")]
-    Show(Named),
+    Show(QueueArgs),
     /// Pause a queue: running jobs continue, no others start
     #[command(after_help = "Example:\n  host queue pause nightly")]
-    Pause(Named),
+    Pause(QueueArgs),
     /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
-    Resume(Named),
+    Resume(QueueArgs),
     /// Limit how many jobs of a queue run concurrently, on all nodes together
     #[command(after_help = "\
 It sets the limit `queue:NAME`, which `host limit show` shows and `host limit rm` removes.
@@ -47,11 +47,11 @@ struct Set {
     #[arg(long, value_name = "N", value_parser = human::whole::<u32>(1, 1_000_000))]
     concurrency: u32,
     #[command(flatten)]
-    named: Named,
+    named: QueueArgs,
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct QueueArgs {
     /// The queue's name
     name: String,
     #[command(flatten)]
@@ -113,7 +113,7 @@ const TITLES: [&str; STATES.len()] = [
     "DISCARDED",
 ];
 
-fn show(named: &Named) -> Result<(), CliError> {
+fn show(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show queue {name}");
@@ -121,7 +121,7 @@ fn show(named: &Named) -> Result<(), CliError> {
         .queue(&named.name)
         .map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
-    output.one(&answer.json, &plain::line(&view.name), || {
+    output.print_item(&answer.json, &plain::line(&view.name), || {
         let mut rows = Rows::new(&[Column::Left("STATE"), Column::Right("JOBS")]);
         for state in STATES {
             let jobs = human::count(view.count(state));
@@ -138,12 +138,12 @@ fn show(named: &Named) -> Result<(), CliError> {
     Ok(())
 }
 
-fn pause(named: &Named) -> Result<(), CliError> {
+fn pause(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let answer = client.pause_queue(&named.name);
     let answer = answer.map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))?;
         if answer.view.counts.values().all(|jobs| *jobs == 0) {
             output.note("no job has come to this queue yet; `host queue ls` lists the others");
@@ -155,12 +155,12 @@ fn pause(named: &Named) -> Result<(), CliError> {
     })
 }
 
-fn resume(named: &Named) -> Result<(), CliError> {
+fn resume(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let answer = client.resume_queue(&named.name);
     let answer = answer.map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
-    output.one(&answer.json, &name, || put_line(&format!("{name} is open")))
+    output.print_item(&answer.json, &name, || put_line(&format!("{name} is open")))
 }
 
 fn set(set: &Set) -> Result<(), CliError> {
@@ -178,7 +178,7 @@ fn set(set: &Set) -> Result<(), CliError> {
     let answer = client.set_limit(&limit, &body);
     let answer = answer.map_err(cannot(&format!("limit queue {name}")))?;
     let limit = plain::line(&limit);
-    output.one(&answer.json, &limit, || {
+    output.print_item(&answer.json, &limit, || {
         let jobs = human::count(set.concurrency.into());
         put_line(&format!("{name}: {jobs} at a time"))
     })?;

@@ -9,7 +9,7 @@ use host_cells::deploy::examine::Flaw;
 use host_cells::deploy::manifest;
 use host_cells::process::once::RunEvent;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::{Format, Output, put_line, say};
 use host_console::progress::Spinner;
 use host_console::{human, json, plain};
@@ -68,7 +68,7 @@ pub(crate) struct Run {
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 #[derive(Serialize)]

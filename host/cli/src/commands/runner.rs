@@ -35,11 +35,11 @@ Examples:
 Examples:
   host runner restart python
   host runner restart python/2")]
-    Restart(Named),
+    Restart(RunnerArgs),
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct RunnerArgs {
     /// The pool's name, or that of one of its runners: python/2
     name: String,
     #[command(flatten)]
@@ -53,10 +53,10 @@ struct Show {
     #[arg(long)]
     node: Option<String>,
     #[command(flatten)]
-    named: Named,
+    named: RunnerArgs,
 }
 
-impl Named {
+impl RunnerArgs {
     /// Splits `python/2` into the pool and the number of its runner.
     fn split(&self) -> (&str, Option<usize>) {
         let one = self.name.rsplit_once('/');
@@ -152,7 +152,7 @@ fn jobs(pool: &PoolView) -> String {
     jobs.join(", ")
 }
 
-fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
+fn show(named: &RunnerArgs, node: Option<String>) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show runner {name}");
@@ -167,7 +167,7 @@ fn show(named: &Named, node: Option<String>) -> Result<(), CliError> {
             return Err(error.next(format!("`host runner show {}` lists them", plain::line(of))));
         }
     }
-    output.one(&answer.json, &plain::line(&pool.name), || {
+    output.print_item(&answer.json, &plain::line(&pool.name), || {
         if pool.runners.is_empty() {
             put_line("no runner is connected")?;
         } else {
@@ -221,14 +221,14 @@ fn runners(pool: &PoolView) -> Rows {
     rows
 }
 
-fn restart(named: &Named) -> Result<(), CliError> {
+fn restart(named: &RunnerArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let whole = plain::line(&named.name);
     let (pool, number) = named.split();
     let doing = format!("restart runner {whole}");
     let answer = client.restart_runner(pool, &RestartBody { runner: number });
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &whole, || {
+    output.print_item(&answer.json, &whole, || {
         if answer.view.external {
             put_line(&format!("reconnecting to {whole}"))?;
             output.hint("this host does not start it: restart it where it runs");

@@ -37,19 +37,19 @@ Examples:
     Ls(Remote),
     /// Show a schedule and what became of its latest firings
     #[command(after_help = "Example:\n  host schedule show nightly")]
-    Show(Named),
+    Show(ScheduleArgs),
     /// Show the times at which a schedule will fire
     #[command(after_help = "Example:\n  host schedule next nightly --count 5")]
     Next(Next),
     /// Stop a schedule from firing until it is resumed
     #[command(after_help = "Example:\n  host schedule pause nightly")]
-    Pause(Named),
+    Pause(ScheduleArgs),
     /// Let a paused schedule fire again; firings in between are not caught up
     #[command(after_help = "Example:\n  host schedule resume nightly")]
-    Resume(Named),
+    Resume(ScheduleArgs),
     /// Enqueue the job of a schedule now
     #[command(after_help = "Example:\n  host schedule trigger nightly")]
-    Trigger(Named),
+    Trigger(ScheduleArgs),
     /// Enqueue a job for each nominal time of a schedule in a range, at most 1,000
     #[command(
         after_help = "Example:\n  host schedule backfill nightly --from 2026-05-01T00:00:00Z --until 2026-05-08T00:00:00Z"
@@ -57,7 +57,7 @@ Examples:
     Backfill(Backfill),
     /// Remove a schedule; the jobs that it has enqueued stay
     #[command(after_help = "Example:\n  host schedule rm nightly")]
-    Rm(Named),
+    Rm(ScheduleArgs),
 }
 
 #[derive(Debug, Args)]
@@ -127,7 +127,7 @@ struct Set {
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct ScheduleArgs {
     /// The schedule's name
     name: String,
     #[command(flatten)]
@@ -140,7 +140,7 @@ struct Next {
     #[arg(long, value_name = "N", default_value = "20", value_parser = human::whole::<u32>(1, 1_000))]
     count: u32,
     #[command(flatten)]
-    named: Named,
+    named: ScheduleArgs,
 }
 
 #[derive(Debug, Args)]
@@ -152,7 +152,7 @@ struct Backfill {
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]
     until: String,
     #[command(flatten)]
-    named: Named,
+    named: ScheduleArgs,
 }
 
 /// What helps if the host does not know a schedule.
@@ -212,7 +212,7 @@ fn set(set: Set) -> Result<(), CliError> {
         .set_schedule(&set.name, &body)
         .map_err(cannot(&doing))?;
     let fires_at = answer.view.fires_at.as_deref().map(plain::line);
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&match &fires_at {
             Some(at) => format!("{name} fires at {at}"),
             None => format!("{name} is set, but does not fire"),
@@ -266,14 +266,14 @@ fn fires_at(view: &ScheduleView) -> String {
     }
 }
 
-fn show(named: &Named) -> Result<(), CliError> {
+fn show(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show the schedule {name}");
     let answer = client.schedule(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         let counts = view.counts;
         let overlap = view.schedule.overlap.map(word_of);
         let catch_up = view.schedule.catch_up.map(word_of);
@@ -364,39 +364,39 @@ fn next(next: &Next) -> Result<(), CliError> {
     Ok(())
 }
 
-fn pause(named: &Named) -> Result<(), CliError> {
+fn pause(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("pause the schedule {name}");
     let answer = client.pause_schedule(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))
     })?;
     output.hint(&format!("`host schedule resume {name}` resumes it"));
     Ok(())
 }
 
-fn resume(named: &Named) -> Result<(), CliError> {
+fn resume(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("resume the schedule {name}");
     let answer = client.resume_schedule(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let fires_at = fires_at(&answer.view);
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} fires at {}", plain::line(&fires_at)))
     })
 }
 
-fn trigger(named: &Named) -> Result<(), CliError> {
+fn trigger(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("trigger the schedule {name}");
     let answer = client.trigger_schedule(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let jobs = answer.view.jobs.join("\n");
-    output.one(&answer.json, &plain::line(&jobs), || {
+    output.print_item(&answer.json, &plain::line(&jobs), || {
         put_line(&plain::line(&jobs))
     })?;
     output.hint("`host job wait ID` waits for its result");
@@ -414,7 +414,7 @@ fn backfill(backfill: &Backfill) -> Result<(), CliError> {
     };
     let answer = client.backfill_schedule(&named.name, &body);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         answer
             .view
             .jobs
@@ -426,13 +426,13 @@ fn backfill(backfill: &Backfill) -> Result<(), CliError> {
     Ok(())
 }
 
-fn remove(named: &Named) -> Result<(), CliError> {
+fn remove(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("remove the schedule {name}");
     let answer = client.remove_schedule(&named.name);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })
 }

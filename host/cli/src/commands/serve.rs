@@ -65,9 +65,9 @@ impl Serve {
         let fresh = self.fresh;
         let mut config = Config::load(&self.flags()).map_err(|error| match &error {
             ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
-                refused(&error).next("docs/config.md has all keys")
+                config_error(&error).next("docs/config.md has all keys")
             }
-            _ => refused(&error),
+            _ => config_error(&error),
         })?;
         config.fresh = fresh;
         let program = program("serve", config.confinement.clone())?;
@@ -116,22 +116,22 @@ pub(crate) fn program(doing: &str, confinement: Confinement) -> Result<CellProgr
     })
 }
 
-fn refused(error: &ConfigError) -> CliError {
+fn config_error(error: &ConfigError) -> CliError {
     CliError::new(Exit::Usage, "serve", error)
 }
 
 /// Prints the line that scripts wait for.
 fn announce(ready: Ready) {
     // A closed standard output does not stop the host.
-    let mut words = vec![("http", shown(ready.http))];
+    let mut words = vec![("http", display_address(ready.http))];
     let others = ready.listeners.iter();
     words.extend(others.map(|(serves, address)| (serves.as_str(), address.to_string())));
     let socket = ready.socket.map(|path| path.display().to_string());
     words.extend(socket.map(|path| ("socket", path)));
     words.extend(ready.wires);
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
-    let _unread = put_line(&format!("ready{}", words.collect::<String>()));
-    let _unread = std::io::stdout().flush();
+    let _ = put_line(&format!("ready{}", words.collect::<String>()));
+    let _ = std::io::stdout().flush();
     if let Some(address) = ready.http
         && std::io::stderr().is_terminal()
     {
@@ -141,7 +141,7 @@ fn announce(ready: Ready) {
     }
 }
 
-fn shown(address: Option<SocketAddr>) -> String {
+fn display_address(address: Option<SocketAddr>) -> String {
     address.map_or("off".to_owned(), |address| address.to_string())
 }
 
@@ -195,7 +195,7 @@ fn lost_as_json(lines: u64) -> String {
 fn timestamp() -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
-    let _infallible = SystemTime.format_time(&mut Writer::new(&mut text));
+    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
     text
 }
 

@@ -181,7 +181,7 @@ fn show(get: &Get) -> Result<(), CliError> {
     let answer = client.state_value(&get.space, &get.key);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let (json, view) = (answer.json, answer.view);
-    output.one(&json, &key, || {
+    output.print_item(&json, &key, || {
         put_with(|out| {
             let end: &[u8] = if out.is_terminal() { b"\n" } else { b"" };
             out.write_all(&view.into_value())?;
@@ -206,7 +206,7 @@ fn write(set: &Set) -> Result<(), CliError> {
     }
     let answer = client.set_state(&set.space, &set.key, value);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &key, || {
+    output.print_item(&answer.json, &key, || {
         put_line(&format!("{key} is written"))
     })
 }
@@ -219,7 +219,7 @@ fn remove(rm: &Rm) -> Result<(), CliError> {
         let answer = client.remove_state(&rm.space, key);
         let answer = answer.map_err(cannot_find(&doing, LISTED))?;
         let key = plain::line(key);
-        return output.one(&answer.json, &key, || {
+        return output.print_item(&answer.json, &key, || {
             put_line(&format!("{key} is removed"))
         });
     }
@@ -230,9 +230,9 @@ fn remove(rm: &Rm) -> Result<(), CliError> {
         removed += answer.view.removed;
         if !answer.view.more {
             answer.view.removed = removed;
-            let all = Item::of(answer.view)
+            let all = Item::new(answer.view)
                 .map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
-            return output.one(all.json.get(), &space, || {
+            return output.print_item(all.json.get(), &space, || {
                 let keys = human::counted(removed, "key");
                 put_line(&format!("removed {keys} of {space}"))
             });

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use host_api::client::Item;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::progress::Spinner;
@@ -18,7 +18,7 @@ use host_store::Finding;
 use serde_json::json;
 
 use self::copy::Copy;
-use self::database::{Asked, StoreOptions};
+use self::database::{DatabaseArgs, StoreOptions};
 use super::{LOGS, STORE, as_owner, store_of};
 
 /// Check or copy a store, or inspect and migrate a database.
@@ -49,14 +49,14 @@ Examples:
   host store status --config host.toml -o json
 
 A password comes from store.url_file, from HOST_STORE_URL or from the file of PGPASSFILE.")]
-    Status(Asked),
+    Status(DatabaseArgs),
     /// Create the tables of a database, or migrate them to the schema of this version
     #[command(after_help = "\
 Examples:
   host store migrate --store postgres://host@db/jobs
 
 A host does this when it starts, if its user may. There is no way back to an earlier version.")]
-    Migrate(Asked),
+    Migrate(DatabaseArgs),
     /// Move the store of a stopped host to a database, or back
     #[command(after_help = "\
 Examples:
@@ -80,7 +80,7 @@ struct Check {
     #[command(flatten)]
     place: StoreOptions,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Store {
@@ -148,7 +148,7 @@ fn print(output: Output, findings: &[Finding], doing: &str) -> Result<(), CliErr
         .iter()
         .map(|finding| {
             let document = json!({"what": finding.what, "message": finding.message});
-            Ok(Item::of(document)?.map(|_| finding))
+            Ok(Item::new(document)?.map(|_| finding))
         })
         .collect::<serde_json::Result<_>>()
         .map_err(|error| CliError::new(Exit::Failed, doing, error))?;

@@ -37,7 +37,7 @@ retry, schedule, operate), deployer (read, deploy), admin (all verbs).")]
     Show(Show),
     /// Revoke a token: it is no longer accepted, and its open requests end
     #[command(after_help = "Example:\n  host token revoke 4fGh01QwErTy")]
-    Revoke(Named),
+    Revoke(TokenArgs),
     /// Replace the text of a token and print it
     #[command(after_help = "Example:\n  host token rotate 4fGh01QwErTy --overlap 1h > ci.token")]
     Rotate(Rotate),
@@ -77,7 +77,7 @@ struct Create {
 }
 
 #[derive(Debug, Args)]
-struct Named {
+struct TokenArgs {
     /// The token's id
     id: String,
     #[command(flatten)]
@@ -98,7 +98,7 @@ struct Rotate {
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     overlap: Option<Seconds>,
     #[command(flatten)]
-    named: Named,
+    named: TokenArgs,
 }
 
 /// What helps if the host does not know a token.
@@ -140,7 +140,7 @@ fn create(create: Create) -> Result<(), CliError> {
     };
     let answer = client.create_token(&body).map_err(cannot(&doing))?;
     let view = &answer.view;
-    output.one(&answer.json, &plain::line(&view.token), || {
+    output.print_item(&answer.json, &plain::line(&view.token), || {
         put_line(&plain::line(&view.token))
     })?;
     let id = plain::line(&view.view.id);
@@ -205,7 +205,7 @@ fn show(show: &Show) -> Result<(), CliError> {
     let Some(id) = &show.id else {
         let answer = client.own_token().map_err(cannot("show the token"))?;
         let view = &answer.view;
-        return output.one(&answer.json, &plain::line(&view.principal), || {
+        return output.print_item(&answer.json, &plain::line(&view.principal), || {
             if let Some(token) = &view.token {
                 return put(output, token, view.waiting);
             }
@@ -223,7 +223,7 @@ fn show(show: &Show) -> Result<(), CliError> {
     };
     let doing = format!("show token {}", plain::line(id));
     let answer = client.token(id).map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &plain::line(&answer.view.id), || {
+    output.print_item(&answer.json, &plain::line(&answer.view.id), || {
         put(output, &answer.view, None)
     })
 }
@@ -255,13 +255,13 @@ fn put(output: Output, token: &TokenView, waiting: Option<u64>) -> Result<(), Cl
     output.rows(rows)
 }
 
-fn revoke(named: &Named) -> Result<(), CliError> {
+fn revoke(named: &TokenArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("revoke token {id}");
     let answer = client.revoke_token(&named.id);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
-    output.one(&answer.json, &id, || put_line(&format!("{id} is revoked")))
+    output.print_item(&answer.json, &id, || put_line(&format!("{id} is revoked")))
 }
 
 fn rotate(rotate: &Rotate) -> Result<(), CliError> {
@@ -274,5 +274,5 @@ fn rotate(rotate: &Rotate) -> Result<(), CliError> {
     let answer = client.rotate_token(&rotate.named.id, &body);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let token = plain::line(&answer.view.token);
-    output.one(&answer.json, &token, || put_line(&token))
+    output.print_item(&answer.json, &token, || put_line(&token))
 }

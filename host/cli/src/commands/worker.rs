@@ -176,7 +176,7 @@ impl Worker {
             .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         serve::leave_first_place(doing);
         serve::log(common.log_format)?;
-        let mut values = given(role, &self.matches);
+        let mut values = stated_values(role, &self.matches);
         values.extend(common.values());
         let config = load(doing, values)?;
         let configured = config.wire(self.wire).cloned();
@@ -197,7 +197,7 @@ impl Worker {
 }
 
 /// Returns what the wire's own options say, by key.
-fn given(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, Stated> {
+fn stated_values(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, Stated> {
     let given = role.flags.iter().filter_map(|flag| {
         let key = flag.setting.key;
         if is_switch(flag) {
@@ -225,7 +225,7 @@ fn load(doing: &str, values: BTreeMap<String, Stated>) -> Result<Config, CliErro
 fn announce(words: &[(&'static str, String)]) {
     let words = words.iter().map(|(key, value)| format!(" {key}={value}"));
     // A closed standard output does not stop the worker.
-    let _unread = put_line(&format!("ready{}", words.collect::<String>()));
+    let _ = put_line(&format!("ready{}", words.collect::<String>()));
 }
 
 impl Common {

@@ -163,7 +163,7 @@ pub(crate) fn run(arguments: &[&str], stdin: &str, environment: &[(&str, &str)])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let _reader_may_be_gone = child.stdin.take().unwrap().write_all(stdin.as_bytes());
+    let _ = child.stdin.take().unwrap().write_all(stdin.as_bytes());
     let output = child.wait_with_output().unwrap();
     let mut text = format!("$ host {}\n", arguments.join(" "));
     text.push_str(&String::from_utf8_lossy(&output.stdout));

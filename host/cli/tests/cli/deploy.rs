@@ -39,7 +39,7 @@ impl Files {
         self.0.path()
     }
 
-    fn of(&self, name: &str) -> String {
+    fn path_of(&self, name: &str) -> String {
         self.path().join(name).display().to_string()
     }
 
@@ -59,7 +59,7 @@ fn help() {
 fn a_component_alone() {
     let mut seen = Transcript::new("deploy_a_component_alone");
     let files = Files::new(&[("report.wasm", "(component)")]);
-    let file = files.of("report.wasm");
+    let file = files.path_of("report.wasm");
     let host = CannedHost::start(&[(201, TAKEN), (200, SAME), (201, TAKEN), (200, SAME)]);
     for more in [&[][..], &["-q"], &["-o", "json"], &["-o", "name"]] {
         let arguments = [&["deploy", &file], more].concat();
@@ -74,7 +74,7 @@ const RESET: &str = r#"{"component":"report","revision":3,"digest":"3f2a9c00","h
 fn limits_that_an_earlier_manifest_gave_are_not_lost_in_silence() {
     let mut seen = Transcript::new("deploy_limits_that_an_earlier_manifest_gave");
     let files = Files::new(&[("report.wasm", "(component)"), ("other.toml", MANIFEST)]);
-    let (file, other) = (files.of("report.wasm"), files.of("other.toml"));
+    let (file, other) = (files.path_of("report.wasm"), files.path_of("other.toml"));
     let host = CannedHost::start(&[(201, RESET), (201, RESET), (201, RESET)]);
     for more in [
         &[][..],
@@ -95,7 +95,7 @@ fn the_manifest_beside_it_goes_with_it() {
         ("report.toml", MANIFEST),
         ("other.toml", "[defaults]\ntimeout_seconds = 3\n"),
     ]);
-    let (file, other) = (files.of("report.wasm"), files.of("other.toml"));
+    let (file, other) = (files.path_of("report.wasm"), files.path_of("other.toml"));
     let host = CannedHost::start(&[(200, SAME), (200, SAME), (200, SAME)]);
     for more in [&[][..], &["--manifest", &other], &["--name", "team/report"]] {
         let arguments = [&["deploy", &file], more].concat();
@@ -108,7 +108,7 @@ fn the_manifest_beside_it_goes_with_it() {
 fn options_stand_above_the_manifest() {
     let mut seen = Transcript::new("deploy_options_stand_above_the_manifest");
     let files = Files::new(&[("report.wasm", "(component)"), ("report.toml", MANIFEST)]);
-    let file = files.of("report.wasm");
+    let file = files.path_of("report.wasm");
     let host = CannedHost::start(&[(201, TAKEN)]);
     let all = [
         "deploy",
@@ -141,7 +141,7 @@ fn on_two(revision: u32, other: &str) -> String {
 fn waiting_until_all_nodes_can_run_it() {
     let mut seen = Transcript::new("deploy_waiting_until_all_nodes_can_run_it");
     let files = Files::new(&[("report.wasm", "(component)")]);
-    let file = files.of("report.wasm");
+    let file = files.path_of("report.wasm");
     let on_one = SAME.replace('}', r#","nodes_ready":1,"nodes_all":2}"#);
     let compiling = on_two(2, r#""component":"compiling""#);
     let ready = on_two(2, r#""component":"ready""#);
@@ -180,7 +180,7 @@ fn a_deploy_that_takes_long_shows_progress() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = format!("http://{}", listener.local_addr().unwrap());
     let mut deploying = Command::new(env!("CARGO_BIN_EXE_host"))
-        .args(["--server", &server, "deploy", &files.of("report.wasm")])
+        .args(["--server", &server, "deploy", &files.path_of("report.wasm")])
         .env_clear()
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
@@ -189,7 +189,7 @@ fn a_deploy_that_takes_long_shows_progress() {
     let (seen, answered) = sync_channel::<()>(1);
     let answering = std::thread::spawn(move || {
         // It is answered late if nothing is shown, so that the test ends.
-        let _shown = answered.recv_timeout(Duration::from_secs(30));
+        let _ = answered.recv_timeout(Duration::from_secs(30));
         listener
     });
     let mut lines = BufReader::new(deploying.stderr.take().unwrap()).lines();
@@ -208,7 +208,7 @@ fn a_refusal_says_why() {
     let refused = r#"{"status":422,"detail":"the file is no WebAssembly component: it starts with text","code":"not_a_component","next":"build it for wasm32-wasip2"}"#;
     let unfit = r#"{"status":409,"detail":"params of waiting jobs do not match the new schema: sum: 2 of 3 waiting jobs, such as 01990f3c-1a2b-7000-8000-000000000001 (\"n\" is a required property)","code":"waiting_jobs_unfit","next":"--force deploys anyway"}"#;
     let host = CannedHost::start(&[(422, refused), (409, unfit), (201, TAKEN)]);
-    let file = files.of("report.wasm");
+    let file = files.path_of("report.wasm");
     for more in [&[][..], &[], &["--force"]] {
         let ran = host.run(&[&["deploy", &file], more].concat());
         seen.add(&files.without_path(&ran));
@@ -235,7 +235,7 @@ fn a_large_component_is_refused_before_it_is_sent() {
         .unwrap();
         head
     });
-    let ran = run_alone(&["deploy", &files.of("large.wasm"), "--server", &server]);
+    let ran = run_alone(&["deploy", &files.path_of("large.wasm"), "--server", &server]);
     assert!(ran.contains("at most 1 MiB (body_too_large)"), "{ran}");
     assert!(ran.ends_with("exit 1\n"), "{ran}");
     let head = refusing.join().unwrap();
@@ -256,28 +256,37 @@ fn wrong_arguments() {
         ("bad.toml", "name = \"a b\"\n"),
         ("defaults.toml", "defaults = 3\n"),
     ]);
-    let file = files.of("a.wasm");
+    let file = files.path_of("a.wasm");
     for arguments in [
         vec![],
-        vec![files.of("none.wasm")],
+        vec![files.path_of("none.wasm")],
         vec![files.path().display().to_string()],
         vec!["/dev/zero".to_owned()],
-        vec![files.of("my file (1).wasm")],
+        vec![files.path_of("my file (1).wasm")],
         vec![file.clone(), "--name=a b".to_owned()],
         vec![file.clone(), "--memory-mib=0".to_owned()],
         vec![file.clone(), "--fuel=1e9".to_owned()],
         vec![file.clone(), "--timeout=30".to_owned()],
         vec![file.clone(), "--read-dir=/srv".to_owned()],
-        vec![file.clone(), format!("--manifest={}", files.of("none"))],
-        vec![file.clone(), format!("--manifest={}", files.of("no.toml"))],
         vec![
             file.clone(),
-            format!("--manifest={}", files.of("name.toml")),
+            format!("--manifest={}", files.path_of("none")),
         ],
-        vec![file.clone(), format!("--manifest={}", files.of("bad.toml"))],
         vec![
             file.clone(),
-            format!("--manifest={}", files.of("defaults.toml")),
+            format!("--manifest={}", files.path_of("no.toml")),
+        ],
+        vec![
+            file.clone(),
+            format!("--manifest={}", files.path_of("name.toml")),
+        ],
+        vec![
+            file.clone(),
+            format!("--manifest={}", files.path_of("bad.toml")),
+        ],
+        vec![
+            file.clone(),
+            format!("--manifest={}", files.path_of("defaults.toml")),
             "--fuel=1".to_owned(),
         ],
     ] {

@@ -99,7 +99,7 @@ impl Machine {
         if path.is_dir() {
             fs::remove_dir_all(&path).unwrap();
         } else {
-            let _may_be_missing = fs::remove_file(&path);
+            let _ = fs::remove_file(&path);
         }
         let secret = self.at("outside/secret");
         match plant {

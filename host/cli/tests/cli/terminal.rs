@@ -225,7 +225,7 @@ fn an_interrupted_wait_says_that_the_job_continues() {
             .spawn()
             .unwrap();
         // It stays open until the command has ended.
-        let _waiting = loop {
+        let _stream = loop {
             let (stream, _) = listener.accept().unwrap();
             if answer(&stream, &document) {
                 break stream;

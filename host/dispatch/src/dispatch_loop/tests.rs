@@ -23,7 +23,7 @@ use crate::SubmitError;
 use crate::events::EventKind;
 use crate::logged::Logged;
 use host_testing::Log;
-use host_testing::cells::{Began, Sent};
+use host_testing::cells::{Began, CellMessage};
 
 use std::sync::atomic::Ordering;
 
@@ -104,7 +104,7 @@ async fn a_cancelled_job_is_stopped_and_ends() {
     };
     bench.dispatch.submit(cancel).await.unwrap();
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);
-    assert!(bench.record.all().contains(&Sent::Stop(700)));
+    assert!(bench.record.messages().contains(&CellMessage::Stop(700)));
     bench.stop().await;
 }
 
@@ -142,10 +142,10 @@ async fn a_job_that_kills_its_cells_runs_alone_and_is_poison_in_the_end() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
     assert_eq!(detail.lifecycle.failure, Some(FailureKind::Poison));
-    let sent = bench.record.all();
-    let alone = sent
-        .iter()
-        .filter(|sent| matches!(sent, Sent::Start(cell, _) if cell.starts_with("cell-apart")));
+    let sent = bench.record.messages();
+    let alone = sent.iter().filter(
+        |sent| matches!(sent, CellMessage::Start(cell, _) if cell.starts_with("cell-apart")),
+    );
     assert_eq!(alone.count(), 2, "the first time it was alone by chance");
     bench.stop().await;
 }
@@ -160,7 +160,7 @@ async fn who_was_in_a_cell_that_died_runs_again_at_once_beside_others() {
     // There are two cells: one of the two neighbours shared the cell that crashed.
     bench
         .eventually("a neighbour in a shared cell again", |sent| {
-            matches!(sent, Sent::Start(cell, began) if began.handler == "hang"
+            matches!(sent, CellMessage::Start(cell, began) if began.handler == "hang"
                 && began.attempt == 2 && !cell.starts_with("cell-apart"))
         })
         .await;
@@ -426,7 +426,7 @@ async fn jobs_of_an_earlier_life_run_again() {
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.lifecycle.attempt, 2);
-    assert!(bench.record.all().contains(&Sent::Start(
+    assert!(bench.record.messages().contains(&CellMessage::Start(
         "cell-1".to_owned(),
         Began {
             handler: "noop".to_owned(),

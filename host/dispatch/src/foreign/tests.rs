@@ -20,7 +20,7 @@ use crate::dispatch_loop::EVENTS_MAX;
 use crate::span::collected::Collected;
 use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
-use host_testing::cells::{FakePort, Record, Sent, handlers};
+use host_testing::cells::{CellMessage, FakePort, Record, handlers};
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -232,8 +232,8 @@ fn what_is_lost_because_of_another_run_begins_again() {
     bench.begin(&session, 4, "echo");
     assert_eq!(bench.answer().0, 4);
     let starts = |name: &str| {
-        let sent = bench.record.all().into_iter();
-        let of = |sent: &Sent| matches!(sent, Sent::Start(_, began) if began.handler == name);
+        let sent = bench.record.messages().into_iter();
+        let of = |sent: &CellMessage| matches!(sent, CellMessage::Start(_, began) if began.handler == name);
         sent.filter(of).count()
     };
     assert_eq!((starts("ignore"), starts("hang")), (1, 4));
@@ -298,9 +298,11 @@ fn a_guest_has_the_shorter_grace_of_its_manifest_and_its_orchestrator() {
         assert!(matches!(bench.answer(), (_, Answer::Progressed(_))));
         session.stop(Tag(tag), asked_ms, Stop::Cancelled);
         assert!(matches!(bench.answer(), (_, Answer::Ended(..))));
-        let sent = bench.record.all();
-        let stop = sent.iter().rfind(|sent| matches!(sent, Sent::Stop(_)));
-        assert_eq!(stop, Some(&Sent::Stop(expected_ms)));
+        let sent = bench.record.messages();
+        let stop = sent
+            .iter()
+            .rfind(|sent| matches!(sent, CellMessage::Stop(_)));
+        assert_eq!(stop, Some(&CellMessage::Stop(expected_ms)));
     }
 }
 

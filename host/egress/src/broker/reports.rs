@@ -66,7 +66,8 @@ impl Reports {
     /// Gives a sign of life. If there is no room for it, what the host has yet to read is one.
     pub(super) fn alive(&self) {
         if let Ok(bytes) = postcard::to_stdvec(&FromBroker::Alive) {
-            let _full = send(self.control.get_ref(), &bytes);
+            // A full socket loses a report, and only that.
+            let _ = send(self.control.get_ref(), &bytes);
         }
     }
 
@@ -134,7 +135,8 @@ impl Drop for Report<'_> {
         let cut = self.message(RequestEnd::Cut, 0);
         if let Some(Ok(bytes)) = cut.map(|message| postcard::to_stdvec(&message)) {
             // Without it the host takes the end of the run for that of the request.
-            let _full = send(self.reports.control.get_ref(), &bytes);
+            // A full socket loses a report, and only that.
+            let _ = send(self.reports.control.get_ref(), &bytes);
         }
     }
 }

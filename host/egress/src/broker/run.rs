@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
-use crate::allowance::Taken;
+use crate::allowance::RequestCharge;
 use crate::broker::Broker;
 use crate::client;
 use crate::permit::Permit;
@@ -56,8 +56,8 @@ pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
         FramedRead::new(read, codec.clone()),
         FramedWrite::new(write, codec),
     );
-    // Dropping it cuts the requests.
-    let _over = timeout(limit, converse(broker, (Rc::new(pass), permit), frames)).await;
+    // At the limit, dropping the conversation cuts its requests.
+    let _ = timeout(limit, converse(broker, (Rc::new(pass), permit), frames)).await;
 }
 
 async fn converse(
@@ -71,7 +71,7 @@ async fn converse(
     let begun = Instant::now();
     let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
     let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
-    let allowance = broker.attempts.of(&pass);
+    let allowance = broker.attempts.get(&pass);
     let (mut requests, mut number) = (JoinSet::new(), 0);
     let writing = async {
         while let Some(answer) = answered.recv().await {
@@ -133,7 +133,8 @@ async fn converse(
                 // The host knows it before the cell does.
                 report.end(&result).await;
                 // If the cell is gone, no one waits for it.
-                let _gone = answers.send(HttpAnswer { call, result }).await;
+                // The run may have ended.
+                let _ = answers.send(HttpAnswer { call, result }).await;
                 drop(place);
             });
         }
@@ -148,10 +149,10 @@ async fn exchange(
     broker: &Broker,
     (pass, permit): (&Pass, &Arc<Permit>),
     order: Order,
-    taken: &Taken,
+    taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
     let bytes = order.body.len() + taken.response_bytes_max();
-    let _entered = broker.enter(pass, bytes).await;
+    let _guard = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
     client::send(&client, order, (taken, permit)).await

@@ -53,7 +53,7 @@ fn decided(grant: HttpGrant, request: HttpRequest) -> Result<Order, HttpError> {
 }
 
 #[track_caller]
-fn refused(grant: HttpGrant, request: HttpRequest) -> HttpError {
+fn refusal(grant: HttpGrant, request: HttpRequest) -> HttpError {
     match decided(grant, request) {
         Ok(order) => panic!("{} may be sent", order.uri),
         Err(error) => error,
@@ -115,10 +115,10 @@ fn another_origin_is_not_granted() {
         "http://2852039166/",
         "http://[::ffff:169.254.169.254]/",
     ] {
-        let error = refused(grant("https://api.stripe.com"), get(url));
+        let error = refusal(grant("https://api.stripe.com"), get(url));
         assert_eq!(error.kind, HttpErrorKind::NotGranted, "{url}: {error}");
     }
-    let error = refused(grant("https://api.stripe.com"), get("https://evil.com/"));
+    let error = refusal(grant("https://api.stripe.com"), get("https://evil.com/"));
     assert_eq!(
         error.message,
         "the manifest of billing grants charge no requests to https://evil.com, only to https://api.stripe.com"
@@ -141,12 +141,12 @@ fn an_odd_url_is_invalid() {
         "https://api.stripe.com:99999/",
         "https://[::1/",
     ] {
-        let error = refused(grant("https://api.stripe.com"), get(url));
+        let error = refusal(grant("https://api.stripe.com"), get(url));
         assert_eq!(error.kind, HttpErrorKind::InvalidRequest, "{url}: {error}");
     }
     let long = format!("https://api.stripe.com/{}", "a".repeat(URL_BYTES_MAX));
     assert_eq!(
-        refused(grant("https://api.stripe.com"), get(&long)).kind,
+        refusal(grant("https://api.stripe.com"), get(&long)).kind,
         HttpErrorKind::InvalidRequest
     );
 }
@@ -164,7 +164,7 @@ fn no_pattern_of_a_manifest_keeps_the_broker_busy() {
             ..grant("https://a.com")
         };
         let url = format!("https://a.com/v1/{}", "a".repeat(8_000));
-        assert_eq!(refused(grant, get(&url)).kind, HttpErrorKind::NotGranted);
+        assert_eq!(refusal(grant, get(&url)).kind, HttpErrorKind::NotGranted);
     }
 }
 
@@ -196,7 +196,7 @@ fn methods_and_paths_are_matched() {
         assert_eq!(decided.is_ok(), granted, "{method} {path}");
     }
     for method in ["CONNECT", "TRACE", "", "GET /", "G\r\nET"] {
-        let error = refused(grant("https://a.com"), with(method, "/"));
+        let error = refusal(grant("https://a.com"), with(method, "/"));
         assert_eq!(error.kind, HttpErrorKind::InvalidRequest, "{method}");
     }
     // Without patterns a path is the server's business.
@@ -254,7 +254,7 @@ fn headers_of_the_manifest_are_added_and_cannot_be_set() {
         ("a", "b\r\nc: d"),
         ("a\r\nb", "c"),
     ] {
-        let error = refused(with_key.clone(), with(name, value));
+        let error = refusal(with_key.clone(), with(name, value));
         assert_eq!(error.kind, HttpErrorKind::InvalidRequest, "{name}: {error}");
         assert!(!error.message.contains("sk_1"), "{error}");
     }
@@ -262,7 +262,7 @@ fn headers_of_the_manifest_are_added_and_cannot_be_set() {
         headers: BTreeMap::from([("x".to_owned(), "{secret:other}".parse().unwrap())]),
         ..grant("https://a.com")
     };
-    let error = refused(unknown, get("https://a.com/"));
+    let error = refusal(unknown, get("https://a.com/"));
     assert_eq!(error.message, "this host has no secret other");
 }
 

@@ -401,8 +401,8 @@ impl World {
                 spawn_local(async move {
                     events.send(true).await.unwrap();
                     let mut rest = Vec::new();
-                    let _reset = stream.read_to_end(&mut rest).await;
-                    let _over = events.send(false).await;
+                    let _ = stream.read_to_end(&mut rest).await;
+                    let _ = events.send(false).await;
                 });
             }
         });
@@ -429,7 +429,7 @@ async fn converse(
         requests.borrow_mut().push(request);
         let is_kept = answer.starts_with(b"HTTP/1.1 200 X\r\ncontent-length");
         if stream.write_all(&answer).await.is_err() || !is_kept {
-            let _closed = stream.shutdown().await;
+            let _ = stream.shutdown().await;
             return;
         }
     }
@@ -558,7 +558,7 @@ async fn name_server(names: Names) -> std::net::SocketAddr {
         let mut question = [0; 512];
         while let Ok((length, from)) = socket.recv_from(&mut question).await {
             let answer = name_answer(&question[..length], &names.borrow());
-            let _gone = socket.send_to(&answer, from).await;
+            let _ = socket.send_to(&answer, from).await;
         }
     });
     address

@@ -59,7 +59,7 @@ async fn one_caller_leaves_memory_for_others() {
     let more = read_for(&budget, Some(&one), &[FREE_BYTES], all).await;
     assert_eq!(more.unwrap_err(), Refusal::ShareUsed);
     let small = read_for(&budget, Some(&one), &[FREE_BYTES - 1], all).await;
-    let _small = small.expect("small bodies are free");
+    let _stream = small.expect("small bodies are free");
     let other = read_for(&budget, Some(&two), &[FREE_BYTES; 3], all).await;
     assert_eq!(two.body_bytes(), 3 * FREE_BYTES);
     // An answer has its own memory, and half of that.
@@ -75,7 +75,7 @@ async fn one_caller_leaves_memory_for_others() {
     answer(&one).await.unwrap();
     let streams: Vec<_> = std::iter::from_fn(|| one.stream()).collect();
     assert_eq!((streams.len(), one.streams()), (STREAMS_MAX, STREAMS_MAX));
-    let _other = two.stream().expect("another caller has its own");
+    let _stream = two.stream().expect("another caller has its own");
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use super::*;
 const MAX: usize = 200;
 
 /// Returns the number of the refused request if the bytes arrive in parts of this length.
-fn refused(bytes: &[u8], part: usize) -> Option<u64> {
+fn status_of(bytes: &[u8], part: usize) -> Option<u64> {
     let mut heads = Heads::new(MAX);
     for part in bytes.chunks(part) {
         heads.follow(part);
@@ -94,7 +94,7 @@ fn a_request_whose_length_others_may_read_differently_is_refused() {
     ];
     for (bytes, expected) in cases {
         for part in [1, 2, 7, 64, 1_000] {
-            let found = refused(bytes.as_bytes(), part);
+            let found = status_of(bytes.as_bytes(), part);
             assert_eq!(found, expected, "in parts of {part}: {bytes:?}");
         }
     }

@@ -30,7 +30,7 @@ async fn connect_from(from: [u8; 4], to: SocketAddr, bytes: &[u8]) -> TcpStream 
     socket.bind(SocketAddr::from((from, 0))).unwrap();
     let mut stream = socket.connect(to).await.unwrap();
     // It may have given way already.
-    let _closed = stream.write_all(bytes).await;
+    let _ = stream.write_all(bytes).await;
     stream
 }
 

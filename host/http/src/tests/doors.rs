@@ -57,12 +57,12 @@ async fn a_route_behind_a_closed_door_does_not_exist() {
             if is_served {
                 assert_eq!(answer.status, 200, "{path} of {doors:?}");
             } else {
-                answer.refused(404, "not_found");
+                answer.fails(404, "not_found");
             }
         }
     }
     let app = app(&[Door::Callbacks]);
     assert_eq!(send(&app, "POST", "/both", host, "").await.status, 200);
     let answer = send(&app, "GET", "/both", host, "").await;
-    answer.refused(405, "method_not_allowed");
+    answer.fails(405, "method_not_allowed");
 }

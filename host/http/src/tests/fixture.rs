@@ -22,7 +22,7 @@ use serde_json::Value;
 use crate::budget::ByteBudget;
 use crate::door::DOORS;
 use crate::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
-use crate::gate::{Asked, Caller, Gate, NoGate};
+use crate::gate::{AccessRecord, Caller, Gate, NoGate};
 use crate::guard::AllowedHosts;
 use crate::metrics::Metrics;
 use crate::peer::Peer;
@@ -50,7 +50,13 @@ pub(super) struct Counted {
 }
 
 impl Metrics for Counted {
-    fn answered(&self, method: &'static str, path: &'static str, status: u16, _took: Duration) {
+    fn count_response(
+        &self,
+        method: &'static str,
+        path: &'static str,
+        status: u16,
+        _took: Duration,
+    ) {
         let mut answered = self.answered.lock().unwrap();
         answered.push((method, path, status));
     }
@@ -168,7 +174,7 @@ impl Gate for Recorded {
         true
     }
 
-    fn denied(&self, asked: &Asked<'_>, status: u16) {
+    fn denied(&self, asked: &AccessRecord<'_>, status: u16) {
         let address = asked.peer.address.map(|address| address.to_string());
         let who = asked.principal.map(|it| it.name.clone()).or(address);
         let what = format!("{} {}", asked.method, asked.path);
@@ -176,7 +182,7 @@ impl Gate for Recorded {
         self.denials.lock().unwrap().push(denial);
     }
 
-    fn record(&self, asked: &Asked<'_>) -> BoxFuture<'static, bool> {
+    fn record(&self, asked: &AccessRecord<'_>) -> BoxFuture<'static, bool> {
         let what = format!("{} {}", asked.method, asked.path);
         self.requests.lock().unwrap().push(what);
         let is_kept = !self.is_full;
@@ -244,7 +250,7 @@ pub(super) async fn send(
 impl Answer {
     /// Checks that the answer is a problem document with this status and code, and returns its
     /// detail.
-    pub(super) fn refused(&self, status: u16, code: &str) -> &str {
+    pub(super) fn fails(&self, status: u16, code: &str) -> &str {
         assert_eq!(
             (self.status, self.body["code"].as_str()),
             (status, Some(code)),

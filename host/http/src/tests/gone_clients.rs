@@ -27,16 +27,16 @@ struct Work {
     is_done: AtomicBool,
 }
 
-struct Over<'a>(&'a Work);
+struct EndSignal<'a>(&'a Work);
 
-impl Drop for Over<'_> {
+impl Drop for EndSignal<'_> {
     fn drop(&mut self) {
         self.0.over.notify_one();
     }
 }
 
 async fn work(State(work): State<Arc<Work>>) -> &'static str {
-    let _over = Over(&work);
+    let _guard = EndSignal(&work);
     work.begun.notify_one();
     work.may_end.notified().await;
     work.is_done.store(true, Ordering::Relaxed);

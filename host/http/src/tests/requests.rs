@@ -146,7 +146,7 @@ async fn web_pages_have_no_access() {
         if *status == 200 {
             assert_eq!(answer.status, 200, "{headers:?}: {answer:?}");
         } else {
-            answer.refused(*status, code);
+            answer.fails(*status, code);
         }
         assert!(
             answer
@@ -163,11 +163,11 @@ async fn reading_is_guarded_too() {
     let app = app(&Arc::default());
     for path in ["/api/ping", "/api/wait", "/api/list"] {
         let answer = send(&app, "GET", path, &[("host", "evil.example")], "").await;
-        answer.refused(403, "host_refused");
+        answer.fails(403, "host_refused");
     }
     let absolute = "http://evil.example/api/ping";
     let answer = send(&app, "GET", absolute, &[("host", "localhost")], "").await;
-    answer.refused(403, "host_refused");
+    answer.fails(403, "host_refused");
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn a_route_takes_the_media_types_that_it_names() {
         assert_eq!(answer.status, status, "{path} {kind}: {answer:?}");
     }
     let answer = send(&app, "PUT", "/api/file", &[HOST, JSON], "x").await;
-    let detail = answer.refused(415, "unsupported_media_type");
+    let detail = answer.fails(415, "unsupported_media_type");
     let expected = "unsupported body type \"application/json\"; this path accepts application/wasm or \
                     text/plain";
     assert_eq!(detail, expected);
@@ -232,7 +232,7 @@ async fn unknown_paths_and_methods_have_the_format_of_their_group() {
         "/api/touch/a/b",
     ] {
         let answer = send(&app, "GET", path, &[HOST], "").await;
-        answer.refused(404, "not_found");
+        answer.fails(404, "not_found");
     }
     for path in ["/api/other", "/api/other/x"] {
         let answer = send(&app, "GET", path, &[HOST], "").await;
@@ -241,7 +241,7 @@ async fn unknown_paths_and_methods_have_the_format_of_their_group() {
     }
     for (method, path) in [("DELETE", "/api/ping"), ("OPTIONS", "/api/echo")] {
         let answer = send(&app, method, path, &[HOST], "").await;
-        answer.refused(405, "method_not_allowed");
+        answer.fails(405, "method_not_allowed");
         assert!(answer.headers.contains_key("allow"), "{method} {path}");
     }
     let answer = send(&app, "GET", "/api/other/any", &[HOST], "").await;
@@ -264,7 +264,7 @@ async fn unknown_paths_and_methods_have_the_format_of_their_group() {
 async fn an_answer_has_a_time_limit_unless_its_route_is_long_running() {
     let app = app(&Arc::default());
     let answer = send(&app, "GET", "/api/stuck", &[HOST], "").await;
-    answer.refused(504, "timed_out");
+    answer.fails(504, "timed_out");
     let answer = send(&app, "GET", "/api/other/stuck", &[HOST], "").await;
     assert_eq!(answer.status, 504);
     assert_eq!(
@@ -281,7 +281,7 @@ async fn bodies_queries_and_paths_are_read_strictly() {
     let app = app(&Arc::default());
     let large = "x".repeat(ECHO_BYTES_MAX + 1);
     let answer = send(&app, "POST", "/api/echo", &[HOST, JSON], &large).await;
-    answer.refused(413, "body_too_large");
+    answer.fails(413, "body_too_large");
     for (body, status, code) in [
         ("", 200, ""),
         (" {}", 200, ""),
@@ -297,11 +297,11 @@ async fn bodies_queries_and_paths_are_read_strictly() {
                 "{body}"
             );
         } else {
-            answer.refused(status, code);
+            answer.fails(status, code);
         }
     }
     let answer = send(&app, "POST", "/api/touch/%FF", &[HOST, JSON], "").await;
-    answer.refused(400, "invalid_name");
+    answer.fails(400, "invalid_name");
     for (query, detail) in [
         ("limit=0", "limit: must be 1–1000, got 0"),
         (
@@ -310,7 +310,7 @@ async fn bodies_queries_and_paths_are_read_strictly() {
         ),
     ] {
         let answer = send(&app, "GET", &format!("/api/list?{query}"), &[HOST], "").await;
-        assert_eq!(answer.refused(400, "invalid_query"), detail);
+        assert_eq!(answer.fails(400, "invalid_query"), detail);
     }
 }
 

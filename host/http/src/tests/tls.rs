@@ -274,7 +274,7 @@ async fn those_who_say_nothing_do_not_keep_out_those_who_speak() {
         let mut stream = TcpStream::connect(host.address).await.unwrap();
         if number % 2 == 0 {
             // The head of a record, and nothing that it announces.
-            let _closed = stream.write_all(b"\x16\x03\x01\x02\x00").await;
+            let _ = stream.write_all(b"\x16\x03\x01\x02\x00").await;
         }
         idle.push(stream);
         if number % (count / 5) == 0 {
@@ -335,7 +335,7 @@ async fn a_handshake_that_does_not_go_on_ends() {
         stream.write_all(said).await.unwrap();
         let mut rest = Vec::new();
         let read = stream.read_to_end(&mut rest);
-        let _reset = tokio::time::timeout(SOON, read)
+        let _ = tokio::time::timeout(SOON, read)
             .await
             .expect("it has a time limit");
     }
@@ -350,7 +350,7 @@ async fn what_is_no_tls_is_told_so_by_an_alert() {
     stream.write_all(ASK).await.unwrap();
     let mut alert = Vec::new();
     let read = stream.read_to_end(&mut alert);
-    let _reset = tokio::time::timeout(SOON, read).await.unwrap();
+    let _ = tokio::time::timeout(SOON, read).await.unwrap();
     assert_eq!(alert.first(), Some(&0x15), "{alert:?}");
 }
 

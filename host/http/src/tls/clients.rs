@@ -63,7 +63,7 @@ impl FromStr for Pattern {
 }
 
 /// Checks the authority, and then the name.
-struct Named {
+struct NameVerifier {
     inner: Arc<dyn ClientCertVerifier>,
     names: ClientNames,
 }
@@ -80,16 +80,16 @@ pub(super) fn verifier(
     }
     let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
     let inner = inner.map_err(|error| error.to_string())?;
-    Ok(Arc::new(Named { inner, names }))
+    Ok(Arc::new(NameVerifier { inner, names }))
 }
 
-impl fmt::Debug for Named {
+impl fmt::Debug for NameVerifier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Named").field(&self.names).finish()
+        f.debug_tuple("NameVerifier").field(&self.names).finish()
     }
 }
 
-impl ClientCertVerifier for Named {
+impl ClientCertVerifier for NameVerifier {
     fn root_hint_subjects(&self) -> &[DistinguishedName] {
         self.inner.root_hint_subjects()
     }

@@ -50,7 +50,7 @@ impl Leases for Host {
 
 impl Host {
     /// Returns the slots of each request that waits.
-    fn asked(&self) -> Vec<usize> {
+    fn take_counts(&self) -> Vec<usize> {
         let mut requests = self.requests.lock();
         requests.retain(|(_, respond)| !respond.is_gone());
         requests.iter().map(|(request, _)| request.slots).collect()
@@ -128,19 +128,19 @@ fn all_free_slots_are_asked_for_at_once() {
     let (slots, host, calls, python) = slots();
     slots.set_capacity(&python, 4);
     slots.set_capacity(&python, 4);
-    assert_eq!(host.asked(), [4]);
+    assert_eq!(host.take_counts(), [4]);
     host.grant(&[1, 2, 3]).unwrap();
     let started = ["1 at python as 0", "2 at python as 1", "3 at python as 2"];
     assert_eq!(calls.take(), started);
-    assert_eq!(host.asked(), [1]);
+    assert_eq!(host.take_counts(), [1]);
     host.grant(&[4]).unwrap();
-    assert_eq!(host.asked(), [0; 0]);
+    assert_eq!(host.take_counts(), [0; 0]);
     for tag in 0..4 {
-        slots.ended(Tag(tag), "python/1".to_owned(), End::NoRoom);
-        slots.ended(Tag(tag), "python/1".to_owned(), End::NoRoom);
+        slots.end(Tag(tag), "python/1".to_owned(), End::NoRoom);
+        slots.end(Tag(tag), "python/1".to_owned(), End::NoRoom);
     }
     // A wave of ends makes few requests.
-    assert_eq!(host.asked(), [1, 1, 2]);
+    assert_eq!(host.take_counts(), [1, 1, 2]);
     let ends = host.ends.lock();
     let ends: Vec<u128> = ends.iter().map(|ended| ended.job.0.as_u128()).collect();
     assert_eq!(ends, [1, 2, 3, 4]);
@@ -155,9 +155,9 @@ fn requests_for_slots_that_are_gone_are_withdrawn() {
     slots.set_capacity(&python, 1);
     assert!(late.is_gone());
     assert_eq!(late.respond(vec![granted(1)]).unwrap_err().len(), 1);
-    assert_eq!((host.asked(), calls.take().len()), (vec![1], 0));
+    assert_eq!((host.take_counts(), calls.take().len()), (vec![1], 0));
     slots.set_capacity(&python, 0);
-    assert_eq!(host.asked(), [0; 0]);
+    assert_eq!(host.take_counts(), [0; 0]);
 }
 
 #[test]
@@ -171,11 +171,11 @@ fn what_the_host_reports_of_an_attempt_reaches_the_wire() {
     slots.revoked(job, lease, Revocation::Expired);
     slots.recalled();
     assert_eq!(calls.take(), ["cancel 0 70", "cancel 0 0", "recall"]);
-    slots.ended(Tag(0), "python/1".to_owned(), End::NoRoom);
+    slots.end(Tag(0), "python/1".to_owned(), End::NoRoom);
     slots.cancelled(job, lease, 70);
     assert_eq!(calls.take(), [""; 0]);
     // An empty answer says that the host stops.
     host.grant(&[]).unwrap();
     slots.set_capacity(&python, 2);
-    assert_eq!(host.asked(), [0; 0]);
+    assert_eq!(host.take_counts(), [0; 0]);
 }

@@ -52,7 +52,7 @@ pub(super) async fn list(
             }
         }
         if is_last {
-            return Ok(Json(PageView::all(items)));
+            return Ok(Json(PageView::whole(items)));
         }
     }
 }

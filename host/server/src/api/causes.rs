@@ -26,7 +26,7 @@ const EXAMINED_MAX: u64 = 5_000;
 const CAUSES_MAX: usize = 100;
 
 /// Jobs with the same cause.
-struct Found {
+struct CauseGroup {
     view: CauseView,
     first: Time,
     last: Time,
@@ -68,7 +68,7 @@ pub(super) async fn list(
             break;
         }
     }
-    let mut items: Vec<CauseView> = found.into_values().map(Found::shown).collect();
+    let mut items: Vec<CauseView> = found.into_values().map(CauseGroup::into_view).collect();
     items.sort_by_key(|cause| Reverse(cause.jobs));
     items.truncate(CAUSES_MAX);
     Ok(Json(CausesView {
@@ -79,7 +79,7 @@ pub(super) async fn list(
 }
 
 /// Counts a job. The newest come first.
-fn count(found: &mut BTreeMap<String, Found>, job: JobSummary) {
+fn count(found: &mut BTreeMap<String, CauseGroup>, job: JobSummary) {
     let (Some(cause), Some(kind)) = (job.cause, job.lifecycle.failure) else {
         return;
     };
@@ -89,7 +89,7 @@ fn count(found: &mut BTreeMap<String, Found>, job: JobSummary) {
         .unwrap_or(job.lifecycle.enqueued_at);
     let one = found
         .entry(cause.fingerprint)
-        .or_insert_with_key(|fingerprint| Found {
+        .or_insert_with_key(|fingerprint| CauseGroup {
             first: ended,
             last: ended,
             view: CauseView {
@@ -110,8 +110,8 @@ fn count(found: &mut BTreeMap<String, Found>, job: JobSummary) {
     one.last = one.last.max(ended);
 }
 
-impl Found {
-    fn shown(mut self) -> CauseView {
+impl CauseGroup {
+    fn into_view(mut self) -> CauseView {
         self.view.first_at = self.first.to_rfc3339();
         self.view.last_at = self.last.to_rfc3339();
         self.view

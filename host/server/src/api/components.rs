@@ -89,7 +89,7 @@ async fn readiness(
     let nodes = shared.api.nodes.list().await?;
     let nodes = nodes.iter().filter(|node| !node.is_lost());
     Ok(nodes
-        .map(|node| ReadinessView::of(node, component, revision))
+        .map(|node| ReadinessView::new(node, component, revision))
         .collect())
 }
 
@@ -107,7 +107,7 @@ pub(super) async fn list(
         .read(|reader| reader.components())
         .await?;
     let items = components.iter().map(RevisionView::from);
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Shows all revisions of a component.

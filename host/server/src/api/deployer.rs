@@ -69,7 +69,7 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
     match flaw {
         Flaw::OtherName { .. } | Flaw::Manifest(_) => &kinds::MANIFEST_INVALID,
         Flaw::TooLarge { .. } => &kinds::COMPONENT_TOO_LARGE,
-        Flaw::Compile(CompileError::Refused(refusal)) => refused(refusal),
+        Flaw::Compile(CompileError::Refused(refusal)) => problem_kind(refusal),
         Flaw::Compile(CompileError::Broken { .. }) => &kinds::COMPILE_FAILED,
         Flaw::Compile(CompileError::CacheFull { .. }) => &kinds::CACHE_FULL,
         Flaw::Compile(CompileError::Cache { .. }) => &kinds::STORE_BROKEN,
@@ -80,7 +80,7 @@ fn flawed(flaw: &Flaw) -> &'static Kind {
     }
 }
 
-fn refused(refusal: &CompileFlaw) -> &'static Kind {
+fn problem_kind(refusal: &CompileFlaw) -> &'static Kind {
     match refusal {
         CompileFlaw::NotAComponent | CompileFlaw::Precompiled | CompileFlaw::Invalid { .. } => {
             &kinds::COMPONENT_INVALID

@@ -178,13 +178,13 @@ async fn enqueue_jobs(
         may,
     )
     .await;
-    let jobs = jobs.map_err(|error| refused(&error))?;
+    let jobs = jobs.map_err(|error| desk_error(&error))?;
     check_batches(shared, pass, &jobs).await?;
     check_inputs(&jobs)?;
     if now {
         pass.writes.count_now(jobs.len()).map_err(too_much)?;
         let submitted = shared.api.dispatch.submit(Enqueue(jobs)).await;
-        let enqueued = submitted.map_err(|error| refused(&error.into()))?;
+        let enqueued = submitted.map_err(|error| desk_error(&error.into()))?;
         return Ok(enqueued.iter().map(|it| it.id.to_string()).collect());
     }
     let ids = jobs.iter().map(|job| job.id.to_string()).collect();
@@ -199,7 +199,7 @@ async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Res
     }
     let id = pass.job;
     let found = shared.api.dispatch.read(move |reader| reader.job(id)).await;
-    let found = found.map_err(|error| refused(&error.into()))?;
+    let found = found.map_err(|error| desk_error(&error.into()))?;
     let own = found.and_then(|job| job.lifecycle.batch);
     let mut named = jobs.iter().filter_map(|job| job.batch);
     if named.all(|batch| own == Some(batch)) {
@@ -240,7 +240,7 @@ fn is_granted(grants: &[JobsGrant], body: &NewJobBody) -> bool {
     grants.any(|it| fits(&it.handlers, &body.handler) && fits(&it.queues, &queue))
 }
 
-fn refused(error: &ApiError) -> DeskError {
+fn desk_error(error: &ApiError) -> DeskError {
     let kind = if error.kind() == &NOT_GRANTED {
         DeskErrorKind::NotGranted
     } else {

@@ -50,7 +50,7 @@ fn view(shared: &Shared, caller: &Caller, handler: &Handler, with_schemas: bool)
 
 /// Returns the deployed handlers that a scope has.
 pub(super) fn seen(api: &Api, scope: &Scope) -> Arc<BTreeMap<Name, Arc<Handler>>> {
-    let all = api.handlers.all();
+    let all = api.handlers.by_name();
     if scope.is_all() {
         return all;
     }
@@ -73,7 +73,7 @@ pub(super) async fn list(
     let views = all
         .values()
         .map(|handler| view(&shared, &caller, handler, false));
-    Json(PageView::all(views.collect()))
+    Json(PageView::whole(views.collect()))
 }
 
 /// Shows one handler with its schemas.

@@ -82,7 +82,7 @@ pub(super) async fn list(
     let (live, now) = (&dispatch.shared().live, shared.api.clock.now());
     let lifecycles = || page.items.iter().map(|job| &job.lifecycle);
     let reported = reported(dispatch, lifecycles()).await?;
-    let places = NodesOfJobs::of(&shared, lifecycles()).await;
+    let places = NodesOfJobs::find(&shared, lifecycles()).await;
     let items = page.items.into_iter().map(|job| {
         let (id, node) = (job.lifecycle.id, places.of_job(&job.lifecycle));
         let elsewhere = reported.iter().find(|it| it.job == id);
@@ -124,7 +124,7 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
     let waits_because = waiting::reason(shared, caller, &job.lifecycle, &job.depends_on).await?;
-    let node = NodesOfJobs::of(shared, [&job.lifecycle])
+    let node = NodesOfJobs::find(shared, [&job.lifecycle])
         .await
         .of_job(&job.lifecycle);
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
@@ -140,7 +140,7 @@ struct NodesOfJobs(Option<Vec<NodeRecord>>);
 
 impl NodesOfJobs {
     /// Finds the nodes of these jobs.
-    async fn of(shared: &Shared, jobs: impl IntoIterator<Item = &Lifecycle>) -> Self {
+    async fn find(shared: &Shared, jobs: impl IntoIterator<Item = &Lifecycle>) -> Self {
         let is_among_nodes = shared.api.dispatch.shared().live.is_among_nodes();
         if !is_among_nodes || jobs.into_iter().all(|job| runs_at(job).is_none()) {
             return Self(None);
@@ -151,7 +151,7 @@ impl NodesOfJobs {
 
     /// Returns the node that runs a job.
     fn of_job(&self, job: &Lifecycle) -> Option<NamedNode> {
-        Some(NamedNode::of(self.0.as_ref()?, runs_at(job)?))
+        Some(NamedNode::find_in(self.0.as_ref()?, runs_at(job)?))
     }
 }
 
@@ -392,8 +392,8 @@ pub(super) async fn attempts(
     }
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
     let latest = dispatch.shared().live.latest(id).unwrap_or_default();
-    let node = NodesOfJobs::of(&shared, [&job]).await.of_job(&job);
+    let node = NodesOfJobs::find(&shared, [&job]).await.of_job(&job);
     let running = AttemptView::running(&job, latest.meter, node).filter(|_| !recorded);
     let items = attempts.into_iter().map(view).chain(running);
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }

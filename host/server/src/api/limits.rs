@@ -66,7 +66,7 @@ pub(super) async fn list(
         let waiting = waiting.get(&kept.number).copied();
         LimitView::new(kept, waiting.unwrap_or_default(), None, now)
     });
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Shows a limit with its fullest keys.

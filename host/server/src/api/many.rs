@@ -176,7 +176,7 @@ async fn change<A: Ask<Reply = Box<Lifecycle>>>(
         .await?;
     if !page.items.is_empty() {
         // One entry of the audit covers the page, whatever becomes of each job. No change is without it.
-        let detail = format!("all that match {}", shown(asked));
+        let detail = format!("all that match {}", write_without_values(asked));
         let jobs = format!("{} jobs", page.items.len());
         actor.record(shared, jobs, &detail).await?;
     }
@@ -246,7 +246,7 @@ fn count_answer(
 
 /// Shows which jobs were meant, without what jobs carry: of an attribute and a param the name, and of a key and a word that
 /// it was named.
-fn shown(mut asked: Filter) -> String {
+fn write_without_values(mut asked: Filter) -> String {
     const HIDDEN: &str = "…";
     asked.sort = None;
     let pairs = asked.attributes.iter_mut().chain(&mut asked.params);

@@ -27,7 +27,7 @@ pub(super) async fn list(
 ) -> Result<Json<PageView<NodeView>>, ApiError> {
     let nodes = shared.api.nodes.list().await?.into_iter();
     let items = nodes.map(|node| NodeView::new(node, shared.api.nodes.own()));
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Shows one node.

@@ -68,11 +68,11 @@ fn declared() -> Vec<&'static Kind> {
 }
 
 /// Returns what each code of the API means, and then each kind of failure.
-pub fn all() -> impl Iterator<Item = &'static Explanation> {
+pub fn explanations() -> impl Iterator<Item = &'static Explanation> {
     ALL.iter()
 }
 
 /// Returns what a code means: as a code of the API, as a kind of failure, or as both.
 pub fn explain(code: &str) -> impl Iterator<Item = &'static Explanation> {
-    all().filter(move |known| known.code == code)
+    explanations().filter(move |known| known.code == code)
 }

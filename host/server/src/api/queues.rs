@@ -30,7 +30,7 @@ pub(super) async fn list(
     let seen = queues.into_iter();
     let seen = seen.filter(|queue| sees_queue(&caller, &queue.name));
     let items = seen.map(|queue| view(&caller, queue));
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Shows one queue.

@@ -13,7 +13,7 @@ use super::{
 use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends, webhooks};
 
 /// Returns all routes.
-pub(super) fn all() -> Vec<Route<Shared>> {
+pub(super) fn list() -> Vec<Route<Shared>> {
     let mut all = jobs();
     all.extend(batches());
     all.extend(limits());

@@ -31,14 +31,14 @@ impl NodePools {
         self.pools.iter().any(|pool| pool.name == *name)
     }
 
-    fn one(self, name: &Name) -> Option<PoolView> {
+    fn into_view(self, name: &Name) -> Option<PoolView> {
         let pool = self.pools.into_iter().find(|pool| pool.name == *name)?;
         Some(PoolView::new(pool, self.node))
     }
 }
 
 /// Returns the pools of all these nodes that live. This host is always among them.
-fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
+fn list_pools(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
     let own = shared.api.nodes.own();
     let living = nodes.iter().filter(|node| !node.is_lost());
     let mut living: Vec<NodeId> = living.map(|node| node.id).collect();
@@ -50,7 +50,7 @@ fn all(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
         let record = nodes.iter().find(|node| node.id == *id);
         let info = record.and_then(|node| node.info.as_ref());
         NodePools {
-            node: are_many.then(|| NamedNode::of(nodes, *id)),
+            node: are_many.then(|| NamedNode::find_in(nodes, *id)),
             id: *id,
             pools: match info {
                 _ if *id == own => shared.api.executors.pools(),
@@ -72,7 +72,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
 ) -> Result<Json<PageView<PoolView>>, ApiError> {
     let nodes = shared.api.nodes.list().await?;
-    let had = all(&shared, &nodes).into_iter();
+    let had = list_pools(&shared, &nodes).into_iter();
     let views = had.flat_map(|had| {
         let node = had.node;
         let pools = had.pools.into_iter();
@@ -80,7 +80,7 @@ pub(super) async fn list(
     });
     let mut views: Vec<PoolView> = views.collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Json(PageView::all(views)))
+    Ok(Json(PageView::whole(views)))
 }
 
 /// Shows one pool of foreign runners: that of this host if it has one of the name, else that of another node.
@@ -99,10 +99,12 @@ pub(super) async fn show(
     };
     let nodes = shared.api.nodes.list().await?;
     let id = nodes::find(&nodes, &node)?;
-    let had = all(&shared, &nodes).into_iter().find(|had| had.id == id);
-    let pool = had.and_then(|had| had.one(&name));
+    let had = list_pools(&shared, &nodes)
+        .into_iter()
+        .find(|had| had.id == id);
+    let pool = had.and_then(|had| had.into_view(&name));
     let pool = pool.ok_or_else(|| {
-        let called = NamedNode::of(&nodes, id);
+        let called = NamedNode::find_in(&nodes, id);
         unknown(format!("no runner of the node {called} is named {name}"))
     })?;
     Ok(Json(pool))
@@ -164,12 +166,12 @@ async fn show_pool(shared: &Shared, name: &Name) -> Result<PoolView, ApiError> {
         Err(_) if has(&shared.api.executors.pools()) => Vec::new(),
         nodes => nodes?,
     };
-    let mut having = all(shared, &nodes);
+    let mut having = list_pools(shared, &nodes);
     having.retain(|had| had.has(name));
     having.sort_by_key(|had| had.id != own);
     let first = having.into_iter().next();
     first
-        .and_then(|had| had.one(name))
+        .and_then(|had| had.into_view(name))
         .ok_or_else(|| unknown(format!("no runner is named {name}")))
 }
 

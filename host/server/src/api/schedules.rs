@@ -55,7 +55,7 @@ pub(super) async fn set(
     let (origin, wall) = (origin_of(&caller.principal), shared.api.clock.civil());
     let schedule = body.into_schedule(name.clone(), Source::Api, origin);
     let schedule = schedule.map_err(invalid)?;
-    if let Some(before) = kept(&shared, name.clone()).await?
+    if let Some(before) = read_schedule(&shared, name.clone()).await?
         && !sees(&caller, &before.schedule)
     {
         let detail = format!("another schedule is named {name}");
@@ -108,7 +108,10 @@ pub(super) async fn list(
         }
     }
     let next_cursor = next_cursor(&seen, limit, |last| &last.schedule.name);
-    let items: Result<_, _> = seen.into_iter().map(|kept| shown(&caller, kept)).collect();
+    let items: Result<_, _> = seen
+        .into_iter()
+        .map(|kept| schedule_view(&caller, kept))
+        .collect();
     Ok(Json(PageView {
         items: items?,
         next_cursor,
@@ -148,7 +151,7 @@ pub(super) async fn next(
     let coming = after.map(|after| schedule.coming(after).take(count as usize));
     let coming = coming.into_iter().flatten();
     let items = coming.map(|nominal| ComingView::new(&schedule, nominal));
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Shows what became of the latest firings of a schedule, newest first: at most 100.
@@ -166,7 +169,7 @@ pub(super) async fn firings(
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.firings(&name)).await?;
     let items = found.into_iter().map(FiringView::from);
-    Ok(Json(PageView::all(items.collect())))
+    Ok(Json(PageView::whole(items.collect())))
 }
 
 /// Stops a schedule from firing until it is resumed. Nominal times in between are not made up for.
@@ -294,7 +297,7 @@ async fn fire_at(
     detail: &str,
 ) -> Result<Json<TriggeredView>, ApiError> {
     loop {
-        let found = kept(shared, name.clone()).await?;
+        let found = read_schedule(shared, name.clone()).await?;
         let found =
             found.ok_or_else(|| Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())))?;
         let job = job_of(shared, &found.schedule).await?;
@@ -360,14 +363,14 @@ async fn job_of(shared: &Shared, schedule: &Schedule) -> Result<NewJob, ApiError
         .map_err(|_| invalid("job: must be one job, not an array"))
 }
 
-async fn kept(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
+async fn read_schedule(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
     let dispatch = &shared.api.dispatch;
     Ok(dispatch.read(move |reader| reader.schedule(&name)).await?)
 }
 
 /// Finds a schedule that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<KeptSchedule, ApiError> {
-    let found = kept(shared, name.clone()).await?;
+    let found = read_schedule(shared, name.clone()).await?;
     let found = found.filter(|kept| sees(caller, &kept.schedule));
     Ok(found.ok_or(Rejection::Schedule(ScheduleRefusal::Unknown(name)))?)
 }
@@ -378,7 +381,7 @@ async fn view(
     name: Name,
 ) -> Result<Json<ScheduleView>, ApiError> {
     let found = find(shared, caller, name).await?;
-    shown(caller, found).map(Json)
+    schedule_view(caller, found).map(Json)
 }
 
 /// Returns whether a caller may see the jobs of a schedule.
@@ -399,7 +402,7 @@ fn sees(caller: &Caller, schedule: &Schedule) -> bool {
 }
 
 /// Shows a schedule, without params unless the caller may see payloads.
-fn shown(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> {
+fn schedule_view(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> {
     let stored = kept.schedule.job.as_str();
     let unread = |error| ApiError::new(&kinds::INTERNAL, format!("cannot read the job: {error}"));
     let job = if sees_payloads(caller) {

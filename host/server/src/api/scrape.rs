@@ -49,7 +49,7 @@ impl Scrape {
         let names = queues.iter().map(|queue| &queue.name);
         let default = Name::default_queue();
         let names = names.chain([&default]).map(Name::as_str);
-        let handlers = self.handlers.all();
+        let handlers = self.handlers.by_name();
         self.numbers.show(names, handlers.keys().map(Name::as_str));
         let waiting = self.metrics.waiting(&queues);
         let waiting: Vec<Name> = waiting.into_iter().cloned().collect();

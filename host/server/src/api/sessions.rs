@@ -49,7 +49,7 @@ pub(super) async fn begin(
     let detail = Some("begun".to_owned());
     actor.submit(&shared, begin, object, detail).await?;
     shared.api.auth.reload().await?;
-    let cookie = session::given(text.expose(), peer.is_tls, SESSION_MS / 1_000);
+    let cookie = session::write_cookie(text.expose(), peer.is_tls, SESSION_MS / 1_000);
     let expires_at = until.to_rfc3339();
     Ok((
         StatusCode::CREATED,
@@ -69,7 +69,7 @@ pub(super) async fn end(
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<WithCookie<SessionEndedView>, ApiError> {
-    let shown = session::shown(&headers, peer.is_tls).map(TokenHash::of);
+    let shown = session::read_cookie(&headers, peer.is_tls).map(TokenHash::of);
     let ended = shown.is_some();
     if let (Some(token), Some(session)) = (caller.principal.token(), shown) {
         let object = format!("session of token {token}");
@@ -78,6 +78,6 @@ pub(super) async fn end(
         actor.submit(&shared, end, object, detail).await?;
         shared.api.auth.reload().await?;
     }
-    let cookie = session::given("", peer.is_tls, 0);
+    let cookie = session::write_cookie("", peer.is_tls, 0);
     Ok(([(SET_COOKIE, cookie)], Json(SessionEndedView { ended })))
 }

@@ -83,7 +83,7 @@ pub(super) async fn keys(
 ) -> Result<Json<PageView<StateKeyView>>, ApiError> {
     let limit = page_limit(query.limit)?;
     if !sees(&caller, &space) {
-        return Ok(Json(PageView::all(Vec::new())));
+        return Ok(Json(PageView::whole(Vec::new())));
     }
     let prefix = query.prefix.unwrap_or_default();
     let after = query.cursor.unwrap_or_default();

@@ -50,7 +50,7 @@ pub(super) async fn create(
     let body: NewTokenBody = small_body(&shared.api.bodies, request).await?;
     let now = shared.api.clock.now();
     let auth = &shared.api.auth;
-    let own = caller.principal.token().and_then(|id| auth.kept(&id));
+    let own = caller.principal.token().and_then(|id| auth.find(&id));
     // The first token lasts a day, and makes those that last.
     let own = own.filter(|kept| !first::is_first(&kept.token));
     let ends_at = own.and_then(|kept| kept.token.rights.expires_at);
@@ -124,9 +124,9 @@ pub(super) async fn list(
         auth.reload().await?;
     }
     let own = auth.rights_of(&caller.principal);
-    let all = auth.all().into_iter();
+    let all = auth.list().into_iter();
     let seen = all.filter(|kept| kept.token.rights.beyond(&own).is_none());
-    Ok(Json(PageView::all(seen.map(TokenView::from).collect())))
+    Ok(Json(PageView::whole(seen.map(TokenView::from).collect())))
 }
 
 /// Shows one token.
@@ -210,7 +210,7 @@ pub(super) async fn own(
     caller: Caller,
 ) -> Result<Json<SelfView>, ApiError> {
     let principal = &caller.principal;
-    let kept = principal.token().and_then(|id| shared.api.auth.kept(&id));
+    let kept = principal.token().and_then(|id| shared.api.auth.find(&id));
     let waiting = match principal.max_waiting {
         Some(_) => {
             let name = principal.name.clone();
@@ -246,7 +246,7 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
     }
     let own = auth.rights_of(&caller.principal);
     let parsed = id.parse::<TokenId>().ok();
-    let kept = parsed.and_then(|id| auth.kept(&id));
+    let kept = parsed.and_then(|id| auth.find(&id));
     let kept = kept.filter(|kept| kept.token.rights.beyond(&own).is_none());
     kept.ok_or_else(|| {
         if id.starts_with(PREFIX) {

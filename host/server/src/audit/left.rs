@@ -25,7 +25,7 @@ const BYTES_MAX: u64 = 8 << 10;
 
 /// What a command says of itself. Who it was is the owner of the file.
 #[derive(Debug, Serialize, Deserialize)]
-struct Left {
+struct CommandNote {
     verb: String,
     object: String,
 }
@@ -39,7 +39,7 @@ pub fn leave(data: &Path, verb: &str, object: &str) -> io::Result<()> {
         .flatten()?;
     let [verb, object] = [verb, object].map(|text| cut(text.to_owned()));
     let name = format!("{}.{WHOLE}", ids::unique());
-    let left = serde_json::to_vec(&Left { verb, object })?;
+    let left = serde_json::to_vec(&CommandNote { verb, object })?;
     folder::publish(&notes, name.as_ref(), &left)
 }
 
@@ -81,7 +81,7 @@ fn read(path: &Path) -> io::Result<Note> {
     let owner = file.metadata()?.uid();
     let mut text = Vec::new();
     file.take(BYTES_MAX).read_to_end(&mut text)?;
-    let left: Left = serde_json::from_slice(&text)?;
+    let left: CommandNote = serde_json::from_slice(&text)?;
     Ok(Note {
         principal: format!("uid:{owner}"),
         ..Note::new(&cut(left.verb), left.object)

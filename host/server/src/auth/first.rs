@@ -46,7 +46,7 @@ impl Auth {
         let now = self.0.clock.now();
         let may_make = |token: &Token| token.rights.verbs.has(Verb::Tokens);
         if self
-            .all()
+            .list()
             .iter()
             .any(|kept| may_make(&kept.token) && !kept.token.has_ended(now))
         {

@@ -14,7 +14,7 @@ const fn name(is_tls: bool) -> &'static str {
 }
 
 /// Returns the session that a request shows.
-pub(crate) fn shown(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
+pub(crate) fn read_cookie(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
     let cookies = headers.get_all(COOKIE).iter();
     let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
     cookies
@@ -23,7 +23,7 @@ pub(crate) fn shown(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
 }
 
 /// Returns the header that gives a session to a browser for some seconds, or with 0 takes it away.
-pub(crate) fn given(session: &str, is_tls: bool, seconds: u64) -> HeaderValue {
+pub(crate) fn write_cookie(session: &str, is_tls: bool, seconds: u64) -> HeaderValue {
     let (name, secure) = (name(is_tls), if is_tls { "; Secure" } else { "" });
     let given =
         format!("{name}={session}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn a_session_is_shown_as_it_was_given() {
         for is_tls in [false, true] {
-            let given = given("hst_a_b", is_tls, 9);
+            let given = write_cookie("hst_a_b", is_tls, 9);
             let given = given.to_str().unwrap();
             for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age=9"] {
                 assert!(given.contains(attribute), "{given}");
@@ -52,8 +52,8 @@ mod tests {
             let mut headers = HeaderMap::new();
             headers.append(COOKIE, "theme=dark".parse().unwrap());
             headers.append(COOKIE, format!("x_{pair}; {pair}").parse().unwrap());
-            assert_eq!(shown(&headers, is_tls), Some("hst_a_b"));
-            assert_eq!(shown(&headers, !is_tls), None);
+            assert_eq!(read_cookie(&headers, is_tls), Some("hst_a_b"));
+            assert_eq!(read_cookie(&headers, !is_tls), None);
         }
     }
 }

@@ -258,7 +258,7 @@ fn jobs_of_a_queue_are_kept_as_it_says() {
     let file = "[queues.a]\nretention_seconds = 3600\n\
                 [queues.b]\nretention_seconds = 1.5\nretention_discarded_seconds = 7776000";
     let config = resolve(&[], &[], file).unwrap();
-    let of = |queue: &str| config.retentions.of(&queue.parse().unwrap(), None);
+    let of = |queue: &str| config.retentions.choose(&queue.parse().unwrap(), None);
     let choice = |ms, discarded_ms| RetentionChoice { ms, discarded_ms };
     assert_eq!(of("a"), choice(Some(3_600_000), None));
     assert_eq!(of("b"), choice(Some(1_500), Some(7_776_000_000)));

@@ -19,7 +19,7 @@ pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreErr
 }
 
 /// Reads the digests of the components that any revision uses.
-pub fn kept(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
+pub fn referenced(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
     let mut kept = BTreeSet::new();
     for current in reader.components()? {
         let (revisions, _) = reader.revisions(&current.component)?;

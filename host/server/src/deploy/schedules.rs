@@ -15,7 +15,7 @@ use host_core::time::Time;
 use host_http::json::read_object;
 
 /// Reads the schedules of a component's manifest, whose jobs run with the rights of `origin`.
-pub(super) fn of(
+pub(super) fn read(
     component: &Name,
     manifest: &Manifest,
     handlers: &[HandlerInfo],

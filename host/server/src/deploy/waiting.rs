@@ -80,7 +80,7 @@ pub(super) fn unfit(
     let (mut jobs, mut checked, mut example) = (0, 0, None);
     'states: for state in WAITING {
         for id in reader
-            .matching(&of(handler, state), None, CHECKED_MAX)?
+            .matching(&filter_for(handler, state), None, CHECKED_MAX)?
             .items
         {
             if checked == u64::from(CHECKED_MAX) || bytes > PARAMS_BYTES_MAX {
@@ -110,7 +110,7 @@ pub(super) fn unfit(
     };
     let (mut waiting, mut is_more) = (0, false);
     for state in WAITING {
-        let count = reader.count(&of(handler, state), None, COUNTED_MAX)?;
+        let count = reader.count(&filter_for(handler, state), None, COUNTED_MAX)?;
         waiting += count.jobs;
         is_more |= !count.complete;
     }
@@ -124,7 +124,7 @@ pub(super) fn unfit(
     }))
 }
 
-fn of(handler: &HandlerInfo, state: State) -> JobFilter {
+fn filter_for(handler: &HandlerInfo, state: State) -> JobFilter {
     JobFilter {
         state: Some(state),
         handler: Some((None, handler.name.clone())),

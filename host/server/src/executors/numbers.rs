@@ -13,7 +13,7 @@ struct In {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct ExecutorLabels {
     runner: String,
 }
 
@@ -21,7 +21,7 @@ struct Of {
 #[derive(Clone, Default)]
 pub(crate) struct Numbers {
     workers: Family<In, Gauge>,
-    in_flight: Family<Of, Gauge>,
+    in_flight: Family<ExecutorLabels, Gauge>,
 }
 
 impl Numbers {
@@ -45,7 +45,7 @@ impl Numbers {
             self.workers.get_or_create(&labels).set(count);
         }
         let in_flight = executor.workers.iter().map(|worker| worker.in_flight).sum();
-        let labels = Of {
+        let labels = ExecutorLabels {
             runner: runner.to_owned(),
         };
         self.in_flight.get_or_create(&labels).set(gauge(in_flight));

@@ -10,9 +10,9 @@ use parking_lot::RwLock;
 
 /// The executors of other nodes, if known. Cloning shares it.
 #[derive(Clone, Default)]
-pub(super) struct RemoteExecutors(Arc<RwLock<Option<Seen>>>);
+pub(super) struct RemoteExecutors(Arc<RwLock<Option<OfferSnapshot>>>);
 
-struct Seen {
+struct OfferSnapshot {
     at: Time,
     offers: Vec<Offer>,
     /// The nodes that have gone.
@@ -28,7 +28,7 @@ impl RemoteExecutors {
         let gone = nodes.iter().filter(|node| node.is_lost()).cloned();
         let gone = gone.collect();
         let mut seen = self.0.write();
-        *seen = Some(Seen {
+        *seen = Some(OfferSnapshot {
             at: now,
             offers,
             gone,
@@ -37,7 +37,7 @@ impl RemoteExecutors {
 
     /// Forgets old records, whose nodes may be gone.
     pub(super) fn forget_old(&self, now: Time) {
-        let is_old = |seen: &Seen| seen.at.plus_ms(LEASE_MS) <= now;
+        let is_old = |seen: &OfferSnapshot| seen.at.plus_ms(LEASE_MS) <= now;
         let seen = self.0.read();
         if !seen.as_ref().is_some_and(is_old) {
             return;

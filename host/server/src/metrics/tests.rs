@@ -39,7 +39,7 @@ behind their name. The export over OTLP leaves out `_total`. Generated from what
 ";
 
 /// Makes all metrics of a host, each with a value, because metrics without one are not shown.
-fn shown() -> String {
+fn scrape() -> String {
     let metrics = Metrics::default();
     let (numbers, (logs, _written)) = (Numbers::default(), Logs::channel());
     metrics.register(|registry| numbers.register(registry));
@@ -57,7 +57,7 @@ fn shown() -> String {
         workers: Vec::new(),
     });
     metrics.register(|registry| certificates::Numbers::default().register(registry));
-    metrics.answered("GET", "/healthz", 200, Duration::from_millis(1));
+    metrics.count_response("GET", "/healthz", 200, Duration::from_millis(1));
     let queue = QueueStatus {
         name: "default".parse().unwrap(),
         paused: false,
@@ -144,7 +144,7 @@ fn labels(shown: &str, name: &str) -> String {
 
 #[test]
 fn the_published_numbers_are_those_of_the_code() {
-    let shown = shown();
+    let shown = scrape();
     let mut doc = INTRO.to_owned();
     for line in shown.lines() {
         let Some((name, help)) = line

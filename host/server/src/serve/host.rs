@@ -356,7 +356,7 @@ impl Host {
     }
 
     /// Waits until the dispatch loop has ended. May be called once. Cancel safe.
-    pub(super) async fn ended(&mut self) -> Result<(), ServeError> {
+    pub(super) async fn wait_for_end(&mut self) -> Result<(), ServeError> {
         let ended = match (&mut self.ended).await {
             Ok(ended) => ended.map_err(ServeError::Store),
             Err(_) => Err(ServeError::Broken),
@@ -435,7 +435,7 @@ async fn auth(
 fn kept_for(retentions: Retentions, handlers: Handlers) -> KeptFor {
     Arc::new(move |queue, handler| {
         let handler = handlers.get(handler);
-        let choice = retentions.of(queue, handler.as_deref());
+        let choice = retentions.choose(queue, handler.as_deref());
         choice.over(Retention::default())
     })
 }

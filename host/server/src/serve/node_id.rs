@@ -13,11 +13,11 @@ use host_runtime::{file, ids};
 pub const FILE: &str = "node";
 
 /// Returns the id in `data`, or creates one.
-pub(super) fn of(data: &Path) -> io::Result<NodeId> {
+pub(super) fn read_or_make(data: &Path) -> io::Result<NodeId> {
     let path = data.join(FILE);
     match fs::read_to_string(&path) {
         Ok(text) => {
-            if let Some(node) = kept(&text, fs::metadata(&path)?.ino()) {
+            if let Some(node) = parse(&text, fs::metadata(&path)?.ino()) {
                 return Ok(node);
             }
             tracing::info!("the data directory is a copy of another host's: using a new node id");
@@ -34,7 +34,7 @@ pub(super) fn of(data: &Path) -> io::Result<NodeId> {
 }
 
 /// Reads the id. Returns `None` if the file, whose inode is `inode`, is a copy.
-fn kept(text: &str, inode: u64) -> Option<NodeId> {
+fn parse(text: &str, inode: u64) -> Option<NodeId> {
     let (id, of) = text.trim().split_once(' ')?;
     let is_same = of.parse() == Ok(inode);
     is_same.then(|| id.parse().ok())?
@@ -49,11 +49,11 @@ mod tests {
     #[test]
     fn a_directory_keeps_its_id_and_a_copy_gets_another() {
         let (data, copy) = (TempDir::new().unwrap(), TempDir::new().unwrap());
-        let id = of(data.path()).unwrap();
-        assert_eq!(of(data.path()).unwrap(), id);
+        let id = read_or_make(data.path()).unwrap();
+        assert_eq!(read_or_make(data.path()).unwrap(), id);
         fs::copy(data.path().join(FILE), copy.path().join(FILE)).unwrap();
-        let other = of(copy.path()).unwrap();
+        let other = read_or_make(copy.path()).unwrap();
         assert_ne!(other, id);
-        assert_eq!(of(copy.path()).unwrap(), other);
+        assert_eq!(read_or_make(copy.path()).unwrap(), other);
     }
 }

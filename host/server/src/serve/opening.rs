@@ -55,7 +55,10 @@ pub(super) async fn restore(
     let (current, kept) = {
         let reader = store.reader().map_err(ServeError::Store)?;
         let current = deploy::current(&*reader).map_err(ServeError::Store)?;
-        (current, deploy::kept(&*reader).map_err(ServeError::Store)?)
+        (
+            current,
+            deploy::referenced(&*reader).map_err(ServeError::Store)?,
+        )
     };
     sweep(examiner, &kept);
     let restored = deploy::restore(handlers, examiner, current).await;
@@ -75,10 +78,10 @@ fn sweep(examiner: &Examiner, kept: &BTreeSet<Digest>) {
 }
 
 /// The store, the id of this host in it, and its membership if others may share it.
-type Opened = (Box<dyn Store>, NodeId, Option<Node>);
+type OpenStore = (Box<dyn Store>, NodeId, Option<Node>);
 
 /// Opens the store that the configuration names.
-pub(super) fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened, ServeError> {
+pub(super) fn store(config: &Config, presence: &Arc<Presence>) -> Result<OpenStore, ServeError> {
     let Some(database) = &config.store else {
         let open = || {
             let store = SqliteStore::open(&config.data.join(damage::STORE))?;
@@ -92,7 +95,7 @@ pub(super) fn store(config: &Config, presence: &Arc<Presence>) -> Result<Opened,
     let options = Options {
         allow_unsafe: database.allow_unsafe,
     };
-    let own = node_id::of(&config.data).map_err(system("keep the id of this node"))?;
+    let own = node_id::read_or_make(&config.data).map_err(system("keep the id of this node"))?;
     let store = PostgresStore::open(&database.target, own, options).map_err(ServeError::Store)?;
     tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
     let node = Node::enter(&store, own, Arc::clone(presence), database)?;

@@ -26,7 +26,7 @@ pub(super) async fn wait(store: &Path, stops: &mut Stops) -> bool {
         }
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            () = stops.asked() => return false,
+            () = stops.wait_for_stop() => return false,
         }
     }
     true

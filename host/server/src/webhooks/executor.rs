@@ -71,7 +71,7 @@ impl Deliveries {
         match self.request(assignment).await {
             Ok((pass, request)) => {
                 let answer = self.parts.broker.send(pass, request).await;
-                outcome::of(answer, self.parts.clock.civil())
+                outcome::read(answer, self.parts.clock.civil())
             }
             Err(failure) => Outcome::Failed(failure),
         }
@@ -143,7 +143,7 @@ impl Pusher for Deliveries {
                 outcome = self.deliver(&assignment) => End::Outcome(outcome),
             };
             self.running.lock().remove(&tag);
-            self.slots.ended(tag, format!("{WEBHOOKS}/1"), end);
+            self.slots.end(tag, format!("{WEBHOOKS}/1"), end);
         });
     }
 

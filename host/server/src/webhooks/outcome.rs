@@ -13,7 +13,7 @@ use serde_json::json;
 const RETRY_AFTER_SECONDS_MAX: u64 = 4 * 3_600;
 
 /// Returns how the attempt of a delivery ended at the time `now`.
-pub(super) fn of(answer: Result<HttpResponse, HttpError>, now: Time) -> Outcome {
+pub(super) fn read(answer: Result<HttpResponse, HttpError>, now: Time) -> Outcome {
     match answer {
         Ok(response) => of_response(&response, now),
         Err(error) => Outcome::Failed(of_error(error)),

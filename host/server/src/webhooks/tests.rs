@@ -118,7 +118,7 @@ fn a_message_is_signed_as_the_standard_says() {
 /// 6 November 1994, 08:49:30.
 const NOW: Time = Time(784_111_770_000);
 
-fn answered(status: u16, headers: &[(&str, &str)]) -> Outcome {
+fn outcome_of(status: u16, headers: &[(&str, &str)]) -> Outcome {
     let headers = headers
         .iter()
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
@@ -127,13 +127,13 @@ fn answered(status: u16, headers: &[(&str, &str)]) -> Outcome {
         headers: headers.collect(),
         body: b"ok \xff".to_vec(),
     };
-    outcome::of(Ok(answer), NOW)
+    outcome::read(Ok(answer), NOW)
 }
 
 #[test]
 fn only_2xx_is_a_success_and_only_410_ends_the_retries() {
     for status in [200, 204, 299] {
-        let Outcome::Completed { result } = answered(status, &[]) else {
+        let Outcome::Completed { result } = outcome_of(status, &[]) else {
             panic!("{status}");
         };
         assert!(result.unwrap().as_str().contains(&status.to_string()));
@@ -146,7 +146,7 @@ fn only_2xx_is_a_success_and_only_410_ends_the_retries() {
         (500, true),
         (503, true),
     ] {
-        let Outcome::Failed(failure) = answered(status, &[("location", "https://evil.example/")])
+        let Outcome::Failed(failure) = outcome_of(status, &[("location", "https://evil.example/")])
         else {
             panic!("{status}");
         };
@@ -166,7 +166,7 @@ fn a_busy_receiver_is_left_alone_for_a_while() {
         (503, "Sat, 06 Nov 2094 08:00:00 GMT", 14_400_000),
         (429, "999999999", 14_400_000),
     ] {
-        let outcome = answered(status, &[("retry-after", after)]);
+        let outcome = outcome_of(status, &[("retry-after", after)]);
         let Outcome::Retry { after_ms, .. } = outcome else {
             panic!("{status}");
         };
@@ -174,7 +174,7 @@ fn a_busy_receiver_is_left_alone_for_a_while() {
     }
     for (status, after) in [(429, "soon"), (503, "-1"), (500, "7")] {
         assert!(matches!(
-            answered(status, &[("retry-after", after)]),
+            outcome_of(status, &[("retry-after", after)]),
             Outcome::Failed(_)
         ));
     }
@@ -190,7 +190,7 @@ fn a_refused_address_is_not_tried_again_and_one_that_is_down_is() {
         (HttpErrorKind::CertificateRefused, true),
         (HttpErrorKind::Unavailable, true),
     ] {
-        let Outcome::Failed(failure) = outcome::of(Err(HttpError::new(kind, "why")), NOW) else {
+        let Outcome::Failed(failure) = outcome::read(Err(HttpError::new(kind, "why")), NOW) else {
             panic!("{kind:?}");
         };
         assert_eq!(failure.is_retryable(), again, "{kind:?}");

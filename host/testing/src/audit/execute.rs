@@ -36,7 +36,7 @@ impl ExecuteAudit {
 
     /// Returns the violations, in order.
     pub fn violations(&self) -> Vec<String> {
-        self.violations.all()
+        self.violations.list()
     }
 
     /// Checks that there are no violations so far. Executions may still lack an answer.

@@ -55,7 +55,7 @@ impl LeaseAudit {
 
     /// Returns the violations, in order.
     pub fn violations(&self) -> Vec<String> {
-        self.state.violations.all()
+        self.state.violations.list()
     }
 
     /// Checks that there are no violations so far. Leases may still be held.
@@ -192,7 +192,12 @@ impl State {
     }
 
     /// Records the host's answer to a message. `ends` means that the message ends the lease.
-    fn answered(&self, key: (JobId, LeaseId), ends: bool, answer: &Result<Standing, LeaseError>) {
+    fn record_answer(
+        &self,
+        key: (JobId, LeaseId),
+        ends: bool,
+        answer: &Result<Standing, LeaseError>,
+    ) {
         let mut granted = self.granted.lock();
         let Some(lease) = granted.get_mut(&key) else {
             return;
@@ -273,7 +278,7 @@ impl Respond<Result<Standing, LeaseError>> for AuditedAnswer {
         answer: Result<Standing, LeaseError>,
     ) -> Result<(), Result<Standing, LeaseError>> {
         if let Some(key) = self.lease {
-            self.state.answered(key, self.ends, &answer);
+            self.state.record_answer(key, self.ends, &answer);
         }
         self.respond.respond(answer)
     }

@@ -35,7 +35,7 @@ impl Received {
         self.0.lock().push(what.into());
     }
 
-    fn all(&self) -> Vec<String> {
+    fn list(&self) -> Vec<String> {
         self.0.lock().clone()
     }
 }
@@ -90,7 +90,7 @@ fn execute_notes_stops_and_answers_out_of_their_place() {
     audit.stop(Tag(3), 5, Stop::Cancelled);
     audit.assert_settled();
     let passed_on = ["progressed", "logged", "ended", "busy", "ended"];
-    assert_eq!(received.all(), passed_on);
+    assert_eq!(received.list(), passed_on);
     audit.stop(Tag(4), 5, Stop::Cancelled);
     audit.start(foreign("work", false), reply(5));
     audit.start(foreign("hold", false), reply(6));
@@ -103,7 +103,7 @@ fn execute_notes_stops_and_answers_out_of_their_place() {
     );
     let failure = Failure::new(FailureKind::UserError, "no");
     executing.take(Tag(6)).failed(failure);
-    assert_eq!(received.all().len(), passed_on.len() + 4);
+    assert_eq!(received.list().len(), passed_on.len() + 4);
 }
 
 #[test]
@@ -133,7 +133,7 @@ impl Leases for Granting {
             expires_at: None,
             ack_by: None,
         };
-        let _gone = respond.respond(vec![granted]).is_err();
+        let _ = respond.respond(vec![granted]).is_err();
     }
 
     fn end(&self, _: Ended) {}
@@ -159,7 +159,7 @@ impl Leases for Granting {
         } else {
             Err(LeaseError::Rejected(LeaseRefusal::Stale))
         };
-        let _gone = respond.respond(answer).is_err();
+        let _ = respond.respond(answer).is_err();
     }
 
     fn resume(
@@ -181,18 +181,18 @@ impl Leases for Granting {
             worker: "w".to_owned(),
             cancel: None,
         };
-        let _gone = respond.respond(Ok(vec![resumed])).is_err();
+        let _ = respond.respond(Ok(vec![resumed])).is_err();
     }
 
     fn read(&self, _: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let _gone = respond.respond(Ok(None)).is_err();
+        let _ = respond.respond(Ok(None)).is_err();
     }
 }
 
 /// A requester that waits for an answer, or has gone.
-struct Waiting(bool);
+struct Requester(bool);
 
-impl<T> Respond<T> for Waiting {
+impl<T> Respond<T> for Requester {
     fn is_gone(&self) -> bool {
         !self.0
     }
@@ -211,11 +211,11 @@ fn ask(audit: &LeaseAudit, waits: bool) {
         wait_ms: 0,
         events: None,
     };
-    audit.lease(request, Box::new(Waiting(waits)));
+    audit.lease(request, Box::new(Requester(waits)));
 }
 
 fn send(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
-    audit.send(JOB, fence, message, Box::new(Waiting(true)));
+    audit.send(JOB, fence, message, Box::new(Requester(true)));
 }
 
 const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };
@@ -250,7 +250,7 @@ fn lease_knows_a_lease_that_was_resumed() {
     let audit = LeaseAudit::new(Arc::new(Granting::default()));
     let resume = || {
         let name = "there".parse().unwrap();
-        audit.resume(name, Arc::new(Deaf), Box::new(Waiting(true)));
+        audit.resume(name, Arc::new(Deaf), Box::new(Requester(true)));
     };
     resume();
     send(&audit, Fence::Lease(LEASE), HEARTBEAT);

@@ -15,7 +15,7 @@ use host_core::port::lease::{
 };
 use host_core::transition::{Input, Loss};
 
-use super::{Calls, LeaseHost, Waiting};
+use super::{Calls, LeaseHost, PendingLease};
 
 /// What each node that lives knows of its wires: by executor, whom to tell of leases of other nodes.
 #[derive(Default)]
@@ -130,7 +130,7 @@ impl LeaseHost {
     fn ask(&self, node: NodeId, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         self.change(|inner, now| {
             let until = now.plus_ms(request.wait_ms);
-            inner.waiting.push(Waiting {
+            inner.waiting.push(PendingLease {
                 node,
                 request,
                 until,
@@ -163,7 +163,7 @@ impl LeaseHost {
             End::NoRoom => Loss::NotBegun,
         };
         // It may have been taken back.
-        let _stale = self.change(|inner, now| inner.apply(now, job, &Input::Lose(&fence, loss)));
+        let _ = self.change(|inner, now| inner.apply(now, job, &Input::Lose(&fence, loss)));
     }
 
     fn message(
@@ -251,15 +251,15 @@ impl Leases for LeaseNode {
         respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
     ) {
         let resumed = self.host.resumed(self.id, &executor, &events);
-        let _gone = respond.respond(Ok(resumed)).is_err();
+        let _ = respond.respond(Ok(resumed)).is_err();
     }
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
-        let _gone = respond.respond(Ok(self.host.kept(job))).is_err();
+        let _ = respond.respond(Ok(self.host.kept(job))).is_err();
     }
 
     fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
-        let _gone = respond.respond(Ok(self.host.find(&wanted))).is_err();
+        let _ = respond.respond(Ok(self.host.find(&wanted))).is_err();
     }
 
     fn node(&self) -> Option<NodeId> {

@@ -59,7 +59,7 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
     ];
     let command = command
         .iter()
-        .fold(Command::of("audit ls"), |command, (option, value)| {
+        .fold(Command::new("audit ls"), |command, (option, value)| {
             command.option(option, value.as_deref().unwrap_or_default())
         });
     Ok(show(&Page {
@@ -68,12 +68,14 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
             .same_as(command, with_query(path::AUDIT, &query)),
         principal: query.principal.unwrap_or_default(),
         verb: query.verb.unwrap_or_default(),
-        entries: entries.map(|entry| (entry.number, shown(entry))).collect(),
+        entries: entries
+            .map(|entry| (entry.number, record_view(entry)))
+            .collect(),
         next,
     }))
 }
 
-fn shown(entry: &EntryView) -> RecordView {
+fn record_view(entry: &EntryView) -> RecordView {
     let mut record = entry.record().unwrap_or_default();
     let texts = [
         &mut record.principal,

@@ -61,10 +61,10 @@ impl Detail {
 }
 
 pub(crate) async fn show(ask: Ask, Path(id): Path<String>) -> Result<Response, Problem> {
-    let batch: BatchView = ask.get(&path::of(path::BATCH, &id), &ALL).await?;
+    let batch: BatchView = ask.get(&path::with_name(path::BATCH, &id), &ALL).await?;
     let frame = ask.frame("Batch", "/batches").same_as(
-        Command::of("batch show").name(&batch.id),
-        path::of(path::BATCH, &batch.id),
+        Command::new("batch show").name(&batch.id),
+        path::with_name(path::BATCH, &batch.id),
     );
     Ok(show_page(&Detail { frame, batch }))
 }
@@ -94,8 +94,8 @@ pub(crate) async fn act(
         }));
     }
     let body = CancelBatchBody::default();
-    let _cancelled: BatchView = ask
-        .post(&path::of(path::BATCH_CANCEL, &id), &ALL, &body)
+    let _: BatchView = ask
+        .post(&path::with_name(path::BATCH_CANCEL, &id), &ALL, &body)
         .await?;
     Ok(crate::see(&here))
 }

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::ALL;
 use super::jobs::{JOBS_SHOWN, how_many, states, until_now};
 use crate::ask::{Ask, Problem};
-use crate::filter::{Shown, jobs};
+use crate::filter::{JobListQuery, jobs};
 use crate::form::Form;
 use crate::format::number;
 use crate::page::{Confirm, Frame, show};
@@ -107,7 +107,7 @@ struct Action {
 }
 
 impl Action {
-    fn of(change: &Change) -> Result<Self, Problem> {
+    fn parse(change: &Change) -> Result<Self, Problem> {
         let (words, routes) = match change.action.as_str() {
             "retry" => ("Retry", [path::JOBS_RETRY, path::JOB_RETRY]),
             "cancel" => ("Cancel", [path::JOBS_CANCEL, path::JOB_CANCEL]),
@@ -150,11 +150,13 @@ pub(crate) async fn change(
     Form(fields): Form<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let mut change = Change::from(fields);
-    let action = Action::of(&change)?;
+    let action = Action::parse(&change)?;
     if change.is_selection {
         return selected(&ask, change, &action).await;
     }
-    let filter = Shown::of(&change.q).filter(ask.now).map_err(wrong)?;
+    let filter = JobListQuery::new(&change.q)
+        .filter(ask.now)
+        .map_err(wrong)?;
     let filter = until_now(&ask, filter);
     change.q = filter_text::write(&filter);
     let states = states(&change.action, filter.state);
@@ -168,7 +170,7 @@ pub(crate) async fn change(
     }
     // Only the first request of a change is asked about; the others continue it.
     if change.state.is_none() || !change.sure {
-        let matching = Matching::of(&ask, &filter, &states).await?;
+        let matching = Matching::count(&ask, &filter, &states).await?;
         if matching.states.is_empty() {
             let states = states.iter().map(|state| state.as_str());
             let states = states.collect::<Vec<_>>().join(", ");
@@ -204,10 +206,10 @@ struct Matching {
 }
 
 impl Matching {
-    async fn of(ask: &Ask, filter: &Filter, states: &[State]) -> Result<Self, Problem> {
+    async fn count(ask: &Ask, filter: &Filter, states: &[State]) -> Result<Self, Problem> {
         let mut counts = Vec::new();
         for state in states {
-            let query = FilterQuery::of(&of_state(filter, *state));
+            let query = FilterQuery::new(&of_state(filter, *state));
             let count: CountView = ask.get(path::JOBS_COUNT, &query).await?;
             counts.push((*state, count));
         }
@@ -282,7 +284,7 @@ async fn selected(ask: &Ask, change: Change, action: &Action) -> Result<Response
     }
     let mut done = Page::new(ask, change);
     for id in std::mem::take(&mut done.change.ids) {
-        let route = path::of(action.routes[1], &id);
+        let route = path::with_name(action.routes[1], &id);
         let changed: Result<IgnoredAny, Problem> = ask.post(&route, &ALL, &action.body).await;
         match changed {
             Ok(_) => done.change.changed += 1,
@@ -326,7 +328,7 @@ impl Page {
                 let query = FilterQuery {
                     limit: Some(JOBS_AT_ONCE),
                     cursor: cursor.take(),
-                    ..FilterQuery::of(&of_state(filter, state))
+                    ..FilterQuery::new(&of_state(filter, state))
                 };
                 let many: ManyView = ask.post(action.routes[0], &query, &action.body).await?;
                 // States without such jobs cost nothing.
@@ -358,7 +360,7 @@ impl Page {
 }
 
 fn wrong(detail: String) -> Problem {
-    Problem::refused(
+    Problem::bad_request(
         "Nothing was changed",
         detail,
         "Go back and choose other jobs.",
@@ -380,7 +382,7 @@ async fn confirm(
         }
         let query = FilterQuery {
             limit: u32::try_from(room).ok(),
-            ..FilterQuery::of(&of_state(filter, *state))
+            ..FilterQuery::new(&of_state(filter, *state))
         };
         let page: PageView<JobView> = ask.get(path::JOBS, &query).await?;
         let shown = |job: JobView| format!("{} {} in {}", job.id, job.handler, job.queue);

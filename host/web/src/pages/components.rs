@@ -76,12 +76,14 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Query(part): Query<Live>,
 ) -> Result<Response, Problem> {
-    let component: ComponentView = ask.get(&path::of(path::COMPONENT, &name), &ALL).await?;
+    let component: ComponentView = ask
+        .get(&path::with_name(path::COMPONENT, &name), &ALL)
+        .await?;
     let frame = ask
         .frame(component.component.clone(), "/components")
         .same_as(
-            Command::of("component show").name(&component.component),
-            path::of(path::COMPONENT, &component.component),
+            Command::new("component show").name(&component.component),
+            path::with_name(path::COMPONENT, &component.component),
         );
     let here = format!("/components/{}", path::segment(&component.component));
     let grants = grants(&component);
@@ -135,7 +137,7 @@ pub(crate) async fn act(
         force: false,
         accept_grants,
     };
-    let route = path::of(path::COMPONENT_ROLLBACK, &name);
+    let route = path::with_name(path::COMPONENT_ROLLBACK, &name);
     let done: Result<DeployedView, Problem> = ask.post(&route, &ALL, &body).await;
     match done {
         Ok(_) => Ok(crate::see(&here)),
@@ -174,7 +176,7 @@ impl Upload {
         // The body is bounded and read already.
         DefaultBodyLimit::disable().apply(&mut request);
         let broken = |text: String| {
-            Problem::refused("Not deployed", text, "Load the page again.").into_response()
+            Problem::bad_request("Not deployed", text, "Load the page again.").into_response()
         };
         let mut parts = Multipart::from_request(request, &())
             .await
@@ -219,7 +221,7 @@ struct Done {
 
 #[derive(Template)]
 #[template(path = "refused.html")]
-struct Refused {
+struct RefusalPage {
     frame: Frame,
     detail: String,
     name: String,
@@ -249,7 +251,7 @@ pub(crate) async fn deploy(
         }
     }
     let body = host_api::multipart::Multipart::new(&parts);
-    let (route, kind) = (path::of(path::COMPONENT, &upload.name), body.kind());
+    let (route, kind) = (path::with_name(path::COMPONENT, &upload.name), body.kind());
     let body = Some((kind.as_str(), body.into_body()));
     match ask.ask(Method::PUT, &route, &query, body).await {
         Ok(deployed) => Ok(show_page(&Done {
@@ -263,7 +265,7 @@ pub(crate) async fn deploy(
             } else {
                 ""
             };
-            let page = Refused {
+            let page = RefusalPage {
                 frame: ask.frame("New grants", "/components"),
                 detail: format!("{others}{}", problem.detail),
                 name: upload.name,

@@ -68,7 +68,7 @@ pub(crate) async fn act(
     }
     let node = Some(asked.value).filter(|node| !node.is_empty());
     let query: Vec<_> = node.iter().map(|node| ("node", node)).collect();
-    let route = path::of(path::RUNNER_RESTART, &name);
-    let _pool: Value = ask.post(&route, &query, &RestartBody::default()).await?;
+    let route = path::with_name(path::RUNNER_RESTART, &name);
+    let _: Value = ask.post(&route, &query, &RestartBody::default()).await?;
     Ok(crate::see("/executors"))
 }

@@ -30,12 +30,12 @@ struct Page {
     /// The jobs that mention it.
     mentions: String,
     q: String,
-    found: Vec<Found>,
+    found: Vec<NameMatch>,
     keys: &'static str,
 }
 
 /// Something that has the name, and its page.
-struct Found {
+struct NameMatch {
     what: &'static str,
     name: String,
     page: String,
@@ -56,7 +56,7 @@ pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Respons
     let found = if q.is_empty() {
         Vec::new()
     } else {
-        all(&ask, &q).await?
+        find_matches(&ask, &q).await?
     };
     if let [only] = &found[..] {
         return Ok(Redirect::to(&only.page).into_response());
@@ -65,7 +65,7 @@ pub(crate) async fn find(ask: Ask, Query(words): Query<Words>) -> Result<Respons
     let words = mentions(&ask, &q);
     if let Some(words) = &words {
         frame = frame.same_as(
-            Command::of("job ls").option("--filter", words),
+            Command::new("job ls").option("--filter", words),
             with_query(path::JOBS, &[("q", words)]),
         );
     }
@@ -88,9 +88,9 @@ fn mentions(ask: &Ask, q: &str) -> Option<String> {
     may.then(|| filter_text::write(&words))
 }
 
-async fn all(ask: &Ask, q: &str) -> Result<Vec<Found>, Problem> {
+async fn find_matches(ask: &Ask, q: &str) -> Result<Vec<NameMatch>, Problem> {
     let mut found = Vec::new();
-    let some = |what, name: &str, page: String| Found {
+    let some = |what, name: &str, page: String| NameMatch {
         what,
         name: name.to_owned(),
         page,

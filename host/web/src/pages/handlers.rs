@@ -82,12 +82,14 @@ pub(crate) async fn show(
     Path(name): Path<String>,
     Query(again): Query<Again>,
 ) -> Result<Response, Problem> {
-    let mut handler: HandlerView = ask.get(&path::of(path::HANDLER, &name), &ALL).await?;
+    let mut handler: HandlerView = ask
+        .get(&path::with_name(path::HANDLER, &name), &ALL)
+        .await?;
     let mut room = PageBudget(ROOM_BYTES);
     let (mut params, mut queue) = ("{}".to_owned(), String::new());
     let mut are_long = false;
     if let Some(job) = again.job {
-        let job: JobView = ask.get(&path::of(path::JOB, &job), &ALL).await?;
+        let job: JobView = ask.get(&path::with_name(path::JOB, &job), &ALL).await?;
         let text = job.params.as_deref().map_or("null", RawValue::get);
         (params, queue) = (pretty::json(text), job.queue);
         // Params that are cut would be other ones.
@@ -99,7 +101,7 @@ pub(crate) async fn show(
     let mut grants = handler.grants.lines();
     room.take_grants(&mut grants);
     let schema = handler.params_schema.as_deref().map(RawValue::get);
-    let fields = schema.and_then(fields::of);
+    let fields = schema.and_then(fields::parse);
     let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
     let mut fields = fields.unwrap_or_default();
     for field in &mut fields {
@@ -112,8 +114,8 @@ pub(crate) async fn show(
         room.take(about, SHOWN_BYTES_MAX);
     }
     let frame = ask.frame(handler.name.clone(), "/handlers").same_as(
-        Command::of("handler show").name(&handler.name),
-        path::of(path::HANDLER, &handler.name),
+        Command::new("handler show").name(&handler.name),
+        path::with_name(path::HANDLER, &handler.name),
     );
     Ok(show_page(&Detail {
         frame,

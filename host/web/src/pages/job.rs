@@ -156,7 +156,7 @@ struct Document {
 }
 
 impl Document {
-    fn of(json: Option<&RawValue>, room: &mut PageBudget) -> Self {
+    fn new(json: Option<&RawValue>, room: &mut PageBudget) -> Self {
         let mut text = pretty::json(json.map(RawValue::get).unwrap_or_default());
         let is_cut = room.take(&mut text, SHOWN_BYTES_MAX);
         Self { text, is_cut }
@@ -182,7 +182,7 @@ struct Node {
 }
 
 impl Graph {
-    async fn of(ask: &Ask, job: &JobView) -> Self {
+    async fn load(ask: &Ask, job: &JobView) -> Self {
         let before = job.depends_on.iter().flatten();
         let before: Vec<_> = before.map(|it| (it.job(), it.when())).collect();
         let after = job.dependents.iter().flatten();
@@ -232,7 +232,7 @@ pub(crate) async fn show(
     Path(id): Path<String>,
     Query(query): Query<LogQuery>,
 ) -> Result<Response, Problem> {
-    let mut job: JobView = ask.get(&path::of(path::JOB, &id), &ALL).await?;
+    let mut job: JobView = ask.get(&path::with_name(path::JOB, &id), &ALL).await?;
     // The rest of the page can be shown all the same.
     let (lines, lines_wrong) = match log::read(&ask, &job, &query).await {
         Ok(lines) => (lines, None),
@@ -241,21 +241,21 @@ pub(crate) async fn show(
     let mut room = PageBudget(ROOM_BYTES);
     let attributes = fit_job(&mut job, &mut room);
     let details = job.failure.as_ref().and_then(|it| it.details.as_deref());
-    let details = Document::of(details, &mut room);
-    let params = Document::of(job.params.as_deref(), &mut room);
-    let result = Document::of(job.result.as_deref(), &mut room);
+    let details = Document::new(details, &mut room);
+    let params = Document::new(job.params.as_deref(), &mut room);
+    let result = Document::new(job.result.as_deref(), &mut room);
     let from = query.attempts_after;
     let from = from.unwrap_or_else(|| job.attempt.saturating_sub(ATTEMPTS_SHOWN));
     let attempts = attempts(&ask, &job, from, &mut room).await?;
     let timeline = draw(ask.now, &job, attempts.iter().map(|row| &row.attempt));
-    let graph = Graph::of(&ask, &job).await;
+    let graph = Graph::load(&ask, &job).await;
     let state = State::from_name(&job.state);
     let is_terminal = state.is_some_and(State::is_terminal);
     let mut frame = ask
         .frame(format!("{} {}", job.handler, job.id), "/jobs")
         .same_as(
-            Command::of("job show").name(&job.id),
-            path::of(path::JOB, &job.id),
+            Command::new("job show").name(&job.id),
+            path::with_name(path::JOB, &job.id),
         );
     if !is_terminal {
         let here = LogQuery {
@@ -327,7 +327,7 @@ async fn attempts(
         limit: Some(ATTEMPTS_SHOWN),
         cursor: Some(after.to_string()),
     };
-    let route = path::of(path::JOB_ATTEMPTS, &job.id);
+    let route = path::with_name(path::JOB_ATTEMPTS, &job.id);
     let page: PageView<AttemptView> = ask.get(&route, &query).await?;
     let from = Some(job.enqueued_at.as_str()).filter(|_| after == 0);
     Ok(rows(from, page.items, room))
@@ -365,7 +365,7 @@ pub(crate) async fn act(
         "purge" => (path::JOB_PURGE, json!({})),
         _ => return Err(unknown_action()),
     };
-    let _changed: Value = ask.post(&path::of(route, &id), &ALL, &body).await?;
+    let _: Value = ask.post(&path::with_name(route, &id), &ALL, &body).await?;
     Ok(crate::see(if asked.action == "purge" {
         "/jobs"
     } else {
@@ -375,7 +375,7 @@ pub(crate) async fn act(
 
 pub(crate) fn unknown_action() -> Problem {
     let detail = "the form names an action that this page does not have";
-    Problem::refused("Nothing was done", detail, "Load the page again.")
+    Problem::bad_request("Nothing was done", detail, "Load the page again.")
 }
 
 /// Enqueues a job and shows it. The form has the params as they are, or field by field.
@@ -384,7 +384,7 @@ pub(crate) async fn enqueue(
     Form(typed): Form<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
     let refused = |detail: String| {
-        Problem::refused("Not enqueued", detail, "Go back and correct the params.")
+        Problem::bad_request("Not enqueued", detail, "Go back and correct the params.")
     };
     let value = |name: &str| {
         let found = typed.iter().find(|(typed, _)| typed == name);
@@ -395,9 +395,11 @@ pub(crate) async fn enqueue(
         Some("") => "null".to_owned(),
         Some(params) => params.to_owned(),
         None => {
-            let handler: HandlerView = ask.get(&path::of(path::HANDLER, handler), &ALL).await?;
+            let handler: HandlerView = ask
+                .get(&path::with_name(path::HANDLER, handler), &ALL)
+                .await?;
             let schema = handler.params_schema.as_deref().map(RawValue::get);
-            let fields = schema.and_then(fields::of).unwrap_or_default();
+            let fields = schema.and_then(fields::parse).unwrap_or_default();
             fields::params(&fields, &typed).map_err(refused)?
         }
     };

@@ -15,7 +15,7 @@ use host_core::query::Order;
 
 use super::ALL;
 use crate::ask::{Ask, Problem};
-use crate::filter::{Shown, jobs};
+use crate::filter::{JobListQuery, jobs};
 use crate::format::{self, shorten};
 use crate::page::{Frame, Verb, show, with_status};
 use crate::same::{Command, with_query};
@@ -45,10 +45,10 @@ struct Page {
     keys: &'static str,
 }
 
-pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Response, Problem> {
+pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<Response, Problem> {
     let filter = match shown.filter(ask.now) {
         Ok(filter) => filter,
-        Err(wrong) => return Ok(refused(&ask, shown.q, wrong)),
+        Err(wrong) => return Ok(wrong_filter_page(&ask, shown.q, wrong)),
     };
     let same = FilterQuery {
         q: Some(shown.q.clone()).filter(|q| !q.is_empty()),
@@ -59,7 +59,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let mut page: PageView<JobView> = match ask.get(path::JOBS, &same).await {
         Ok(page) => page,
         Err(problem) if problem.status == StatusCode::BAD_REQUEST => {
-            return Ok(refused(&ask, shown.q, problem.detail));
+            return Ok(wrong_filter_page(&ask, shown.q, problem.detail));
         }
         Err(problem) => return Err(problem),
     };
@@ -73,13 +73,13 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         how_many(page.items.len() as u64, is_all)
     };
     let next = page.next_cursor.map(|cursor| {
-        let next = Shown {
+        let next = JobListQuery {
             cursor: Some(cursor),
             ..shown.clone()
         };
         next.address()
     });
-    let here = Shown {
+    let here = JobListQuery {
         live: None,
         ..shown.clone()
     };
@@ -88,7 +88,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
     let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
     let mut actions = ACTIONS.to_vec();
     actions.retain(|(action, _)| ask.may(verb(action)) && !states(action, filter.state).is_empty());
-    let command = Command::of("job ls")
+    let command = Command::new("job ls")
         .option("--filter", &shown.q)
         .option("--limit", &JOBS_SHOWN.to_string());
     let frame = ask
@@ -96,7 +96,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         .same_as(command, with_query(path::JOBS, &same));
     Ok(show(&Page {
         frame: frame.live(&here.address(), shown.live.is_some(), &what),
-        turned: turned(&filter),
+        turned: reverse_order(&filter),
         shown: filter_text::write(&until_now(&ask, filter)),
         q: shown.q,
         wrong: None,
@@ -117,7 +117,7 @@ pub(super) fn fit(job: &mut JobView) {
     }
 }
 
-fn refused(ask: &Ask, q: String, wrong: String) -> Response {
+fn wrong_filter_page(ask: &Ask, q: String, wrong: String) -> Response {
     let page = Page {
         frame: ask.frame("Jobs", "/jobs"),
         q,
@@ -143,7 +143,7 @@ pub(super) fn until_now(ask: &Ask, filter: Filter) -> Filter {
 }
 
 /// Returns the other order of a list: its name and address.
-fn turned(filter: &Filter) -> (&'static str, String) {
+fn reverse_order(filter: &Filter) -> (&'static str, String) {
     let (name, sort) = match filter.sort.unwrap_or_default() {
         Order::Newest => ("oldest first", Some(Order::Oldest)),
         Order::Oldest => ("newest first", None),

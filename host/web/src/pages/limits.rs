@@ -44,13 +44,13 @@ struct Detail {
 }
 
 pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
-    let mut limit: LimitView = ask.get(&path::of(path::LIMIT, &name), &ALL).await?;
+    let mut limit: LimitView = ask.get(&path::with_name(path::LIMIT, &name), &ALL).await?;
     for key in limit.keys.iter_mut().flatten() {
         shorten(&mut key.key, KEY_BYTES_MAX);
     }
     let frame = ask.frame(limit.name.clone(), "/limits").same_as(
-        Command::of("limit show").name(&limit.name),
-        path::of(path::LIMIT, &limit.name),
+        Command::new("limit show").name(&limit.name),
+        path::with_name(path::LIMIT, &limit.name),
     );
     Ok(show_page(&Detail { frame, limit }))
 }
@@ -77,6 +77,6 @@ pub(crate) async fn act(
             back: here,
         }));
     }
-    let _removed: RemovedLimitView = ask.delete(&path::of(path::LIMIT, &name)).await?;
+    let _: RemovedLimitView = ask.delete(&path::with_name(path::LIMIT, &name)).await?;
     Ok(crate::see("/limits"))
 }

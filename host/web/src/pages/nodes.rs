@@ -54,6 +54,8 @@ pub(crate) async fn act(
         "resume" => path::NODE_RESUME,
         _ => return Err(unknown_action()),
     };
-    let _node: Value = ask.post(&path::of(route, &id), &ALL, &json!({})).await?;
+    let _: Value = ask
+        .post(&path::with_name(route, &id), &ALL, &json!({}))
+        .await?;
     Ok(crate::see("/nodes"))
 }

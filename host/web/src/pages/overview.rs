@@ -76,7 +76,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn of(nodes: &[NodeView]) -> Option<Self> {
+    fn sum(nodes: &[NodeView]) -> Option<Self> {
         let live = nodes
             .iter()
             .filter(|node| node.state != Standing::Gone.as_str());
@@ -103,13 +103,16 @@ impl Slots {
 /// What the page shows.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Shown {
+pub(crate) struct OverviewQuery {
     live: Option<String>,
     /// How far back its drawings go.
     span: Span,
 }
 
-pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Response, Problem> {
+pub(crate) async fn show(
+    ask: Ask,
+    Query(shown): Query<OverviewQuery>,
+) -> Result<Response, Problem> {
     let span = TrendQuery {
         span: Some(shown.span),
     };
@@ -137,20 +140,20 @@ pub(crate) async fn show(ask: Ask, Query(shown): Query<Shown>) -> Result<Respons
         let name = state.as_str();
         (name, count, jobs(format!("state:{name}")))
     });
-    let shown_anyway = concerns::Shown {
+    let shown_anyway = concerns::OverviewRows {
         queues: &queues.items,
         handlers: &handlers.items,
         pools: &pools,
         nodes: &nodes,
     };
-    let mut concerns = concerns::all(&ask, &shown_anyway).await?;
+    let mut concerns = concerns::list_concerns(&ask, &shown_anyway).await?;
     let count = |queue: &QueueView| queue.count(State::Discarded);
     let kinds = if queues.items.iter().any(|queue| count(queue) > 0) {
         kinds(&ask).await?
     } else {
         Vec::new()
     };
-    let slots = Slots::of(&nodes);
+    let slots = Slots::sum(&nodes);
     let concerns_more = concerns.len().saturating_sub(CONCERNS_SHOWN);
     concerns.truncate(CONCERNS_SHOWN);
     let open = |queue: &QueueView| {

@@ -44,6 +44,8 @@ pub(crate) async fn act(
         "resume" => path::QUEUE_RESUME,
         _ => return Err(unknown_action()),
     };
-    let _queue: Value = ask.post(&path::of(route, &name), &ALL, &json!({})).await?;
+    let _: Value = ask
+        .post(&path::with_name(route, &name), &ALL, &json!({}))
+        .await?;
     Ok(crate::see("/queues"))
 }

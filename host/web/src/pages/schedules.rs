@@ -41,11 +41,14 @@ struct List {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct Asked {
+pub(crate) struct ScheduleListQuery {
     cursor: Option<String>,
 }
 
-pub(crate) async fn list(ask: Ask, Query(asked): Query<Asked>) -> Result<Response, Problem> {
+pub(crate) async fn list(
+    ask: Ask,
+    Query(asked): Query<ScheduleListQuery>,
+) -> Result<Response, Problem> {
     let query = SchedulesQuery {
         limit: Some(SCHEDULES_SHOWN),
         cursor: asked.cursor,
@@ -76,23 +79,25 @@ struct Detail {
 }
 
 pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response, Problem> {
-    let schedule: ScheduleView = ask.get(&path::of(path::SCHEDULE, &name), &ALL).await?;
+    let schedule: ScheduleView = ask
+        .get(&path::with_name(path::SCHEDULE, &name), &ALL)
+        .await?;
     let count = ComingQuery {
         count: Some(COMING_SHOWN),
     };
     let coming: PageView<ComingView> = ask
-        .get(&path::of(path::SCHEDULE_NEXT, &name), &count)
+        .get(&path::with_name(path::SCHEDULE_NEXT, &name), &count)
         .await?;
     let mut firings: PageView<FiringView> = ask
-        .get(&path::of(path::SCHEDULE_FIRINGS, &name), &ALL)
+        .get(&path::with_name(path::SCHEDULE_FIRINGS, &name), &ALL)
         .await?;
     for reason in firings.items.iter_mut().filter_map(|it| it.reason.as_mut()) {
         shorten(reason, TEXT_BYTES_MAX);
     }
     let job = pretty::json(schedule.schedule.job.get());
     let frame = ask.frame(schedule.name.clone(), "/schedules").same_as(
-        Command::of("schedule show").name(&schedule.name),
-        path::of(path::SCHEDULE, &schedule.name),
+        Command::new("schedule show").name(&schedule.name),
+        path::with_name(path::SCHEDULE, &schedule.name),
     );
     Ok(show_page(&Detail {
         frame,
@@ -126,7 +131,7 @@ pub(crate) async fn act(
         "pause" => path::SCHEDULE_PAUSE,
         "resume" => path::SCHEDULE_RESUME,
         "trigger" => {
-            let route = path::of(path::SCHEDULE_TRIGGER, &name);
+            let route = path::with_name(path::SCHEDULE_TRIGGER, &name);
             let TriggeredView { jobs } = ask.post(&route, &ALL, &json!({})).await?;
             let job = jobs.first().map(|job| format!("/jobs/{job}"));
             return Ok(crate::see(&job.unwrap_or(here)));
@@ -144,13 +149,15 @@ pub(crate) async fn act(
             }));
         }
         "remove" => {
-            let route = path::of(path::SCHEDULE, &name);
-            let _removed: RemovedScheduleView = ask.delete(&route).await?;
+            let route = path::with_name(path::SCHEDULE, &name);
+            let _: RemovedScheduleView = ask.delete(&route).await?;
             return Ok(crate::see("/schedules"));
         }
         _ => return Err(unknown_action()),
     };
-    let _changed: Value = ask.post(&path::of(route, &name), &ALL, &json!({})).await?;
+    let _: Value = ask
+        .post(&path::with_name(route, &name), &ALL, &json!({}))
+        .await?;
     Ok(crate::see(&here))
 }
 
@@ -171,10 +178,10 @@ pub(crate) struct New {
 pub(crate) async fn set(ask: Ask, Form(new): Form<New>) -> Result<Response, Problem> {
     let given = |text: &str| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
     let name = given(&new.name).unwrap_or_default();
-    let route = path::of(path::SCHEDULE, &name);
+    let route = path::with_name(path::SCHEDULE, &name);
     let refused = |detail: String| {
         let next = "Go back and correct it.";
-        Problem::refused("No schedule was set", detail, next)
+        Problem::bad_request("No schedule was set", detail, next)
     };
     let there = ask.get::<Value>(&route, &ALL).await;
     if there.is_ok() {
@@ -187,6 +194,6 @@ pub(crate) async fn set(ask: Ask, Form(new): Form<New>) -> Result<Response, Prob
     let when = json!({"cron": given(&new.cron), "every": given(&new.every)});
     let body = json!({"when": when, "time_zone": given(&new.time_zone), "job": job});
     let body = Some(("application/json", body.to_string().into_bytes()));
-    let _set: Value = ask.ask(Method::PUT, &route, &ALL, body).await?;
+    let _: Value = ask.ask(Method::PUT, &route, &ALL, body).await?;
     Ok(crate::see(&format!("/schedules/{}", path::segment(&name))))
 }

@@ -88,7 +88,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
             "Rotate",
         )),
         "rotate" => {
-            let route = path::of(path::TOKEN_ROTATE, id);
+            let route = path::with_name(path::TOKEN_ROTATE, id);
             let minted = ask.post(&route, &ALL, &RotateBody::default()).await?;
             page(&ask, Some(minted), 0).await
         }
@@ -100,7 +100,7 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
             "Revoke",
         )),
         "revoke" => {
-            let _revoked: RevokedView = ask.delete(&path::of(path::TOKEN, id)).await?;
+            let _: RevokedView = ask.delete(&path::with_name(path::TOKEN, id)).await?;
             Ok(crate::see("/tokens"))
         }
         _ => Err(unknown_action()),
@@ -113,7 +113,7 @@ fn new(asked: &Clicked) -> Result<NewTokenBody, Problem> {
     let days: Option<u64> = days.parse().ok().filter(|days| (1..=365).contains(days));
     let days = days.ok_or_else(|| {
         let detail = format!("days must be 1–365, got {:?}", asked.days);
-        Problem::refused("No token was created", detail, "Go back and correct it.")
+        Problem::bad_request("No token was created", detail, "Go back and correct it.")
     })?;
     Ok(NewTokenBody {
         name: asked.name.clone(),

@@ -127,7 +127,7 @@ async fn pressed(pages: &Router, text: &str) -> Vec<(String, String)> {
 }
 
 /// Returns all pages, each with how it came.
-async fn all(pages: &Router, text: &str) -> Vec<(String, String)> {
+async fn fetch_all(pages: &Router, text: &str) -> Vec<(String, String)> {
     let mut shown = Vec::new();
     for path in PAGES {
         shown.push(((*path).to_owned(), get(pages, path).await.1));
@@ -143,8 +143,8 @@ proptest! {
     fn no_text_of_others_becomes_markup(text in "(\\PC|[<>\"'&=/\u{202e}\u{0}\n]){1,40}") {
         // With `#`, a handler is that of a runner, which has another page; and one field is named `who` already.
         prop_assume!(!text.contains('#') && text != "who");
-        let plain = run(all(&pages("plain"), "plain"));
-        let hostile = run(all(&pages(&text), &text));
+        let plain = run(fetch_all(&pages("plain"), "plain"));
+        let hostile = run(fetch_all(&pages(&text), &text));
         for ((came, page), (_, plain)) in hostile.into_iter().zip(plain) {
             // Values of attributes may have the text; names of tags and attributes never.
             prop_assert_eq!(tags(&page), tags(&plain), "{}: {}", came, page);
@@ -180,7 +180,7 @@ fn scripts_and_huge_lines_are_only_text() {
 /// The longest text of each template stands on some page: so no template escapes the test above.
 #[test]
 fn every_template_is_among_the_pages() {
-    let shown = run(all(&pages("plain"), "plain"));
+    let shown = run(fetch_all(&pages("plain"), "plain"));
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
     for file in std::fs::read_dir(folder).unwrap() {
         let path = file.unwrap().path();

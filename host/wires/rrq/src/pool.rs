@@ -107,7 +107,7 @@ impl EffectHandler<Orchestrator> for Effects {
                     None => self.name.to_string(),
                 };
                 self.job_lines.end(tag, &worker);
-                return self.slots.ended(tag, worker, end);
+                return self.slots.end(tag, worker, end);
             }
             PoolEffect::Launch { runner } => (
                 ProcessEffect::Launch { runner },

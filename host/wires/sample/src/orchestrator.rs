@@ -188,7 +188,7 @@ impl EffectHandler<Orchestrator> for Attempts {
     fn handle(&self, _: &Arc<Hub<Orchestrator, Self>>, effect: Effect) {
         match effect {
             Effect::Capacity(attempts) => self.slots.set_capacity(&self.executor, attempts),
-            Effect::End(tag, end) => self.slots.ended(tag, format!("{}/1", self.executor), end),
+            Effect::End(tag, end) => self.slots.end(tag, format!("{}/1", self.executor), end),
         }
     }
 }

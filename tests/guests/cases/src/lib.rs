@@ -199,7 +199,7 @@ mod tests {
     }
 
     /// Returns how an attempt ends, as the table says it.
-    fn ended(result: Result<String, Error>) -> Value {
+    fn describe_end(result: Result<String, Error>) -> Value {
         match result {
             Ok(result) => json!({"result": serde_json::from_str::<Value>(&result).unwrap()}),
             Err(Error::Retry { reason, after_ms }) => {
@@ -235,7 +235,7 @@ mod tests {
             let name = case["handler"].as_str().unwrap();
             let (_, call) = HANDLERS.iter().find(|(it, _)| *it == name).unwrap();
             let params = case["params"].to_string();
-            let ended = ended(host.run(|ctx| call(ctx, &params)));
+            let ended = describe_end(host.run(|ctx| call(ctx, &params)));
             for key in ["result", "retry", "cancelled"] {
                 assert_eq!(ended[key], then[key], "{case}: {ended}");
             }

@@ -79,7 +79,7 @@ static LEFT: Mutex<[u8; BLOCK_BYTES]> = Mutex::new([0; BLOCK_BYTES]);
 
 /// What a run found.
 #[derive(Serialize)]
-pub(crate) struct Found {
+pub(crate) struct MemoryFinding {
     /// How many runs there were, including this one.
     runs: u64,
     /// How many bytes an earlier run has left.
@@ -88,12 +88,12 @@ pub(crate) struct Found {
 
 /// Returns what earlier runs have left in memory, and leaves as much as it can.
 #[handler]
-pub(crate) fn remember(_ctx: &Ctx, _params: Value) -> Result<Found, Error> {
+pub(crate) fn remember(_ctx: &Ctx, _params: Value) -> Result<MemoryFinding, Error> {
     let mut left = LEFT
         .lock()
         .map_err(|_| Error::fatal("poisoned", "an earlier run has panicked"))?;
     let bytes = left.iter().filter(|byte| **byte != 0).count();
     black_box(&mut left).fill(0xa7);
     let runs = RUNS.fetch_add(1, Ordering::Relaxed) + 1;
-    Ok(Found { runs, bytes })
+    Ok(MemoryFinding { runs, bytes })
 }

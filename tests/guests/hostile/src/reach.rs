@@ -36,7 +36,7 @@ pub(crate) fn connect(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
 }
 
 #[derive(Serialize)]
-pub(crate) struct Seen {
+pub(crate) struct ReachFinding {
     /// Paths that could be opened, listed or written, and how.
     paths: BTreeMap<String, Vec<&'static str>>,
     env: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Seen {
 
 /// Tries files, environment, arguments and standard input, and returns what it could read.
 #[handler]
-pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<Seen, Error> {
+pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<ReachFinding, Error> {
     let mut paths: BTreeMap<String, Vec<&'static str>> = BTreeMap::new();
     let long = "x/".repeat(4_096);
     for path in PATHS.iter().copied().chain([long.as_str()]) {
@@ -69,11 +69,11 @@ pub(crate) fn read_files(_ctx: &Ctx, _params: Value) -> Result<Seen, Error> {
         }
     }
     let mut stdin = Vec::new();
-    let _ended = std::io::stdin().take(1 << 20).read_to_end(&mut stdin);
+    let _ = std::io::stdin().take(1 << 20).read_to_end(&mut stdin);
     let env = std::env::vars()
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
-    Ok(Seen {
+    Ok(ReachFinding {
         paths,
         env,
         args: std::env::args().collect(),

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-pub(crate) struct Shown {
+pub(crate) struct RevealParams {
     /// The name of the secret.
     name: String,
     end: End,
@@ -26,7 +26,7 @@ enum End {
 }
 
 #[handler]
-pub(crate) fn reveal(ctx: &Ctx, params: Shown) -> Result<Value, Error> {
+pub(crate) fn reveal(ctx: &Ctx, params: RevealParams) -> Result<Value, Error> {
     let value = match ctx.secret(&params.name) {
         Ok(value) => value,
         Err(error) => {

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct StoreParams {
     /// What to ask for, in order.
     asks: Vec<Ask>,
     /// Fails in the attempts up to this one, after it has asked for everything.
@@ -73,7 +73,7 @@ impl Place {
 }
 
 #[handler]
-pub(crate) fn ask(ctx: &Ctx, params: Asked) -> Result<Vec<Value>, Error> {
+pub(crate) fn ask(ctx: &Ctx, params: StoreParams) -> Result<Vec<Value>, Error> {
     let mut got = Vec::new();
     for ask in params.asks {
         let answer = match ask {
@@ -122,7 +122,7 @@ pub(crate) fn ask(ctx: &Ctx, params: Asked) -> Result<Vec<Value>, Error> {
                 Ok(json!(before))
             }
         };
-        got.push(answer.unwrap_or_else(|error| refused(&error)));
+        got.push(answer.unwrap_or_else(|error| describe_error(&error)));
     }
     if let Some(key) = &params.hangs_until {
         while ctx.state().get_bytes(key)?.is_none() {
@@ -153,6 +153,6 @@ fn jobs_of(jobs: Vec<Value>) -> Result<Vec<NewJob>, Error> {
     jobs.into_iter().map(job_of).collect()
 }
 
-fn refused(error: &StoreError) -> Value {
+fn describe_error(error: &StoreError) -> Value {
     json!({"kind": format!("{:?}", error.kind), "message": error.message})
 }

@@ -47,7 +47,7 @@ fn once() -> usize {
 }
 
 /// Why a request has no answer.
-struct Refused {
+struct RequestFailure {
     kind: String,
     message: String,
 }
@@ -67,10 +67,14 @@ pub(crate) fn request(ctx: &Ctx, params: Wanted) -> Result<Vec<Value>, Error> {
         };
         let mut failed = None;
         let answers = (0..wanted.times).map(|_| match send() {
-            Ok(response) => Ok(shown(response.status, &response.headers, &response.body)),
+            Ok(response) => Ok(describe_response(
+                response.status,
+                &response.headers,
+                &response.body,
+            )),
             Err(error) => {
                 failed = Some(error.clone());
-                Err(Refused {
+                Err(RequestFailure {
                     kind: format!("{:?}", error.kind),
                     message: error.message,
                 })
@@ -126,7 +130,7 @@ pub(crate) fn wasi_flood(_ctx: &Ctx, params: Flood) -> Result<(), Error> {
     Ok(())
 }
 
-fn shown(status: u16, headers: &[(String, String)], body: &[u8]) -> Value {
+fn describe_response(status: u16, headers: &[(String, String)], body: &[u8]) -> Value {
     let body = if body.len() > SHOWN_BYTES_MAX {
         json!(body.len())
     } else {
@@ -136,13 +140,13 @@ fn shown(status: u16, headers: &[(String, String)], body: &[u8]) -> Value {
 }
 
 /// Returns the only answer, or how many there are of each kind.
-fn report(answers: impl IntoIterator<Item = Result<Value, Refused>>) -> Value {
+fn report(answers: impl IntoIterator<Item = Result<Value, RequestFailure>>) -> Value {
     let (mut only, mut counts) = (Value::Null, BTreeMap::new());
     for answer in answers {
         let kind;
         (kind, only) = match answer {
             Ok(answer) => (answer["status"].to_string(), answer),
-            Err(Refused { kind, message }) => {
+            Err(RequestFailure { kind, message }) => {
                 let shown = json!({"kind": kind, "message": message});
                 (kind, shown)
             }
@@ -157,13 +161,16 @@ fn report(answers: impl IntoIterator<Item = Result<Value, Refused>>) -> Value {
 
 /// Returns what else a guest can read: a secret must be in no variable and nowhere in its memory either.
 fn rest(hunted: &[String]) -> Value {
-    let found: Vec<usize> = hunted.iter().map(|text| found(text.as_bytes())).collect();
+    let found: Vec<usize> = hunted
+        .iter()
+        .map(|text| count_text(text.as_bytes()))
+        .collect();
     json!({"env": std::env::vars().collect::<Vec<_>>(), "found": found})
 }
 
 /// Returns how often the text whose bytes are one less is in the guest's memory.
 #[cfg(target_family = "wasm")]
-fn found(text: &[u8]) -> usize {
+fn count_text(text: &[u8]) -> usize {
     let bytes = core::arch::wasm32::memory_size(0) << 16;
     // SAFETY: this is the whole linear memory; nothing writes to it meanwhile.
     let memory = unsafe { std::slice::from_raw_parts(std::ptr::without_provenance(1), bytes - 1) };
@@ -175,7 +182,7 @@ fn found(text: &[u8]) -> usize {
 }
 
 #[cfg(not(target_family = "wasm"))]
-fn found(_text: &[u8]) -> usize {
+fn count_text(_text: &[u8]) -> usize {
     0
 }
 
@@ -189,30 +196,30 @@ mod wasi {
         OutgoingRequest, Scheme,
     };
 
-    use super::{Refused, Value, WantedRequest, shown};
+    use super::{RequestFailure, Value, WantedRequest, describe_response};
 
     /// More than a guest may have.
     const MANY: usize = 100_000;
 
-    fn refused(what: &str) -> Refused {
-        Refused {
+    fn refusal(what: &str) -> RequestFailure {
+        RequestFailure {
             kind: "Refused".to_owned(),
             message: what.to_owned(),
         }
     }
 
-    fn failed(code: ErrorCode) -> Refused {
-        Refused {
+    fn failed(code: ErrorCode) -> RequestFailure {
+        RequestFailure {
             kind: format!("{code:?}"),
             message: code.to_string(),
         }
     }
 
-    pub(super) fn begin(wanted: &WantedRequest) -> Result<FutureIncomingResponse, Refused> {
+    pub(super) fn begin(wanted: &WantedRequest) -> Result<FutureIncomingResponse, RequestFailure> {
         let headers = Fields::new();
         for (name, value) in &wanted.headers {
             let added = headers.append(name, value.as_bytes());
-            added.map_err(|error| refused(&format!("{name}: {error:?}")))?;
+            added.map_err(|error| refusal(&format!("{name}: {error:?}")))?;
         }
         let request = OutgoingRequest::new(headers);
         let (scheme, rest) = wanted.url.split_once("://").unwrap_or(("", &wanted.url));
@@ -223,14 +230,14 @@ mod wasi {
         };
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let set = request.set_method(&Method::Other(wanted.method.clone()));
-        set.map_err(|()| refused("the method"))?;
+        set.map_err(|()| refusal("the method"))?;
         let set = request.set_scheme(Some(&scheme));
-        set.map_err(|()| refused("the scheme"))?;
+        set.map_err(|()| refusal("the scheme"))?;
         let set = request.set_authority(Some(authority));
-        set.map_err(|()| refused("the authority"))?;
+        set.map_err(|()| refusal("the authority"))?;
         let set = request.set_path_with_query(Some(path));
-        set.map_err(|()| refused("the path"))?;
-        let body = request.body().map_err(|()| refused("the length"))?;
+        set.map_err(|()| refusal("the path"))?;
+        let body = request.body().map_err(|()| refusal("the length"))?;
         let response = handle(request, None).map_err(failed)?;
         // If the request has failed, nobody reads the body.
         if let Ok(stream) = body.write() {
@@ -241,25 +248,25 @@ mod wasi {
                 }
             }
         }
-        let _sent = OutgoingBody::finish(body, None);
+        let _ = OutgoingBody::finish(body, None);
         Ok(response)
     }
 
-    pub(super) fn end(response: FutureIncomingResponse) -> Result<Value, Refused> {
+    pub(super) fn end(response: FutureIncomingResponse) -> Result<Value, RequestFailure> {
         response.subscribe().block();
         let response = response.get().and_then(Result::ok);
-        let response = response.ok_or_else(|| refused("no response"))?;
+        let response = response.ok_or_else(|| refusal("no response"))?;
         let response = response.map_err(failed)?;
         let headers = response.headers().entries().into_iter();
         let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(&value).into()));
         let headers: Vec<_> = headers.collect();
-        let body: IncomingBody = response.consume().map_err(|()| refused("the body"))?;
-        let stream = body.stream().map_err(|()| refused("the stream"))?;
+        let body: IncomingBody = response.consume().map_err(|()| refusal("the body"))?;
+        let stream = body.stream().map_err(|()| refusal("the stream"))?;
         let mut whole = Vec::new();
         while let Ok(chunk) = stream.blocking_read(64 << 10) {
             whole.extend(chunk);
         }
-        Ok(shown(response.status(), &headers, &whole))
+        Ok(describe_response(response.status(), &headers, &whole))
     }
 
     pub(super) fn flood(what: &str, url: &str) {
@@ -281,7 +288,7 @@ mod wasi {
                     let outgoing = OutgoingRequest::new(Fields::new());
                     let Ok(body) = outgoing.body() else { return };
                     if let Ok(stream) = body.write() {
-                        let _full = stream.check_write().and_then(|room| {
+                        let _ = stream.check_write().and_then(|room| {
                             let room = usize::try_from(room).unwrap_or(0);
                             stream.write(&vec![b'z'; room])
                         });
@@ -299,19 +306,19 @@ mod wasi {
 mod wasi {
     //! There is no `wasi:http` in a native build.
 
-    use super::{Refused, Value, WantedRequest};
+    use super::{RequestFailure, Value, WantedRequest};
 
     #[derive(Clone, Copy)]
     pub(super) enum Never {}
 
-    pub(super) fn begin(wanted: &WantedRequest) -> Result<Never, Refused> {
-        Err(Refused {
+    pub(super) fn begin(wanted: &WantedRequest) -> Result<Never, RequestFailure> {
+        Err(RequestFailure {
             kind: "Refused".to_owned(),
             message: wanted.url.clone(),
         })
     }
 
-    pub(super) fn end(response: Never) -> Result<Value, Refused> {
+    pub(super) fn end(response: Never) -> Result<Value, RequestFailure> {
         match response {}
     }
 

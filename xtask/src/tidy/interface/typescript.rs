@@ -22,7 +22,7 @@ impl Language for TypeScript<'_> {
                 let cases =
                     cases.map(|case| format!("{}  | '{}'\n", doc(&case.docs, "  "), case.name));
                 let cases: String = cases.collect();
-                format!("\n{about}export type {name} =\n{}", ended(&cases))
+                format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             TypeDefKind::Record(record) => {
                 let fields = record.fields.iter().map(|field| {
@@ -44,7 +44,7 @@ impl Language for TypeScript<'_> {
                     format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
                 });
                 let cases: String = cases.collect();
-                format!("\n{about}export type {name} =\n{}", ended(&cases))
+                format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             _ => String::new(),
         }
@@ -130,7 +130,7 @@ fn camel(name: &str) -> String {
     first.to_lowercase() + rest
 }
 
-fn ended(cases: &str) -> String {
+fn end_cases(cases: &str) -> String {
     format!("{};\n", cases.trim_end())
 }
 

@@ -3,14 +3,14 @@
 use super::*;
 
 /// A message and a stack.
-type Told = (String, Option<String>);
+type MessageAndStack = (String, Option<String>);
 
-fn found(stderr: &str) -> Option<Told> {
+fn find_in(stderr: &str) -> Option<MessageAndStack> {
     let lines: Vec<String> = stderr.lines().map(str::to_owned).collect();
     find(&lines).map(|thrown| (thrown.message, thrown.stack))
 }
 
-fn thrown(message: &str, stack: Option<&str>) -> Told {
+fn thrown(message: &str, stack: Option<&str>) -> MessageAndStack {
     (message.to_owned(), stack.map(str::to_owned))
 }
 
@@ -19,7 +19,7 @@ fn a_panic_of_rust() {
     let stderr = "before\nthread 'main' (1) panicked at src/lib.rs:7:5:\nno luck\nat all\n\
                   note: run with `RUST_BACKTRACE=1`";
     let message = "panicked at src/lib.rs:7:5: no luck\nat all";
-    assert_eq!(found(stderr).unwrap(), thrown(message, None));
+    assert_eq!(find_in(stderr).unwrap(), thrown(message, None));
 }
 
 const PYTHON_END: &str = "\n\nthread '<unnamed>' (1) panicked at runtime/src/lib.rs:1293:29:\n\
@@ -31,7 +31,7 @@ fn an_exception_of_python() {
                      File \"/0/app.py\", line 22, in inner\nValueError: no luck\nat all";
     let stderr = format!("before\n{traceback}{PYTHON_END}");
     let message = "ValueError: no luck\nat all";
-    assert_eq!(found(&stderr).unwrap(), thrown(message, Some(traceback)));
+    assert_eq!(find_in(&stderr).unwrap(), thrown(message, Some(traceback)));
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn an_exception_of_python_with_its_cause() {
         Traceback (most recent call last):\n  File \"/0/app.py\", line 2, in b\nValueError: no x";
     let stderr = format!("{traceback}{PYTHON_END}");
     assert_eq!(
-        found(&stderr).unwrap(),
+        find_in(&stderr).unwrap(),
         thrown("ValueError: no x", Some(traceback))
     );
 }
@@ -51,13 +51,13 @@ fn a_long_traceback_whose_beginning_is_gone() {
     let rest = "  File \"/0/app.py\", line 22, in inner\nValueError: no luck";
     let stderr = format!("{rest}{PYTHON_END}");
     assert_eq!(
-        found(&stderr).unwrap(),
+        find_in(&stderr).unwrap(),
         thrown("ValueError: no luck", Some(rest))
     );
     let nothing = PYTHON_END.trim_start();
     let message =
         "panicked at runtime/src/lib.rs:1293:29: Python function threw an unexpected exception";
-    assert_eq!(found(nothing).unwrap(), thrown(message, None));
+    assert_eq!(find_in(nothing).unwrap(), thrown(message, None));
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn an_exception_of_javascript() {
     let failed = "invalid variant tag value `undefined` (received `RangeError: no luck with `a``) \
                   specified for `Failure`\nStack:\n  export_handler$handle@/tmp/initializer.js:612:17";
     assert_eq!(
-        found(&format!("{failed}{end}")).unwrap(),
+        find_in(&format!("{failed}{end}")).unwrap(),
         thrown(
             "RangeError: no luck with `a`",
             Some("export_handler$handle@/tmp/initializer.js:612:17")
@@ -74,7 +74,7 @@ fn an_exception_of_javascript() {
     );
     let other = format!("before\nno describe\nStack:\n  a@app.js:1:2\n  b@app.js:3:4{end}");
     let stack = "a@app.js:1:2\nb@app.js:3:4";
-    assert_eq!(found(&other).unwrap(), thrown("no describe", Some(stack)));
+    assert_eq!(find_in(&other).unwrap(), thrown("no describe", Some(stack)));
 }
 
 #[test]
@@ -85,6 +85,6 @@ fn other_words_explain_nothing() {
         "hello\nTraceback (most recent call last):",
         "warning: x",
     ] {
-        assert_eq!(found(stderr), None, "{stderr}");
+        assert_eq!(find_in(stderr), None, "{stderr}");
     }
 }

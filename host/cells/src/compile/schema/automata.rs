@@ -34,7 +34,7 @@ pub(super) struct Automata {
 
 impl Automata {
     /// Measures the regular expressions of a schema, or returns why it is refused.
-    pub(super) fn of(schema: &Value) -> Result<Self, String> {
+    pub(super) fn build(schema: &Value) -> Result<Self, String> {
         let mut automata = Self::default();
         automata.collect(schema)?;
         Ok(automata)

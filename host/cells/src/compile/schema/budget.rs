@@ -22,9 +22,9 @@ pub struct Budget {
 
 /// Ends the checks that share its budget when it is dropped.
 #[derive(Debug)]
-pub struct Waiting(Arc<AtomicBool>);
+pub struct BudgetGuard(Arc<AtomicBool>);
 
-impl Drop for Waiting {
+impl Drop for BudgetGuard {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -47,13 +47,13 @@ impl Budget {
     }
 
     /// Makes a budget that ends when the other value is dropped.
-    pub fn ending(steps: u64) -> (Self, Waiting) {
+    pub fn ending(steps: u64) -> (Self, BudgetGuard) {
         let gone = Arc::new(AtomicBool::new(false));
         let budget = Self {
             gone: Some(Arc::clone(&gone)),
             ..Self::new(steps)
         };
-        (budget, Waiting(gone))
+        (budget, BudgetGuard(gone))
     }
 
     /// Returns how many steps are left.

@@ -7,7 +7,7 @@ use super::*;
 
 const RUN: RunId = RunId(1);
 
-fn ended(outcome: Outcome) -> FromCell {
+fn end_message(outcome: Outcome) -> FromCell {
     FromCell::Ended {
         run: RUN,
         outcome,
@@ -20,7 +20,7 @@ fn ended(outcome: Outcome) -> FromCell {
 }
 
 fn completed(text: &str) -> FromCell {
-    ended(Outcome::Completed {
+    end_message(Outcome::Completed {
         result: Some(JsonText(text.to_owned())),
     })
 }
@@ -57,7 +57,7 @@ fn a_failure_is_cut_and_keeps_its_details_if_they_are_json() {
             outcome: Outcome::Failed(cut),
             meter,
             ..
-        } = checked(ended(Outcome::Failed(failure.clone())))
+        } = checked(end_message(Outcome::Failed(failure.clone())))
         else {
             panic!("a failure stays one");
         };
@@ -78,7 +78,7 @@ fn a_retry_waits_a_year_at_most() {
     let FromCell::Ended {
         outcome: Outcome::Retry { after_ms, .. },
         ..
-    } = checked(ended(retry))
+    } = checked(end_message(retry))
     else {
         panic!("a retry is accepted");
     };

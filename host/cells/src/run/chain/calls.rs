@@ -14,7 +14,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::planning::{Listed, Wanted};
-use super::{Chain, Left, Next, Planned, STEPS_MAX, Step};
+use super::{AttemptBudget, Chain, Next, Planned, STEPS_MAX, Step};
 use crate::compile::schema;
 
 /// How many levels an answer is nested in the script's params.
@@ -43,7 +43,7 @@ struct Current {
 
 /// The details of an error that requests a call.
 #[derive(Deserialize)]
-struct Asked {
+struct CallRequest {
     handler: Name,
     params: Box<RawValue>,
     key: String,
@@ -57,7 +57,7 @@ struct Cause {
 }
 
 impl Calls {
-    pub(super) fn of(script: Step) -> Self {
+    pub(super) fn new(script: Step) -> Self {
         Self {
             script,
             current: None,
@@ -123,7 +123,7 @@ impl Calls {
 
 impl Chain {
     /// Records how the script or a handler that it called ended, and returns what to do next.
-    pub(super) fn next_of_script(&mut self, outcome: Outcome, left: Left) -> Next {
+    pub(super) fn next_of_script(&mut self, outcome: Outcome, left: AttemptBudget) -> Next {
         match self.running.take() {
             None => self.script_ended(outcome),
             Some(_) => self.call_ended(outcome, left),
@@ -131,7 +131,7 @@ impl Chain {
     }
 
     /// Accepts the planned call and returns what to do next.
-    pub(super) fn call_planned(&mut self, planned: Planned, left: Left) -> Next {
+    pub(super) fn call_planned(&mut self, planned: Planned, left: AttemptBudget) -> Next {
         if let Some(calls) = &mut self.calls {
             calls.checks_left = planned.checks_left;
         }
@@ -143,7 +143,7 @@ impl Chain {
                 begun.unwrap_or_else(|failure| self.end(failure))
             }
             Ok(_) => Next::End(Outcome::Cancelled { partial: None }),
-            Err(failure) => self.answered(Err(failure), left),
+            Err(failure) => self.record_answer(Err(failure), left),
         }
     }
 
@@ -153,7 +153,7 @@ impl Chain {
         };
         let details = failure.details.as_ref().map_or("null", JsonText::as_str);
         match failure.user_kind.as_deref() {
-            Some(CALL) => match serde_json::from_str::<Asked>(details) {
+            Some(CALL) => match serde_json::from_str::<CallRequest>(details) {
                 Ok(asked) => self.call(asked),
                 Err(error) => {
                     let message = format!("the script requested an invalid call: {error}");
@@ -171,7 +171,7 @@ impl Chain {
         }
     }
 
-    fn call(&mut self, asked: Asked) -> Next {
+    fn call(&mut self, asked: CallRequest) -> Next {
         let Some(calls) = &mut self.calls else {
             return Next::End(Outcome::Cancelled { partial: None });
         };
@@ -193,13 +193,13 @@ impl Chain {
         Next::Plan(self.plan(Wanted::Call(listed), checks_left))
     }
 
-    fn call_ended(&mut self, outcome: Outcome, left: Left) -> Next {
+    fn call_ended(&mut self, outcome: Outcome, left: AttemptBudget) -> Next {
         match outcome {
             Outcome::Completed { result } => {
-                self.answered(Ok(result.unwrap_or_else(JsonText::null)), left)
+                self.record_answer(Ok(result.unwrap_or_else(JsonText::null)), left)
             }
             Outcome::Failed(failure) if is_caught(failure.kind) => {
-                self.answered(Err(failure), left)
+                self.record_answer(Err(failure), left)
             }
             Outcome::Failed(failure) => self.end(failure),
             Outcome::Retry { .. } => Next::End(outcome),
@@ -208,7 +208,7 @@ impl Chain {
     }
 
     /// Starts the script again with the answer to its last call.
-    fn answered(&mut self, result: Result<JsonText, Failure>, left: Left) -> Next {
+    fn record_answer(&mut self, result: Result<JsonText, Failure>, left: AttemptBudget) -> Next {
         if left.stopping {
             return Next::End(Outcome::Cancelled { partial: None });
         }

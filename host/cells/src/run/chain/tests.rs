@@ -126,7 +126,7 @@ fn chain(limits: Limits) -> Chain {
 
 impl Chain {
     /// Records how a handler ended, and plans if that is next.
-    fn go(&mut self, outcome: Outcome, meter: Meter, left: Left) -> Next {
+    fn go(&mut self, outcome: Outcome, meter: Meter, left: AttemptBudget) -> Next {
         match self.next(outcome, meter, left) {
             Next::Plan(planning) => self.planned(planning.run(), left),
             next => next,
@@ -134,8 +134,8 @@ impl Chain {
     }
 }
 
-fn left(timeout_ms: u64) -> Left {
-    Left {
+fn left(timeout_ms: u64) -> AttemptBudget {
+    AttemptBudget {
         timeout_ms,
         log_bytes: 1_000,
         stopping: false,
@@ -276,7 +276,7 @@ fn a_step_that_does_not_complete_ends_it() {
 
 #[test]
 fn a_stop_between_two_steps_keeps_what_is_done() {
-    let stopping = Left {
+    let stopping = AttemptBudget {
         stopping: true,
         ..left(10)
     };

@@ -78,7 +78,7 @@ impl Record {
 
 /// How a read of the socket ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Read {
+pub(super) enum ReadEnd {
     /// Nothing is left for now.
     Empty,
     /// There may be more.
@@ -146,26 +146,26 @@ impl Reports {
     }
 
     /// Reads what is at a socket.
-    pub(super) fn read(&mut self, control: &Arc<OwnedFd>) -> Read {
+    pub(super) fn read(&mut self, control: &Arc<OwnedFd>) -> ReadEnd {
         let read = self.receive(control);
         let is_current = |current| Arc::ptr_eq(current, control);
-        if read == Read::Closed && self.control.as_ref().is_some_and(is_current) {
+        if read == ReadEnd::Closed && self.control.as_ref().is_some_and(is_current) {
             self.control = None;
             self.fail_open();
         }
         read
     }
 
-    fn receive(&mut self, control: &OwnedFd) -> Read {
+    fn receive(&mut self, control: &OwnedFd) -> ReadEnd {
         let mut buffer = [0; REPORT_BYTES_MAX];
         for _ in 0..MESSAGES_MAX {
             let mut room = [IoSliceMut::new(&mut buffer)];
             let mut no_fds = RecvAncillaryBuffer::default();
             let received = match recvmsg(control, &mut room, &mut no_fds, RecvFlags::DONTWAIT) {
                 Ok(received) if received.bytes > 0 => received,
-                Err(Errno::WOULDBLOCK) => return Read::Empty,
+                Err(Errno::WOULDBLOCK) => return ReadEnd::Empty,
                 Err(Errno::INTR) => continue,
-                Ok(_) | Err(_) => return Read::Closed,
+                Ok(_) | Err(_) => return ReadEnd::Closed,
             };
             let is_whole = !received.flags.contains(ReturnFlags::TRUNC);
             match postcard::from_bytes(&buffer[..received.bytes.min(REPORT_BYTES_MAX)]) {
@@ -173,7 +173,7 @@ impl Reports {
                 _ => tracing::error!("the broker sent an unreadable report"),
             }
         }
-        Read::More
+        ReadEnd::More
     }
 
     fn take(&mut self, message: FromBroker) {

@@ -121,7 +121,7 @@ impl Prepared {
             Ok(()) => self.become_program(namespaces, words),
             Err(error) => error.raw_os_error(),
         };
-        let _ignored = rustix::io::write(report, &error.to_ne_bytes());
+        let _ = rustix::io::write(report, &error.to_ne_bytes());
         // SAFETY: it ends this process and nothing else.
         unsafe { libc::_exit(NOT_EXECUTED) }
     }
@@ -142,9 +142,9 @@ impl Prepared {
     ) -> libc::c_int {
         if namespaces & libc::CLONE_NEWUSER != 0 {
             // Without it the child has no rights in its namespace, and reports that.
-            let _denied = self.map_user();
+            let _ = self.map_user();
         }
-        let _unset = set_parent_process_death_signal(Some(Signal::KILL));
+        let _ = set_parent_process_death_signal(Some(Signal::KILL));
         let environment = [std::ptr::null()];
         // SAFETY: the descriptors are open, and the lists end with null.
         unsafe {

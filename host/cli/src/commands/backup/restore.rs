@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::progress::Spinner;
 use host_runtime::lock::DataLock;
 use host_runtime::owner::Owner;
 use host_store::backup::Copied;
 
 use super::folder::Way;
-use super::{Copy, progress, shown};
+use super::{Copy, display_path, progress};
 use crate::commands::{LOGS, STORE, keep_private, leave_note};
 
 /// Restore a backup into a data directory.
@@ -31,14 +31,14 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Restore {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
-        let (from, data) = (shown(&self.from), shown(&self.data));
+        let (from, data) = (display_path(&self.from), display_path(&self.data));
         let doing = format!("restore {from} to {data}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let reader = Owner::find(&self.from).map_err(|error| failed(&error))?;

@@ -58,7 +58,7 @@ impl Rollback {
         );
         let answer = answer.map_err(cannot_find(&doing, &next))?;
         let rolled_back = &answer.view;
-        output.one(&answer.json, &name, || {
+        output.print_item(&answer.json, &name, || {
             put_line(&format!("{name} is at revision {revision}"))?;
             put_removed(&rolled_back.handlers_removed)?;
             put_grants(rolled_back)?;

@@ -9,16 +9,16 @@ use host_console::{human, plain};
 use host_core::handler::Manifest;
 use host_core::time::Time;
 
-use super::{Named, fetch, names, short_digest};
+use super::{ComponentArgs, fetch, names, short_digest};
 
 /// Shows one component.
-pub(super) fn run(named: &Named) -> Result<(), CliError> {
+pub(super) fn run(named: &ComponentArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("show component {}", plain::line(&named.name));
     let answer = fetch(&client, &doing, &named.name)?;
     let view = &answer.view;
     let name = plain::line(&view.component);
-    output.one(&answer.json, &name, || {
+    output.print_item(&answer.json, &name, || {
         print(output, &doing, view, answer.now)
     })?;
     output.hint(&if view.revisions.len() > 1 {

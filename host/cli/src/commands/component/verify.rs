@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use host_cells::deploy::trust::{Key, Trust};
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::plain;
 use host_console::table::Rows;
 use host_server::config::{Config, Flags};
@@ -36,7 +36,7 @@ pub(super) struct Verify {
     #[arg(long, value_name = "FILE", conflicts_with = "key")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 impl Verify {
@@ -54,7 +54,7 @@ impl Verify {
         })?;
         let key = signed.map(|it| it.key).unwrap_or_default();
         let json = json!({"file": file, "signed_by": key}).to_string();
-        output.one(&json, &key, || {
+        output.print_item(&json, &key, || {
             let mut rows = Rows::pairs();
             rows.pair("signed by", &key);
             output.rows(rows)

@@ -14,7 +14,7 @@ pub(super) struct Cost {
 }
 
 impl Cost {
-    pub(super) fn of(trial: &Trial, component_bytes: u64) -> Self {
+    pub(super) fn new(trial: &Trial, component_bytes: u64) -> Self {
         Self {
             fuel: trial.fuel,
             cpu_us: trial.cpu_us,

@@ -31,7 +31,7 @@ impl Show {
         let answer = client.handler(&self.name);
         let answer = answer.map_err(cannot_find(&doing, next))?;
         let name = plain::line(&answer.view.name);
-        output.one(&answer.json, &name, || print(output, &answer.view))?;
+        output.print_item(&answer.json, &name, || print(output, &answer.view))?;
         output.hint(&format!(
             "`host job enqueue {name} --params JSON --wait` runs it"
         ));

@@ -67,7 +67,7 @@ impl Cancel {
             let cancel = |filter: &FilterQuery| client.cancel_jobs(filter, &body);
             return self.many.run(&client, output, &CANCEL, cancel);
         }
-        each(&self.ids, |id| self.one(&client, output, id))
+        each(&self.ids, |id| self.cancel_one(&client, output, id))
     }
 
     fn body(&self) -> CancelBody {
@@ -77,7 +77,7 @@ impl Cancel {
         }
     }
 
-    fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
+    fn cancel_one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("cancel job {shown}");
         let answer = client.cancel_job(id, &self.body());
@@ -88,7 +88,7 @@ impl Cancel {
                 short_id(id)
             );
             let _farewell = Farewell::say(output, words);
-            let answer = wait::ended(client, output, id, None)?;
+            let answer = wait::last_answer(client, output, id, None)?;
             (answer.json, answer.view.0.state)
         } else {
             (answer.json, answer.view.state)

@@ -74,7 +74,11 @@ impl Logs {
 }
 
 /// Returns all lines that a job has logged so far.
-pub(super) fn all(client: &Client, doing: &str, id: &str) -> Result<Vec<Item<LineView>>, CliError> {
+pub(super) fn fetch_all(
+    client: &Client,
+    doing: &str,
+    id: &str,
+) -> Result<Vec<Item<LineView>>, CliError> {
     let mut lines = Vec::new();
     let mut cursor = None;
     loop {

@@ -157,9 +157,9 @@ impl Many {
             return refused("cannot confirm: stdin is not a terminal");
         }
         let mut err = std::io::stderr().lock();
-        let _shown = write!(err, "{doing}? [y/N] ").and_then(|()| err.flush());
+        let _ = write!(err, "{doing}? [y/N] ").and_then(|()| err.flush());
         let mut answer = String::new();
-        let _unread = std::io::stdin().read_line(&mut answer);
+        let _ = std::io::stdin().read_line(&mut answer);
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
@@ -185,7 +185,7 @@ fn preview(
             "newest": count.newest,
         })).collect::<Vec<_>>(),
     });
-    output.one(&document.to_string(), &jobs.to_string(), || {
+    output.print_item(&document.to_string(), &jobs.to_string(), || {
         let mut rows = Rows::pairs();
         rows.pair("would change", &human::count(jobs));
         for (state, count) in counts.iter().filter(|(_, count)| count.jobs > 0) {
@@ -255,7 +255,7 @@ fn print_totals(output: Output, action: &Action, changed: &Totals) -> Result<(),
         "refused": changed.refused,
         "in_other_state": changed.in_other_state,
     });
-    output.one(&document.to_string(), &changed.changed.to_string(), || {
+    output.print_item(&document.to_string(), &changed.changed.to_string(), || {
         let mut rows = Rows::pairs();
         let done = changed.changed.saturating_sub(changed.stopping);
         rows.pair(action.done, &human::count(done));

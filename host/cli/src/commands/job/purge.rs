@@ -48,15 +48,15 @@ impl Purge {
             let purge = |filter: &FilterQuery| client.purge_jobs(filter);
             return self.many.run(&client, output, &PURGE, purge);
         }
-        each(&self.ids, |id| one(&client, output, id))
+        each(&self.ids, |id| purge_one(&client, output, id))
     }
 }
 
-fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
+fn purge_one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("purge job {shown}");
     let answer = client.purge_job(id).map_err(cannot(&doing))?;
-    output.one(&answer.json, &shown, || {
+    output.print_item(&answer.json, &shown, || {
         put_line(&format!("{shown} is purged"))
     })
 }

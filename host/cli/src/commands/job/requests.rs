@@ -24,16 +24,16 @@ pub(super) fn rows(attempts: &[Item<AttemptView>]) -> Option<Rows> {
         for request in attempt.requests.iter().flat_map(|it| &it.first) {
             is_empty = false;
             let (method, origin) = (
-                shown(request.method.as_deref()),
-                shown(request.origin.as_deref()),
+                or_dash(request.method.as_deref()),
+                or_dash(request.origin.as_deref()),
             );
             let answer = request.status.map(|status| status.to_string());
             rows.row(vec![
                 Cell::new(attempt.number),
                 Cell::new(human::took(request.at_ms)),
                 Cell::new(format!("{method} {origin}").trim()),
-                Cell::new(shown(request.path_pattern.as_deref())),
-                Cell::new(answer.unwrap_or_else(|| shown(request.error.as_deref()).into_owned())),
+                Cell::new(or_dash(request.path_pattern.as_deref())),
+                Cell::new(answer.unwrap_or_else(|| or_dash(request.error.as_deref()).into_owned())),
                 Cell::new(format!("{:.1} ms", request.duration_ms)),
                 Cell::new(human::bytes(request.sent_bytes)),
                 Cell::new(human::bytes(request.received_bytes)),
@@ -43,7 +43,7 @@ pub(super) fn rows(attempts: &[Item<AttemptView>]) -> Option<Rows> {
     (!is_empty).then_some(rows)
 }
 
-fn shown(text: Option<&str>) -> Cow<'_, str> {
+fn or_dash(text: Option<&str>) -> Cow<'_, str> {
     plain::line(text.unwrap_or_default())
 }
 

@@ -46,7 +46,7 @@ impl Reschedule {
             let shown = plain::line(id);
             let doing = format!("reschedule job {shown}");
             let answer = client.reschedule_job(id, &body).map_err(cannot(&doing))?;
-            output.one(&answer.json, &shown, || {
+            output.print_item(&answer.json, &shown, || {
                 let starts = answer.view.run_at.as_deref();
                 let starts =
                     starts.map(|at| format!(", starts {}", human::instant(answer.now, at)));

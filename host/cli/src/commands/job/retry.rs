@@ -54,14 +54,14 @@ impl Retry {
             let retry = |filter: &FilterQuery| client.retry_jobs(filter, &self.body());
             return self.many.run(&client, output, &RETRY, retry);
         }
-        each(&self.ids, |id| self.one(&client, output, id))
+        each(&self.ids, |id| self.retry_one(&client, output, id))
     }
 
     fn body(&self) -> RetryBody {
         RetryBody { force: self.force }
     }
 
-    fn one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
+    fn retry_one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("retry job {shown}");
         let answer = client.retry_job(id, &self.body());

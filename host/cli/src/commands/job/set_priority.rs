@@ -63,7 +63,7 @@ impl SetPriority {
             let shown = plain::line(id);
             let doing = format!("set the priority of job {shown}");
             let answer = client.set_priority(id, &body).map_err(cannot(&doing))?;
-            output.one(&answer.json, &shown, || {
+            output.print_item(&answer.json, &shown, || {
                 put_line(&format!("{shown} has priority {priority}"))
             })
         })

@@ -40,7 +40,7 @@ impl Show {
         let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
         let attempts = attempts.items;
         let document = json::with_member(&answer.json, "attempts", &array(&attempts));
-        output.one(&document, &plain::line(&view.id), || {
+        output.print_item(&document, &plain::line(&view.id), || {
             print(output, view, &attempts, answer.now)
         })?;
         output.hint(&next(view));
@@ -180,7 +180,7 @@ fn failure_text(failure: &FailureView) -> String {
     let mut text = failure_line(failure);
     let mut more = |what: &str, value: Option<&str>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let _infallible = write!(text, "\n{what}: {}", plain::block(value));
+            let _ = write!(text, "\n{what}: {}", plain::block(value));
         }
     };
     more("category", Some(&failure.category));

@@ -37,9 +37,9 @@ pub(crate) fn run(
         ..NewJobBody::default()
     };
     let accepted = client.enqueue(&job).map_err(cannot(&doing))?.view;
-    let answer = wait::ended(client, output, &accepted.id, None)?;
+    let answer = wait::last_answer(client, output, &accepted.id, None)?;
     let view = answer.view;
-    let log = logs::all(client, &doing, &view.id)?;
+    let log = logs::fetch_all(client, &doing, &view.id)?;
     if output.is_human() {
         logs::print_all(&log)?;
         view.print(output)?;

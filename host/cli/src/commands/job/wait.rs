@@ -55,14 +55,14 @@ pub(crate) fn until_end(
 }
 
 /// Waits until a job ends or `timeout` has passed and returns how it is then.
-pub(super) fn ended(
+pub(super) fn last_answer(
     client: &Client,
     output: Output,
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<Answer<View>, CliError> {
     let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
-    waiting::ended(client, output, &doing(id), wait, timeout)
+    waiting::last_answer(client, output, &doing(id), wait, timeout)
 }
 
 /// Says that a job does not end with the command that waits for it.
@@ -104,13 +104,13 @@ impl Awaited for View {
         let mut end = plain::line(&self.state).into_owned();
         let (waited, ran) = self.times();
         if ran.is_empty() {
-            let _infallible = write!(end, " after it waited {waited}");
+            let _ = write!(end, " after it waited {waited}");
         } else {
-            let _infallible = write!(end, ", waited {waited}, ran {ran}");
+            let _ = write!(end, ", waited {waited}, ran {ran}");
         }
-        let _infallible = write!(end, ", attempt {}", self.attempts());
+        let _ = write!(end, ", attempt {}", self.attempts());
         if let Some(failure) = &self.failure {
-            let _infallible = write!(end, ": {}", failure_line(failure));
+            let _ = write!(end, ": {}", failure_line(failure));
         }
         output.ending(&end, self.exit() != Exit::Ok);
         let id = short_id(&self.id);

@@ -12,7 +12,7 @@ use host_console::progress::Spinner;
 use host_console::{human, plain, waiting};
 use host_core::seconds::Seconds;
 
-use super::{LISTED, Named, running, shown};
+use super::{LISTED, NodeArgs, display_name, running};
 
 /// How often a draining node is read, in milliseconds.
 const POLL_MS: u64 = 500;
@@ -53,7 +53,7 @@ impl Drain {
         if self.wait {
             return self.waited(&client, output, &doing, asked.node);
         }
-        output.one(&json, &plain::line(&asked.node.id), || {
+        output.print_item(&json, &plain::line(&asked.node.id), || {
             put_line(&progress(&asked.node))?;
             let id = plain::line(&asked.node.id);
             output.hint(&format!("`host node show {id}` shows what is left"));
@@ -72,14 +72,14 @@ impl Drain {
         let ends = self
             .timeout
             .map(|timeout| waiting::now() + Duration::from_millis(timeout.ms));
-        let spinner = Spinner::new(output, &format!("draining {}", shown(&node)));
+        let spinner = Spinner::new(output, &format!("draining {}", display_name(&node)));
         loop {
             let answer = client.node(&node.id).map_err(cannot(doing))?;
             node = answer.view;
             match node.state.as_str() {
                 "drained" | "gone" => {
                     drop(spinner);
-                    return output.one(&answer.json, &plain::line(&node.id), || {
+                    return output.print_item(&answer.json, &plain::line(&node.id), || {
                         put_line(&progress(&node))
                     });
                 }
@@ -100,23 +100,26 @@ impl Drain {
 }
 
 /// Lets a node start jobs again.
-pub(super) fn resume(named: &Named) -> Result<(), CliError> {
+pub(super) fn resume(named: &NodeArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("resume node {}", plain::line(&named.id));
     let answer = client.resume_node(&named.id);
     let answer = answer.map_err(cannot_find(&doing, LISTED))?;
     let node = &answer.view.node;
-    output.one(&answer.json, &plain::line(&node.id), || {
+    output.print_item(&answer.json, &plain::line(&node.id), || {
         put_line(&match node.state.as_str() {
-            "gone" => format!("{} is gone; it starts jobs when it is back", shown(node)),
-            _ => format!("{} starts jobs", shown(node)),
+            "gone" => format!(
+                "{} is gone; it starts jobs when it is back",
+                display_name(node)
+            ),
+            _ => format!("{} starts jobs", display_name(node)),
         })
     })
 }
 
 /// Describes how far a drain is.
 fn progress(node: &NodeView) -> String {
-    let name = shown(node);
+    let name = display_name(node);
     match node.state.as_str() {
         "drained" => format!("{name} is drained: nothing runs there"),
         "gone" => format!("{name} is gone: nothing runs there"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::{Output, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
@@ -34,7 +34,7 @@ pub(super) struct Copy {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
 /// One end of a copy.
@@ -44,7 +44,7 @@ enum End {
 }
 
 impl End {
-    fn of(
+    fn parse(
         flag: &str,
         stated: Option<String>,
         config: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl End {
         }
     }
 
-    fn shown(&self) -> String {
+    fn display(&self) -> String {
         match self {
             Self::Data(dir) => plain::line(&dir.display().to_string()).into_owned(),
             Self::Database(database) => database.target.to_string(),
@@ -78,10 +78,10 @@ impl Copy {
     pub(super) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let doing = "copy the store";
-        let from = End::of("from", Some(self.from), self.config.clone(), doing)?;
-        let to = End::of("to", self.to, self.config, doing)?;
-        let doing = format!("copy the store {} to {}", from.shown(), to.shown());
-        let spinner = Spinner::new(output, &format!("checking {}", from.shown()));
+        let from = End::parse("from", Some(self.from), self.config.clone(), doing)?;
+        let to = End::parse("to", self.to, self.config, doing)?;
+        let doing = format!("copy the store {} to {}", from.display(), to.display());
+        let spinner = Spinner::new(output, &format!("checking {}", from.display()));
         let mut on_progress = |progress: Progress| spinner.say(&line(progress));
         let mut check = || from.check(&doing, &spinner);
         let moved = match (&from, &to) {
@@ -100,12 +100,12 @@ impl Copy {
                 "one of --from and --to must be a data directory, and the other a database",
             )),
         }?;
-        spinner.say(&format!("checking {}", to.shown()));
+        spinner.say(&format!("checking {}", to.display()));
         let found = to.check(&doing, &spinner)?;
         drop(spinner);
         refuse(&found, &doing, "the copy")?;
         if let (End::Data(data), _) | (_, End::Data(data)) = (&from, &to) {
-            let object = format!("{} to {}", from.shown(), to.shown());
+            let object = format!("{} to {}", from.display(), to.display());
             leave_note(data, "copy", &object);
         }
         print(output, moved, &from, &to)?;
@@ -192,7 +192,7 @@ fn line(progress: Progress) -> String {
 }
 
 fn print(output: Output, moved: Moved, from: &End, to: &End) -> Result<(), CliError> {
-    let (from, to) = (from.shown(), to.shown());
+    let (from, to) = (from.display(), to.display());
     let document = json!({
         "from": from,
         "to": to,
@@ -200,7 +200,7 @@ fn print(output: Output, moved: Moved, from: &End, to: &End) -> Result<(), CliEr
         "components": moved.components,
         "rows": moved.rows,
     });
-    output.one(&document.to_string(), &to, || {
+    output.print_item(&document.to_string(), &to, || {
         let mut rows = Rows::pairs();
         rows.pair("from", &from);
         rows.pair("to", &to);

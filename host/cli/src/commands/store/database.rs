@@ -8,7 +8,7 @@ use clap::Args;
 use host_api::client::Item;
 use host_console::error::{CliError, Exit};
 use host_console::human;
-use host_console::options::Shown;
+use host_console::options::OutputOptions;
 use host_console::output::Output;
 use host_console::plain;
 use host_console::progress::Spinner;
@@ -82,14 +82,14 @@ pub(super) fn check(
 }
 
 #[derive(Debug, Args)]
-pub(super) struct Asked {
+pub(super) struct DatabaseArgs {
     #[command(flatten)]
     place: StoreOptions,
     #[command(flatten)]
-    shown: Shown,
+    shown: OutputOptions,
 }
 
-impl Asked {
+impl DatabaseArgs {
     /// Brings the schema to the latest version.
     pub(super) fn migrate(self) -> Result<(), CliError> {
         let output = self.shown.open();
@@ -172,7 +172,7 @@ fn show(
     document: &serde_json::Value,
     lines: impl FnOnce() -> Vec<(&'static str, String)>,
 ) -> Result<(), CliError> {
-    let item = Item::of(document).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+    let item = Item::new(document).map_err(|error| CliError::new(Exit::Failed, doing, error))?;
     output.list(
         &[item],
         |_| "",

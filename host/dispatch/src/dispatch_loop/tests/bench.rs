@@ -35,7 +35,7 @@ use host_cells::pool::{Isolation, Pool, Shape};
 use host_cells::run::build::RunBuilder;
 use host_runtime::clock::Clock;
 use host_runtime::ids;
-use host_testing::cells::{FakePort, Record, Sent, handlers};
+use host_testing::cells::{CellMessage, FakePort, Record, handlers};
 
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 
@@ -167,7 +167,7 @@ impl Bench {
         };
         bench
             .eventually("two cells", |sent| {
-                *sent == Sent::Started("cell-2".to_owned())
+                *sent == CellMessage::Started("cell-2".to_owned())
             })
             .await;
         bench
@@ -220,21 +220,21 @@ impl Bench {
     /// Waits until an attempt of a handler has begun.
     pub(crate) async fn began(&self, handler: &str, attempt: u32) {
         self.eventually("an attempt to begin", |sent| {
-            matches!(sent, Sent::Start(_, began)
+            matches!(sent, CellMessage::Start(_, began)
                 if began.handler == handler && began.attempt == attempt)
         })
         .await;
     }
 
     /// Waits until a cell got a message.
-    pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&Sent) -> bool) {
+    pub(crate) async fn eventually(&self, what: &str, is_it: impl Fn(&CellMessage) -> bool) {
         let seen = async {
-            while !self.record.all().iter().any(&is_it) {
+            while !self.record.messages().iter().any(&is_it) {
                 tokio::task::yield_now().await;
             }
         };
         let ended = tokio::time::timeout(PATIENCE, seen).await;
-        assert!(ended.is_ok(), "{what}: {:?}", self.record.all());
+        assert!(ended.is_ok(), "{what}: {:?}", self.record.messages());
     }
 
     /// Returns the loop's metrics as text.

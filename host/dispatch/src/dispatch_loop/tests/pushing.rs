@@ -71,7 +71,7 @@ impl FakeExecutor {
 
     /// Reports that an attempt has ended.
     pub(crate) fn over(&self, tag: Tag, end: End) {
-        self.slots.ended(tag, format!("{}/1", self.name), end);
+        self.slots.end(tag, format!("{}/1", self.name), end);
     }
 
     pub(crate) fn all(&self) -> Vec<Call> {

@@ -16,7 +16,7 @@ const RUNNING_MAX: usize = 2;
 
 /// Work whose params are checked, or wait for that.
 pub(super) struct Checks {
-    running: Vec<(Waiting, schema::Waiting)>,
+    running: Vec<(Waiting, schema::BudgetGuard)>,
     queued: VecDeque<Waiting>,
     ended: mpsc::Sender<(Key, Result<(), Failure>)>,
     ends: mpsc::Receiver<(Key, Result<(), Failure>)>,

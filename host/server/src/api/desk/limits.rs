@@ -6,7 +6,7 @@ use host_core::lease::Fence;
 use host_core::limit::HOLD_MS_MAX;
 use host_core::name::Name;
 
-use super::{Shared, refused};
+use super::{Shared, desk_error};
 
 /// Holds a key.
 pub(super) async fn hold(
@@ -44,5 +44,5 @@ pub(super) async fn hold(
     };
     let submitted = shared.api.dispatch.submit(hold);
     let answer = submitted.await;
-    answer.map(drop).map_err(|error| refused(&error.into()))
+    answer.map(drop).map_err(|error| desk_error(&error.into()))
 }

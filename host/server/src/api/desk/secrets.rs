@@ -7,7 +7,7 @@ use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
 use host_core::http_grant::is_secret_name;
 use host_core::secret::Secret;
 
-use super::{Shared, refused};
+use super::{Shared, desk_error};
 
 /// The verb of the audit.
 const REVEAL: &str = "reveal";
@@ -48,7 +48,7 @@ pub(super) async fn reveal(
     let note = Box::new(note.detail(format!("to {handler} for job {}", pass.job)));
     let outcome = DONE.to_owned();
     let noted = shared.api.dispatch.submit(AddNote { note, outcome });
-    noted.await.map_err(|error| refused(&error.into()))?;
+    noted.await.map_err(|error| desk_error(&error.into()))?;
     let secret = Secret { name, value };
     pass.writes.reveal(secret.clone());
     Ok(secret)

@@ -10,7 +10,7 @@ use host_core::state::{
 };
 use host_dispatch::SubmitError;
 
-use super::{Shared, refused, too_much};
+use super::{Shared, desk_error, too_much};
 
 /// Returns the space that a handler names, and how large the handler may make it, in bytes.
 pub(super) fn space(pass: &DeskPass, named: Option<String>) -> Result<(Space, u64), DeskError> {
@@ -56,7 +56,7 @@ async fn stored(shared: &Shared, space: &Space, key: &str) -> Result<Option<Vec<
     let (space, key) = (space.clone(), key.to_owned());
     let dispatch = &shared.api.dispatch;
     let found = dispatch.read(move |reader| reader.state_value(&space, &key));
-    let found = found.await.map_err(|error| refused(&error.into()))?;
+    let found = found.await.map_err(|error| desk_error(&error.into()))?;
     Ok(found.map(|found| found.value))
 }
 
@@ -109,7 +109,7 @@ async fn commit(shared: &Shared, writes: StateWrites) -> Result<bool, DeskError>
             let message = error.to_string();
             Err(DeskError::new(DeskErrorKind::LimitReached, message))
         }
-        Err(error) => Err(refused(&error.into())),
+        Err(error) => Err(desk_error(&error.into())),
     }
 }
 
@@ -130,7 +130,7 @@ pub(super) async fn list(
         let (of, start, from) = (space.clone(), prefix.clone(), after.clone());
         let dispatch = &shared.api.dispatch;
         let found = dispatch.read(move |reader| reader.state_keys(&of, &start, &from, limit));
-        let found = found.await.map_err(|error| refused(&error.into()))?;
+        let found = found.await.map_err(|error| desk_error(&error.into()))?;
         let is_last = found.len() < KEYS_MAX;
         let end = found.last().map(|last| last.key.clone());
         let keys = merged(found, pass, (&space, &prefix, &after), is_last);

@@ -133,7 +133,7 @@ impl Lines {
             }
             Err(error) => {
                 self.is_answered = true;
-                Some(refused(&error).into())
+                Some(refusal_line(&error).into())
             }
         }
     }
@@ -215,12 +215,12 @@ impl Enqueuer {
                 let one = accepted.first().map(serde_json::to_vec);
                 with_end(one.and_then(Result::ok).unwrap_or_default())
             }
-            Err(error) => refused(&error),
+            Err(error) => refusal_line(&error),
         }
     }
 }
 
-fn refused(error: &ApiError) -> Vec<u8> {
+fn refusal_line(error: &ApiError) -> Vec<u8> {
     with_end(error.document())
 }
 

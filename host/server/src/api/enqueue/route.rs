@@ -12,7 +12,7 @@ use host_core::webhook::WEBHOOKS;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 use crate::api::{Api, handlers};
-use crate::executors::Found;
+use crate::executors::ExecutorLookup;
 
 /// Where a job goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(super) fn find(
     }
     if let Some(deployed) = api.handlers.get(&handler) {
         let route = Route {
-            retention: api.retentions.of(&queue, Some(&deployed)),
+            retention: api.retentions.choose(&queue, Some(&deployed)),
             queue,
             runner: None,
             policy: deployed.policy(),
@@ -95,24 +95,24 @@ fn named(api: &Api, scope: &Scope, prefix: &str) -> Result<Name, ApiError> {
         _ if prefix == WEBHOOKS => {
             "the host itself makes the jobs of webhooks: name the receiver in `notify`".to_owned()
         }
-        Found::Executor(name) => return Ok(name),
-        Found::Full(most) => {
+        ExecutorLookup::Executor(name) => return Ok(name),
+        ExecutorLookup::Full(most) => {
             let shown: String = prefix.chars().take(64).collect();
             format!("no lane is left for {shown:?}: {most} were named since the host started")
         }
         // Other nodes' names are not shown to everyone.
-        Found::Nobody if !scope.is_all() => {
+        ExecutorLookup::Unknown if !scope.is_all() => {
             let shown: String = prefix.chars().take(64).collect();
             format!("no runner is named {shown:?}")
         }
-        Found::Nobody => api.executors.explain_unknown(prefix),
+        ExecutorLookup::Unknown => api.executors.explain_unknown(prefix),
     };
     Err(ApiError::new(&kinds::HANDLER_NOT_FOUND, detail))
 }
 
 fn to_runner(api: &Api, queue: Name, runner: Name, handler: Name) -> Route {
     Route {
-        retention: api.retentions.of(&queue, None),
+        retention: api.retentions.choose(&queue, None),
         queue,
         handler,
         component: None,

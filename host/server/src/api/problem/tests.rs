@@ -66,7 +66,7 @@ fn generate() -> String {
         .unwrap();
     }
     doc.push_str(WIRES);
-    for known in wires::all() {
+    for known in wires::list() {
         for (wire, meaning) in known.on {
             writeln!(doc, "| `{}` | {wire} | {meaning} |", known.code).unwrap();
         }

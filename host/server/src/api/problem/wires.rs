@@ -22,7 +22,7 @@ pub struct WireCode {
 }
 
 /// Returns all codes by their names.
-pub fn all() -> impl Iterator<Item = WireCode> {
+pub fn list() -> impl Iterator<Item = WireCode> {
     let mut codes: BTreeMap<&str, WireCode> = BTreeMap::new();
     for wire in WIRES {
         for (code, meaning) in wire.refusals {
@@ -41,5 +41,5 @@ pub fn all() -> impl Iterator<Item = WireCode> {
 
 /// Returns what a code means on the wires that have it, `None` if there is no such code.
 pub fn explain(code: &str) -> Option<WireCode> {
-    all().find(|known| known.code == code)
+    list().find(|known| known.code == code)
 }

@@ -73,7 +73,7 @@ async fn turn(
     let now = clock.civil();
     ready.extend(coming.take_due(now));
     let mut firing = stream::iter(ready)
-        .map(|kept| one(Shared::clone(shared), kept))
+        .map(|kept| fire_one(Shared::clone(shared), kept))
         .buffer_unordered(AT_ONCE);
     while let Some((schedule, fired)) = firing.next().await {
         match fired {
@@ -107,7 +107,7 @@ async fn set_right(shared: &Shared) -> Result<(), ApiError> {
         let now = shared.api.clock.civil();
         for kept in page.into_iter().filter(|kept| kept.is_astray(now)) {
             let calendar = kept.schedule.calendar();
-            let (schedule, fired) = one(Shared::clone(shared), kept).await;
+            let (schedule, fired) = fire_one(Shared::clone(shared), kept).await;
             fired?;
             let schedule = &schedule.name;
             match calendar {
@@ -154,7 +154,7 @@ async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
 }
 
 /// Lets one schedule fire. Returns what became of its nominal times: nothing if another node was faster.
-async fn one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing>, ApiError>) {
+async fn fire_one(shared: Shared, kept: KeptSchedule) -> (Schedule, Result<Vec<Firing>, ApiError>) {
     let job = super::job_of(&shared, &kept.schedule).await;
     let job = match job {
         Err(error) if error.kind().status >= 429 => return (kept.schedule, Err(error)),

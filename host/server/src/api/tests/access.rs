@@ -148,7 +148,7 @@ async fn no_token_and_a_wrong_one_look_the_same() {
     let guarded = Guarded::start().await;
     let path = ("GET", "/api/v1/jobs");
     let none = guarded.send("", path, None).await;
-    none.refused(401, "unauthenticated");
+    none.fails(401, "unauthenticated");
     assert_eq!(none.headers["www-authenticate"], "Bearer realm=\"host\"");
     let mut last = guarded.admin.clone();
     let end = if last.ends_with('0') { "1" } else { "0" };
@@ -230,7 +230,7 @@ async fn ten_wrong_tokens_put_off_wrong_ones_of_their_address_alone() {
             assert_eq!(answer.status, 401, "{kind}, request {n}: {answer:?}");
         }
         let slowed = guarded.send_from(peer(1), &wrong, path, None).await;
-        slowed.refused(429, "too_many_wrong_tokens");
+        slowed.fails(429, "too_many_wrong_tokens");
         let seconds: u32 = slowed.headers["retry-after"]
             .to_str()
             .unwrap()
@@ -268,7 +268,7 @@ async fn the_users_of_the_host_and_root_are_administrators_on_the_local_socket()
     let other = guarded
         .send_from(Peer::local(own + 1), "", path, None)
         .await;
-    other.refused(401, "unauthenticated");
+    other.fails(401, "unauthenticated");
     // A request with a token has what the token allows there, too.
     let viewer = guarded.make(&json!({"name": "v", "role": "viewer"})).await;
     let answer = guarded
@@ -345,7 +345,7 @@ async fn a_token_makes_only_narrower_tokens() {
         let answer = guarded
             .send_from(peer.clone(), &team, (method, &path), None)
             .await;
-        answer.refused(404, "token_not_found");
+        answer.fails(404, "token_not_found");
     }
     let id = narrower["id"].as_str().unwrap();
     let revoked = format!("/api/v1/tokens/{id}");
@@ -357,7 +357,7 @@ async fn a_token_makes_only_narrower_tokens() {
     let away = guarded
         .send(&team, ("GET", "/api/v1/tokens/self"), None)
         .await;
-    away.refused(401, "unauthenticated");
+    away.fails(401, "unauthenticated");
 }
 
 #[tokio::test]
@@ -385,11 +385,11 @@ async fn a_revoked_token_lets_nobody_in_and_ends_what_it_has_open() {
     let (waited, streamed, ()) = tokio::time::timeout(Duration::from_secs(30), all)
         .await
         .expect("both end with the token");
-    waited.refused(401, "unauthenticated");
+    waited.fails(401, "unauthenticated");
     // The head of the stream was sent before.
     assert_eq!(streamed.status, 200);
     let after = guarded.send(&token, ("GET", "/api/v1/jobs"), None).await;
-    after.refused(401, "unauthenticated");
+    after.fails(401, "unauthenticated");
 }
 
 #[tokio::test]
@@ -406,13 +406,13 @@ async fn jobs_out_of_scope_are_no_prerequisites_and_hold_no_keys() {
     };
     let on = |id: &str| json!({"handler": "noop", "depends_on": [id]});
     let refused = enqueue(&token, on(&hidden)).await;
-    refused.refused(422, "unknown_prerequisite");
+    refused.fails(422, "unknown_prerequisite");
     let missing = enqueue(&token, on(nobody)).await;
     assert_eq!(missing.text.replace(nobody, &hidden), refused.text);
     // In arrays each job is checked, and none is kept if one is refused.
     let array = json!([{"handler": "noop"}, {"handler": "a/b"}]);
     let answer = enqueue(&token, array).await;
-    assert!(answer.refused(403, "out_of_scope").starts_with("#1"));
+    assert!(answer.fails(403, "out_of_scope").starts_with("#1"));
     let keyed = |handler: &str| json!({"handler": handler, "queue": "q", "unique_key": "k"});
     enqueue(&guarded.admin, keyed("a/b"))
         .await
@@ -449,7 +449,7 @@ async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
     }
     let logs = format!("{show}/logs");
     let logs = guarded.send(&viewer, ("GET", &logs), None).await;
-    assert!(logs.refused(403, "forbidden").contains("read_payload"));
+    assert!(logs.fails(403, "forbidden").contains("read_payload"));
     for query in [
         "failure=my_kind",
         "param=n%3D7351",
@@ -459,7 +459,7 @@ async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
         let path = format!("/api/v1/jobs?{query}");
         let asked = guarded.send(&viewer, ("GET", &path), None).await;
         assert!(
-            asked.refused(403, "forbidden").contains("read_payload"),
+            asked.fails(403, "forbidden").contains("read_payload"),
             "{query}"
         );
         let found = guarded.send(&operator, ("GET", &path), None).await;
@@ -535,9 +535,9 @@ async fn state_keeps_to_the_handlers_of_the_scope() {
         let value = format!("{path}/value?key=k");
         for method in ["GET", "DELETE"] {
             let missing = guarded.send(&token, (method, &value), None).await;
-            missing.refused(404, "state_not_found");
+            missing.fails(404, "state_not_found");
         }
-        put(&token, space).await.refused(403, "out_of_scope");
+        put(&token, space).await.fails(403, "out_of_scope");
     }
     let body = json!({"name": "q", "role": "operator", "queues": ["mail-*"]});
     let of_queues = guarded.make(&body).await;
@@ -545,7 +545,7 @@ async fn state_keeps_to_the_handlers_of_the_scope() {
     assert_eq!(listed.await.is(StatusCode::OK).body["items"], json!([]));
     put(&of_queues, "handler:noop")
         .await
-        .refused(403, "out_of_scope");
+        .fails(403, "out_of_scope");
     let kept = "/api/v1/state/handler:typed/value?key=k";
     let kept = guarded.send(&guarded.admin, ("GET", kept), None).await;
     assert_eq!(kept.is(StatusCode::OK).body["value"], "v");

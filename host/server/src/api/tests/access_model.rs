@@ -188,7 +188,7 @@ pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: 
     } else if is_below(SCHEDULE) {
         let name = schedule(queue, handler);
         let body = body_of(SCHEDULE, queue, handler).unwrap();
-        put("PUT", &host_api::path::of(SCHEDULE, &name), body).await;
+        put("PUT", &host_api::path::with_name(SCHEDULE, &name), body).await;
         name
     } else if is_below("/api/v1/batches/") {
         let made = put("POST", "/api/v1/batches", json!({"open": true})).await;
@@ -212,7 +212,7 @@ pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: 
 pub(super) fn fill(path: &str, object: &str) -> String {
     let mut filled = path.to_owned();
     while filled.contains('{') {
-        filled = host_api::path::of(&filled, object);
+        filled = host_api::path::with_name(&filled, object);
     }
     let filled = filled.trim_end_matches('/');
     let changes_many = ["retry", "cancel", "purge", "priority"];
@@ -247,7 +247,7 @@ async fn each_route_answers_as_the_model_of_verbs_and_scopes() {
     for seed in 0..principals {
         let model = Model::random(&guarded, &mut Random::new(2 * seed + 1)).await;
         for (queue, handler) in QUEUES.iter().flat_map(|q| HANDLERS.map(|h| (*q, h))) {
-            for route in routes::all() {
+            for route in routes::list() {
                 // A session begins no other, and would end.
                 let is_of_sessions = route.path.starts_with("/api/v1/sessions");
                 let is_left_out = is_of_sessions && model.token.starts_with("host_session=");
@@ -278,7 +278,7 @@ async fn without_a_token_only_the_own_user_of_the_machine_gets_in() {
         certificate_name: Some("a.ci.example.com".into()),
         ..Peer::remote([127, 0, 0, 1].into())
     };
-    let own_routes = routes::all().into_iter();
+    let own_routes = routes::list().into_iter();
     let own_routes = own_routes.map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own_routes.chain(host_web::pages()) {
         // A session needs a token.
@@ -321,7 +321,7 @@ async fn answers(
     let context = format!("{asked:?} {:?} {queue} {handler}: {answer:?}", model.verbs);
     match model.expects(access, (method, path), queue, handler) {
         Some("forbidden") => {
-            let detail = answer.refused(403, "forbidden");
+            let detail = answer.fails(403, "forbidden");
             let verb = access.verb().unwrap();
             let lacks = !model.verbs.contains(&verb);
             assert_eq!(detail.contains(verb.as_str()), lacks, "{context}");
@@ -350,7 +350,7 @@ async fn answers(
 
 /// Answers that go on begin for those whom their verbs let in.
 async fn streams(guarded: &Guarded, model: &Model) {
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     let own = own.map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own.chain(host_web::pages()) {
         if STREAMS.contains(&path) {

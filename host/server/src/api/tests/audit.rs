@@ -106,7 +106,7 @@ async fn no_route_changes_anything_without_an_entry() {
         let page = guarded.send(&guarded.admin, ("GET", "/api/v1/audit?limit=1000"), None);
         page.await.body["items"].as_array().unwrap().len()
     };
-    let changes = routes::all().into_iter();
+    let changes = routes::list().into_iter();
     let changes = changes.filter(|route| route.method != "GET");
     for (method, path) in changes.map(|route| (route.method, route.path)) {
         if WITHOUT.contains(&(method, path)) {
@@ -212,7 +212,7 @@ async fn ready(guarded: &Guarded, (method, path): (&str, &str)) -> (String, Opti
 async fn what_was_refused_has_no_entry_of_a_restart() {
     let host = alone().await;
     let refused = host.post("/api/v1/runners/python/restart", r#"{"runner":3}"#);
-    refused.await.refused(422, "invalid_request");
+    refused.await.fails(422, "invalid_request");
     assert_eq!(entries(&host, "operate").await.len(), 0);
 }
 

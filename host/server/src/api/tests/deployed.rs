@@ -113,7 +113,7 @@ async fn a_component_is_deployed_taken_back_and_removed() {
 
     host.enqueue(r#"{"handler":"other"}"#).await;
     let refused = host.send("DELETE", path, "", Vec::new()).await;
-    let detail = refused.refused(409, "component_in_use");
+    let detail = refused.fails(409, "component_in_use");
     assert_eq!(detail, "component mine has 1 jobs that have not ended");
     let claimed = host.claim().await;
     host.complete(
@@ -126,10 +126,10 @@ async fn a_component_is_deployed_taken_back_and_removed() {
         .await
         .is(StatusCode::OK);
     assert_eq!(removed.body, json!({"component": "mine", "removed": true}));
-    host.get(path).await.refused(404, "component_not_found");
+    host.get(path).await.fails(404, "component_not_found");
     host.get("/api/v1/handlers/other")
         .await
-        .refused(404, "handler_not_found");
+        .fails(404, "handler_not_found");
 }
 
 #[tokio::test]
@@ -207,7 +207,7 @@ async fn what_cannot_be_deployed_is_refused() {
         ),
     ] {
         let answer = deploy(&host, "mine", &parts).await;
-        let message = answer.refused(status, code);
+        let message = answer.fails(status, code);
         assert!(message.contains(detail), "{message}");
     }
 }
@@ -223,16 +223,14 @@ async fn requests_about_components_that_make_no_sense() {
         ("multipart/form-data; boundary=C", 400, "invalid_multipart"),
     ] {
         let (_, body) = form(&[good]);
-        host.send("PUT", path, kind, body)
-            .await
-            .refused(status, code);
+        host.send("PUT", path, kind, body).await.fails(status, code);
     }
     let huge = vec![b'x'; 34 << 20];
     let answer = host.send("PUT", path, "application/wasm", huge).await;
-    answer.refused(413, "body_too_large");
+    answer.fails(413, "body_too_large");
     deploy(&host, "a%20b", &[good])
         .await
-        .refused(400, "invalid_name");
+        .fails(400, "invalid_name");
     for (path, body, status, code) in [
         ("none", r#"{"revision":1}"#, 404, "component_not_found"),
         ("basics", r#"{"revision":9}"#, 404, "revision_not_found"),
@@ -241,10 +239,10 @@ async fn requests_about_components_that_make_no_sense() {
         ("basics", r#"{"revision":"1"}"#, 422, "invalid_request"),
     ] {
         let path = format!("/api/v1/components/{path}/rollback");
-        host.post(&path, body).await.refused(status, code);
+        host.post(&path, body).await.fails(status, code);
     }
     let answer = host.send("DELETE", path, "", Vec::new()).await;
-    answer.refused(404, "component_not_found");
+    answer.fails(404, "component_not_found");
 }
 
 #[tokio::test]
@@ -278,7 +276,7 @@ async fn handlers_show_what_they_may() {
     let typed = host.get("/api/v1/handlers/typed").await.body;
     assert_eq!(typed["params_schema"]["required"], json!(["n"]));
     let unknown = host.get("/api/v1/handlers/nop").await;
-    let detail = unknown.refused(404, "handler_not_found");
+    let detail = unknown.fails(404, "handler_not_found");
     assert_eq!(detail, "no handler is named nop; did you mean noop?");
 }
 
@@ -326,7 +324,7 @@ async fn a_manifest_gives_no_more_attempts_than_the_host_allows() {
         .await
         .is(StatusCode::CREATED);
     let refused = host.post("/api/v1/jobs", r#"{"handler":"noop"}"#).await;
-    let detail = refused.refused(422, "invalid_request");
+    let detail = refused.fails(422, "invalid_request");
     assert!(
         detail.contains("1001") && detail.contains("1000"),
         "{detail}"
@@ -478,7 +476,7 @@ async fn a_deploy_is_answered_when_the_host_stops() {
         "nothing was deployed",
     ]) {
         let answer = deploy.await;
-        assert_eq!(answer.refused(503, "stopping"), detail);
+        assert_eq!(answer.fails(503, "stopping"), detail);
     }
 }
 

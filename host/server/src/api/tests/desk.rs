@@ -96,7 +96,7 @@ impl Run {
         self.send(frame).await.unwrap()
     }
 
-    async fn refused(&mut self, request: &DeskRequest) -> DeskErrorKind {
+    async fn expect_refusal(&mut self, request: &DeskRequest) -> DeskErrorKind {
         self.ask(request).await.unwrap_err().kind
     }
 
@@ -152,15 +152,21 @@ async fn each_run_gets_what_its_own_manifest_grants() {
     let granted = r#"{"handler": "noop", "queue": "rows"}"#;
     for now in [false, true] {
         let not_granted = DeskErrorKind::NotGranted;
-        assert_eq!(jobs_only.refused(&set(vec![1], now)).await, not_granted);
         assert_eq!(
-            state_only.refused(&enqueue(granted, now)).await,
+            jobs_only.expect_refusal(&set(vec![1], now)).await,
+            not_granted
+        );
+        assert_eq!(
+            state_only.expect_refusal(&enqueue(granted, now)).await,
             not_granted
         );
         let other = r#"[{"handler": "noop", "queue": "rows"}, {"handler": "noop"}]"#;
-        assert_eq!(jobs_only.refused(&enqueue(other, now)).await, not_granted);
+        assert_eq!(
+            jobs_only.expect_refusal(&enqueue(other, now)).await,
+            not_granted
+        );
         let twice = r#"{"handler": "a/b", "queue": "rows", "handler": "noop"}"#;
-        let kind = jobs_only.refused(&enqueue(twice, now)).await;
+        let kind = jobs_only.expect_refusal(&enqueue(twice, now)).await;
         assert_eq!(kind, DeskErrorKind::InvalidRequest);
         let Ok(DeskAnswer::Jobs(ids)) = jobs_only.ask(&enqueue(granted, now)).await else {
             panic!("it is granted");
@@ -190,7 +196,7 @@ async fn a_handler_passes_on_no_results_of_other_jobs() {
         ))
     };
     for now in [false, true] {
-        let refused = run.refused(&enqueue(&takes(&other), now)).await;
+        let refused = run.expect_refusal(&enqueue(&takes(&other), now)).await;
         assert_eq!(refused, DeskErrorKind::InvalidRequest);
         let own = format!("[{}, {}]", job(""), takes("#0"));
         let Ok(DeskAnswer::Jobs(ids)) = run.ask(&enqueue(&own, now)).await else {
@@ -231,9 +237,15 @@ async fn what_is_no_request_or_too_large_ends_the_run() {
     }
     let mut run = Run::begin(&visits, grant(), Some(StateGrant::default())).await;
     let long = enqueue(&" ".repeat(DESK_JOBS_BYTES_MAX + 1), false);
-    assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
+    assert_eq!(
+        run.expect_refusal(&long).await,
+        DeskErrorKind::InvalidRequest
+    );
     let long = set(vec![0; (1 << 20) + 1], true);
-    assert_eq!(run.refused(&long).await, DeskErrorKind::InvalidRequest);
+    assert_eq!(
+        run.expect_refusal(&long).await,
+        DeskErrorKind::InvalidRequest
+    );
     assert_eq!(run.writes.take(), None);
 }
 
@@ -298,7 +310,7 @@ async fn a_secret_is_seen_after_the_audit_has_it_and_once_for_each_attempt() {
             ("gone", DeskErrorKind::Unavailable),
             ("a b", DeskErrorKind::InvalidRequest),
         ] {
-            assert_eq!(run.refused(&reveal(name)).await, kind, "{name}");
+            assert_eq!(run.expect_refusal(&reveal(name)).await, kind, "{name}");
         }
         assert!(run.writes.revealed().is_none());
         for _ in 0..3 {
@@ -365,10 +377,10 @@ async fn only_keys_of_the_own_job_are_held_and_not_for_too_long() {
         long.message,
         "a key can be held for at most 86400000 ms (24 hours), got 86400001"
     );
-    let other = run.refused(&hold("by-queue", 5)).await;
+    let other = run.expect_refusal(&hold("by-queue", 5)).await;
     assert_eq!(other, DeskErrorKind::NotGranted);
     let kind = DeskErrorKind::InvalidRequest;
-    assert_eq!(run.refused(&hold("a b", 5)).await, kind);
+    assert_eq!(run.expect_refusal(&hold("a b", 5)).await, kind);
     // Its job is not running.
-    assert_eq!(run.refused(&hold("by-customer", 5)).await, kind);
+    assert_eq!(run.expect_refusal(&hold("by-customer", 5)).await, kind);
 }

@@ -31,13 +31,13 @@ async fn a_body_may_begin_with_a_mark_and_another_encoding_is_named() {
             (gzip.clone(), "it is packed with gzip; unpack it"),
         ] {
             let answer = host.send("POST", path, "application/json", body).await;
-            let detail = answer.refused(400, "invalid_json");
+            let detail = answer.fails(400, "invalid_json");
             assert!(detail.contains(named), "{path}: {detail}");
         }
     }
     let coded = [("content-encoding", "gzip")];
     let answer = host.send_with("POST", JOBS, &coded, gzip).await;
-    let detail = answer.refused(415, "unsupported_media_type");
+    let detail = answer.fails(415, "unsupported_media_type");
     assert!(detail.contains("gzip"), "{detail}");
 }
 
@@ -88,6 +88,6 @@ async fn an_id_without_dashes_is_an_id() {
         .is(StatusCode::OK);
     for wrong in [format!("{bare}0"), format!("{}-{}", &bare[..4], &bare[4..])] {
         let answer = host.get(&format!("{JOBS}/{wrong}")).await;
-        answer.refused(404, "job_not_found");
+        answer.fails(404, "job_not_found");
     }
 }

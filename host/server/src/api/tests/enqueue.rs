@@ -394,7 +394,7 @@ async fn bad_input_is_refused_with_its_reason_and_keeps_nothing() {
     let host = Host::start().await;
     for (body, status, code, detail) in BAD {
         let answer = host.post(JOBS, *body).await;
-        let message = answer.refused(*status, code);
+        let message = answer.fails(*status, code);
         assert!(message.contains(detail), "{body}: {message}");
     }
     let list = host.get(JOBS).await;
@@ -455,7 +455,7 @@ async fn sizes_and_depth_are_bounded() {
         if status == 201 {
             assert_eq!(answer.status, 201, "{answer:?}");
         } else {
-            answer.refused(status, code);
+            answer.fails(status, code);
         }
     }
 }
@@ -508,7 +508,7 @@ async fn integers_that_handlers_would_round_are_refused() {
     let refused = host
         .post(JOBS, format!(r#"{{"handler":"noop",{wide}}}"#))
         .await;
-    let detail = refused.refused(422, "invalid_params");
+    let detail = refused.fails(422, "invalid_params");
     assert!(detail.contains("-9223372036854775809"), "{detail}");
     let theirs = format!(r#"{{"handler":"python#any",{wide}}}"#);
     host.post(JOBS, theirs).await.is(StatusCode::CREATED);
@@ -519,7 +519,7 @@ async fn a_deadline_that_has_passed_is_refused() {
     let host = Host::start().await;
     let job = r#"{"handler":"noop","deadline":"2001-01-01T00:00:00Z"}"#;
     let refused = host.post(JOBS, job).await;
-    let detail = refused.refused(422, "invalid_request");
+    let detail = refused.fails(422, "invalid_request");
     assert!(
         detail.contains("2001-01-01T00:00:00.000Z has passed"),
         "{detail}"
@@ -553,7 +553,7 @@ async fn an_array_is_answered_in_its_order_and_all_or_none() {
         {"handler":"noop","depends_on":["#1"]}
     ]"##;
     let refused = host.post(JOBS, cycle).await;
-    let detail = refused.refused(422, "dependency_cycle");
+    let detail = refused.fails(422, "dependency_cycle");
     assert_eq!(detail, "the jobs wait for each other: #1 → #2 → #1");
     let list = host.get(JOBS).await;
     assert_eq!(list.body["items"].as_array().unwrap().len(), 3);

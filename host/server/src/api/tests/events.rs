@@ -41,11 +41,11 @@ impl Stream {
         }
         let service = TowerToHyperService::new(host.router.clone());
         let asked = service.call(request.body(Body::empty()).unwrap());
-        Self::of(asked.await.unwrap()).await
+        Self::read(asked.await.unwrap()).await
     }
 
     /// Waits until the stream of an answer listens.
-    async fn of(answer: Response) -> Self {
+    async fn read(answer: Response) -> Self {
         assert_eq!(answer.headers()["content-type"], "text/event-stream");
         let body = answer.into_body();
         let read = String::new();
@@ -181,8 +181,8 @@ async fn a_live_page_gets_hints_of_its_scope_only() {
     let guarded = Guarded::start().await;
     let reader = json!({"name": "m", "allow": ["read"], "queues": ["mail-*"]});
     let token = guarded.make(&reader).await;
-    let mut own = Stream::of(guarded.open(&token, "/live").await).await;
-    let mut all = Stream::of(guarded.open(&guarded.admin, "/live").await).await;
+    let mut own = Stream::read(guarded.open(&token, "/live").await).await;
+    let mut all = Stream::read(guarded.open(&guarded.admin, "/live").await).await;
     let hidden = guarded.job("web", "noop").await;
     assert_eq!(all.block().await.as_deref(), Some(HINT));
     assert_eq!(own.block().now_or_never(), None);
@@ -318,7 +318,7 @@ async fn the_stream_of_a_job_ends_with_it() {
     }
     assert_eq!(again.block().await, None);
     let unknown = "/api/v1/events?job=01990f3c-1a2b-7000-8000-000000000001";
-    host.get(unknown).await.refused(404, "job_not_found");
+    host.get(unknown).await.fails(404, "job_not_found");
 }
 
 #[tokio::test]
@@ -329,7 +329,7 @@ async fn streams_are_bounded() {
         streams.push(Stream::open(&host, "/api/v1/events").await);
     }
     let answer = host.get("/api/v1/events").await;
-    answer.refused(503, "busy");
+    answer.fails(503, "busy");
     assert_eq!(answer.headers["retry-after"], "1");
     streams.pop();
     Stream::open(&host, "/api/v1/events").await;

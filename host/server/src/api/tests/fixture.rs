@@ -529,7 +529,7 @@ pub(super) async fn call(router: &Router, request: HttpRequest<Body>) -> Answer 
 
 impl Answer {
     /// Checks that it is a problem document with this status and code, and returns its detail.
-    pub(super) fn refused(&self, status: u16, code: &str) -> &str {
+    pub(super) fn fails(&self, status: u16, code: &str) -> &str {
         assert_eq!(
             (self.status, self.body["code"].as_str()),
             (status, Some(code)),

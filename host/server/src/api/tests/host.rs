@@ -50,7 +50,7 @@ async fn the_openapi_document_has_exactly_the_routes() {
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
     let of_wires = groups.iter().flat_map(|group| &group.routes);
     let of_wires = of_wires.map(|route| format!("{} {}", route.method, route.path));
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     let own = own.map(|route| format!("{} {}", route.method, route.path));
     assert_eq!(described, own.chain(of_wires).collect());
 }
@@ -78,7 +78,7 @@ async fn a_change_without_a_body_needs_no_content_type() {
     let of_wires = groups.iter().flat_map(|group| &group.routes);
     let of_hero = of_wires.filter(|route| route.path.starts_with("/api/v1/hero/"));
     let of_hero = of_hero.map(|route| (route.method, route.path, route.is_body_optional));
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     let own = own.map(|route| (route.method, route.path, route.is_body_optional));
     for (method, path, is_body_optional) in own.chain(of_hero) {
         let expected = method == "POST" && !BODIES.contains(&path);
@@ -92,13 +92,13 @@ async fn a_change_without_a_body_needs_no_content_type() {
     let paused = call(&host.router, request("/api/v1/queues/mail/pause")).await;
     assert_eq!(paused.is(StatusCode::OK).body["paused"], true);
     let refused = call(&host.router, request("/api/v1/jobs")).await;
-    refused.refused(415, "unsupported_media_type");
+    refused.fails(415, "unsupported_media_type");
 }
 
 /// A word beside an id in a path is not the start of an id, so a client can tell them apart.
 #[test]
 fn no_fixed_word_of_a_path_is_taken_for_an_id_or_a_name() {
-    let all = routes::all();
+    let all = routes::list();
     let paths: BTreeSet<&str> = all.iter().map(|route| route.path).collect();
     for path in &paths {
         let Some((before, after)) = path
@@ -314,15 +314,15 @@ async fn health_and_numbers() {
     }
     let full = &host.dispatch.shared().store_full;
     full.store(true, Ordering::Relaxed);
-    host.get("/readyz").await.refused(507, "store_full");
+    host.get("/readyz").await.fails(507, "store_full");
     full.store(false, Ordering::Relaxed);
     let moved = &host.dispatch.shared().store_moved;
     moved.store(true, Ordering::Relaxed);
-    host.get("/readyz").await.refused(503, "store_moved");
+    host.get("/readyz").await.fails(503, "store_moved");
     moved.store(false, Ordering::Relaxed);
     assert_eq!(host.get("/readyz").await.status, 200);
     host.tasks.stop();
-    host.get("/readyz").await.refused(503, "stopping");
+    host.get("/readyz").await.fails(503, "stopping");
     assert_eq!(host.get("/healthz").await.status, 200);
 }
 
@@ -367,7 +367,7 @@ async fn a_host_that_cannot_says_why() {
         let (sender, requests) = mpsc::channel(1);
         tasks.spawn(refuse(requests, error));
         let answer = broken(sender, &tasks).post(pause, "{}").await;
-        answer.refused(status, code);
+        answer.fails(status, code);
         assert_eq!(answer.headers.contains_key("retry-after"), retry, "{code}");
     }
     let (sender, requests) = mpsc::channel(1);
@@ -386,7 +386,7 @@ async fn a_host_that_cannot_says_why() {
         })
         .unwrap();
     let full = broken(sender, &tasks).post(pause, "{}").await;
-    full.refused(503, "busy");
+    full.fails(503, "busy");
     drop(requests);
 }
 
@@ -395,7 +395,7 @@ async fn an_answer_that_does_not_come_is_not_waited_for_for_ever() {
     let (sender, _requests) = mpsc::channel(1);
     let host = broken(sender, &Tasks::default());
     let answer = host.post("/api/v1/queues/q/pause", "{}").await;
-    answer.refused(504, "timed_out");
+    answer.fails(504, "timed_out");
 }
 
 /// What says nothing about jobs, so that load balancers and programs may look without a token.
@@ -417,7 +417,7 @@ async fn each_route_names_its_verb() {
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
     let of_wires = groups.iter().flat_map(|group| &group.routes);
     let of_wires = of_wires.map(|route| (route.method, route.path, route.access));
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     let own = own.map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own.chain(of_wires) {
         let name = format!("{method} {path}");

@@ -60,7 +60,7 @@ async fn a_batch_is_filled_closed_and_calls_back() {
     assert_eq!(closed["waits_because"], "4 of 4 jobs have not ended");
     host.post("/api/v1/jobs", other)
         .await
-        .refused(409, "batch_closed");
+        .fails(409, "batch_closed");
     for _ in 0..4 {
         let claimed = host.claim().await;
         host.complete(&claimed, Outcome::Completed { result: None })
@@ -91,7 +91,7 @@ async fn a_batch_is_cancelled_with_a_reason() {
     let id = new_id(&host, &json!({"jobs": [{"handler": "noop"}], "open": true})).await;
     let path = format!("{PATH}/{id}/cancel");
     let long = json!({"reason": "x".repeat(1_025)}).to_string();
-    host.post(&path, long).await.refused(422, "invalid_request");
+    host.post(&path, long).await.fails(422, "invalid_request");
     let cancelled = host.post(&path, r#"{"reason": "wrong input"}"#).await.body;
     assert_eq!(
         (&cancelled["state"], &cancelled["cancel_reason"]),
@@ -150,19 +150,19 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         (json!({"size": 1}), 422, "invalid_request", "unknown field"),
     ] {
         let answer = new(&host, &body).await;
-        let actual = answer.refused(status, code);
+        let actual = answer.fails(status, code);
         assert!(actual.contains(detail), "{body}: {actual}");
     }
     let unknown = format!("{PATH}/01990000-0000-7000-8000-000000000000");
-    host.get(&unknown).await.refused(404, "batch_not_found");
+    host.get(&unknown).await.fails(404, "batch_not_found");
     host.get(&format!("{PATH}/x"))
         .await
-        .refused(404, "batch_not_found");
+        .fails(404, "batch_not_found");
     let close = host.post(&format!("{unknown}/close"), "").await;
-    close.refused(404, "batch_not_found");
+    close.fails(404, "batch_not_found");
     let bad = json!({"handler": "noop", "batch": "x"}).to_string();
     let answer = host.post("/api/v1/jobs", bad).await;
-    answer.refused(422, "invalid_request");
+    answer.fails(422, "invalid_request");
     assert_eq!(host.get(PATH).await.body["items"], json!([]));
 }
 
@@ -213,10 +213,10 @@ async fn a_scope_sees_the_batches_of_its_principal_alone() {
         let answer = guarded
             .send(&mine, (verb, &format!("{theirs}{path}")), body)
             .await;
-        answer.refused(404, "batch_not_found");
+        answer.fails(404, "batch_not_found");
     }
     // Callbacks are held to the scope, too.
     let outside = json!({"on_end": {"handler": "noop", "queue": "other"}});
     let answer = guarded.send(&mine, ("POST", PATH), Some(&outside)).await;
-    answer.refused(403, "out_of_scope");
+    answer.fails(403, "out_of_scope");
 }

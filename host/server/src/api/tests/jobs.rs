@@ -104,7 +104,7 @@ async fn wrong_queries_are_refused() {
         ("events?hints=1", "hints: must be true or false"),
     ] {
         let answer = host.get(&format!("/api/v1/{path}")).await;
-        let message = answer.refused(400, "invalid_query");
+        let message = answer.fails(400, "invalid_query");
         assert!(message.contains(detail), "{path}: {message}");
     }
 }
@@ -126,16 +126,16 @@ async fn an_id_may_be_cut_to_a_start_that_names_one_job() {
         assert_eq!(job.body["id"], one);
     }
     let answer = host.get(&format!("/api/v1/jobs/{}", &one[..shared])).await;
-    let detail = answer.refused(409, "ambiguous_id");
+    let detail = answer.fails(409, "ambiguous_id");
     assert!(detail.contains(&one) && detail.contains(&other), "{detail}");
     for id in ["ffffffff", "x", "..%2F..", "%00", &format!("{one}0"), "-"] {
         for path in ["", "/wait", "/attempts", "/logs"] {
             let answer = host.get(&format!("/api/v1/jobs/{id}{path}")).await;
-            answer.refused(404, "job_not_found");
+            answer.fails(404, "job_not_found");
         }
         for path in ["cancel", "retry"] {
             let answer = host.post(&format!("/api/v1/jobs/{id}/{path}"), "{}").await;
-            answer.refused(404, "job_not_found");
+            answer.fails(404, "job_not_found");
         }
     }
 }
@@ -144,7 +144,7 @@ async fn an_id_may_be_cut_to_a_start_that_names_one_job() {
 async fn an_id_that_is_no_text_is_refused() {
     let host = Host::start().await;
     let answer = host.get("/api/v1/jobs/%FF").await;
-    answer.refused(400, "invalid_name");
+    answer.fails(400, "invalid_name");
 }
 
 #[tokio::test]
@@ -153,11 +153,11 @@ async fn an_unknown_id_in_full_is_not_found() {
     let id = "01990f3c-1a2b-7000-8000-000000000001";
     for path in ["", "/wait", "/attempts", "/logs"] {
         let answer = host.get(&format!("/api/v1/jobs/{id}{path}")).await;
-        answer.refused(404, "job_not_found");
+        answer.fails(404, "job_not_found");
     }
     for path in ["cancel", "retry"] {
         let answer = host.post(&format!("/api/v1/jobs/{id}/{path}"), "{}").await;
-        answer.refused(404, "job_not_found");
+        answer.fails(404, "job_not_found");
     }
 }
 
@@ -170,14 +170,14 @@ async fn a_waiting_job_is_cancelled_at_once_and_can_be_run_again() {
         format!("/api/v1/jobs/{id}/retry"),
     );
     let early = host.post(&retry, "{}").await;
-    early.refused(409, "job_not_terminal");
+    early.fails(409, "job_not_terminal");
     assert_eq!(early.body["state"], "available");
     let body = r#"{"reason":"wrong input","grace_seconds":0}"#;
     let cancelled = host.post(&cancel, body).await.is(StatusCode::OK);
     assert_eq!(cancelled.body["state"], "cancelled");
     assert!(cancelled.body["cancel_requested_at"].is_string());
     let again = host.post(&cancel, "").await;
-    again.refused(409, "job_terminal");
+    again.fails(409, "job_terminal");
     assert_eq!(again.body["state"], "cancelled");
     let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
     assert_eq!(job["cancel_reason"], "wrong input");
@@ -222,7 +222,7 @@ async fn wrong_bodies_of_a_cancel() {
         (long.as_str(), 422, "invalid_request"),
         (huge.as_str(), 413, "body_too_large"),
     ] {
-        host.post(&path, body).await.refused(status, code);
+        host.post(&path, body).await.fails(status, code);
     }
     let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
     assert_eq!(job["state"], "available");
@@ -465,7 +465,7 @@ async fn lists_have_filters_for_time_attributes_key_failure_wire_words_and_id() 
         ("jobs/count?limit=1", "not supported with a count"),
     ] {
         let answer = host.get(&format!("/api/v1/{query}")).await;
-        let message = answer.refused(400, "invalid_query");
+        let message = answer.fails(400, "invalid_query");
         assert!(message.contains(detail), "{query}: {message}");
     }
 }
@@ -477,7 +477,7 @@ async fn many_jobs_are_changed_page_by_page() {
         host.enqueue(NOOP).await;
     }
     let unnamed = host.post("/api/v1/jobs/cancel", "{}").await;
-    let message = unnamed.refused(400, "invalid_query").to_owned();
+    let message = unnamed.fails(400, "invalid_query").to_owned();
     assert!(message.contains("specify which jobs"), "{message}");
     let page = |path: &str| {
         let path = format!("/api/v1/jobs/{path}&sort=oldest&limit=3");
@@ -530,7 +530,7 @@ async fn an_operator_changes_one_job() {
     assert_eq!(job.is(StatusCode::OK).body["state"], "available");
     host.post(&path("purge"), "{}")
         .await
-        .refused(409, "job_not_terminal");
+        .fails(409, "job_not_terminal");
     for (verb, body, detail) in [
         ("priority", r#"{"priority":10}"#, "priority: must be 0–9"),
         ("reschedule", "{}", "exactly one of"),
@@ -541,17 +541,17 @@ async fn an_operator_changes_one_job() {
         ),
     ] {
         let answer = host.post(&path(verb), body).await;
-        let message = answer.refused(422, "invalid_request").to_owned();
+        let message = answer.fails(422, "invalid_request").to_owned();
         assert!(message.contains(detail), "{body}: {message}");
     }
     host.post(&path("cancel"), "{}").await.is(StatusCode::OK);
     let ended = host.post(&path("priority"), r#"{"priority":1}"#).await;
-    ended.refused(409, "job_terminal");
+    ended.fails(409, "job_terminal");
     let last = host.post(&path("purge"), "{}").await;
     assert_eq!(last.is(StatusCode::OK).body["state"], "cancelled");
     host.get(&format!("/api/v1/jobs/{id}"))
         .await
-        .refused(404, "job_not_found");
+        .fails(404, "job_not_found");
 }
 
 #[tokio::test]

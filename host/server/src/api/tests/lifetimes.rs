@@ -89,7 +89,7 @@ async fn a_token_has_a_name_and_a_time() {
         body[key] = value;
         let asked = ("POST", "/api/v1/tokens");
         let answer = guarded.send(&guarded.admin, asked, Some(&body)).await;
-        assert_eq!(answer.refused(422, "invalid_request"), detail);
+        assert_eq!(answer.fails(422, "invalid_request"), detail);
     }
 }
 
@@ -108,7 +108,7 @@ async fn a_token_that_is_over_lets_nobody_in_and_its_stream_ends() {
             let streamed = tokio::time::timeout(limit, streaming).await;
             let streamed = streamed.expect("a stream ends with its token");
             let after = guarded.send(&token, JOBS, None).await;
-            after.refused(401, "unauthenticated");
+            after.fails(401, "unauthenticated");
             if streamed.status == 200 {
                 stopping.cancel();
                 return;
@@ -128,7 +128,7 @@ async fn no_denial_delays_the_end_of_a_token() {
     guarded
         .send("", JOBS, None)
         .await
-        .refused(401, "unauthenticated");
+        .fails(401, "unauthenticated");
     let stopping = CancellationToken::new();
     let asking = async {
         let streaming = guarded.send(&token, ("GET", "/api/v1/events"), None);
@@ -141,7 +141,7 @@ async fn no_denial_delays_the_end_of_a_token() {
     guarded
         .send(&token, JOBS, None)
         .await
-        .refused(401, "unauthenticated");
+        .fails(401, "unauthenticated");
     let denied = async || {
         let read = guarded
             .host
@@ -173,7 +173,7 @@ async fn tokens_that_ended_long_ago_are_removed() {
     guarded
         .send(&lately, JOBS, None)
         .await
-        .refused(401, "unauthenticated");
+        .fails(401, "unauthenticated");
     let audit = guarded.send(&guarded.admin, ("GET", "/api/v1/audit?verb=tokens"), None);
     let audit = audit.await.text;
     assert!(audit.contains("ended long ago"), "{audit}");

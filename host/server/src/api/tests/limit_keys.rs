@@ -37,9 +37,9 @@ async fn a_limit_is_shown_as_it_was_set() {
         removed.body,
         json!({"name": "by-customer", "removed": true})
     );
-    host.get(PATH).await.refused(404, "limit_not_found");
+    host.get(PATH).await.fails(404, "limit_not_found");
     let gone = host.send("DELETE", PATH, "application/json", "").await;
-    gone.refused(404, "limit_not_found");
+    gone.fails(404, "limit_not_found");
 }
 
 #[tokio::test]
@@ -82,11 +82,11 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         ),
     ] {
         let answer = put(&host, &body).await;
-        let actual = answer.refused(422, "invalid_request");
+        let actual = answer.fails(422, "invalid_request");
         assert!(actual.contains(detail), "{body}: {actual}");
     }
     let query = host.get(&format!("{PATH}?keys=0")).await;
-    query.refused(400, "invalid_query");
+    query.fails(400, "invalid_query");
 }
 
 #[tokio::test]
@@ -98,7 +98,7 @@ async fn a_refused_job_has_the_limit_and_its_key() {
     let first = host.post("/api/v1/jobs", job.clone()).await;
     assert_eq!(first.status, 201, "{first:?}");
     let second = host.post("/api/v1/jobs", job).await;
-    let actual = second.refused(422, "limit_full");
+    let actual = second.fails(422, "limit_full");
     assert_eq!(actual, "the limit by-customer is full for 7");
 }
 
@@ -112,7 +112,7 @@ async fn a_job_that_could_never_start_is_refused() {
         let answer = host.post("/api/v1/jobs", job).await;
         assert_eq!(answer.status, status, "{answer:?}");
         if status == 422 {
-            let actual = answer.refused(422, "invalid_limit_units");
+            let actual = answer.fails(422, "invalid_limit_units");
             assert_eq!(
                 actual,
                 "the units of the limit by-customer must be a whole number, 0–5: its bucket holds no more"

@@ -167,11 +167,11 @@ async fn a_list_and_one_node() {
     }
     host.get(&format!("{NODES}/0000"))
         .await
-        .refused(409, "ambiguous_id");
+        .fails(409, "ambiguous_id");
     for text in ["six", "9"] {
         host.get(&format!("{NODES}/{text}"))
             .await
-            .refused(404, "node_not_found");
+            .fails(404, "node_not_found");
     }
 }
 
@@ -212,11 +212,11 @@ async fn a_node_that_is_gone_cannot_be_drained_but_resumed() {
     for id in ["00000002", "two", "three"] {
         host.post(&format!("{NODES}/{id}/drain"), "")
             .await
-            .refused(409, "node_gone");
+            .fails(409, "node_gone");
     }
     host.post(&format!("{NODES}/four/drain"), "")
         .await
-        .refused(404, "node_not_found");
+        .fails(404, "node_not_found");
     for id in ["00000002", "two"] {
         let resumed = host.post(&format!("{NODES}/{id}/resume"), "").await;
         assert_eq!(resumed.is(StatusCode::OK).body["name"], "two");
@@ -240,7 +240,7 @@ async fn a_name_is_that_of_a_node_that_has_not_gone() {
     assert_eq!(one.body["id"], node(1, "one").id.to_string());
     host.get(&format!("{NODES}/two"))
         .await
-        .refused(409, "ambiguous_id");
+        .fails(409, "ambiguous_id");
 }
 
 #[tokio::test]
@@ -249,7 +249,7 @@ async fn a_host_that_drains_is_not_ready_and_still_answers() {
     let presence = &host.dispatch.shared().presence;
     host.get("/readyz").await.is(StatusCode::OK);
     presence.request_drain(true);
-    host.get("/readyz").await.refused(503, "draining");
+    host.get("/readyz").await.fails(503, "draining");
     host.get("/healthz").await.is(StatusCode::OK);
     host.enqueue(r#"{"handler":"noop"}"#).await;
     presence.request_drain(false);
@@ -456,7 +456,7 @@ async fn jobs_for_a_runner_are_taken_if_any_node_that_lives_has_it() {
         let refused = host
             .post("/api/v1/jobs", format!(r#"{{"handler":"{handler}"}}"#))
             .await;
-        assert_eq!(refused.refused(422, "handler_not_found"), message);
+        assert_eq!(refused.fails(422, "handler_not_found"), message);
     }
 }
 
@@ -525,13 +525,13 @@ async fn runners_of_all_nodes_that_live_are_listed() {
         ("lua?node=four", "runner_not_found"),
         ("python?node=five", "node_not_found"),
     ] {
-        host.get(&format!("{path}/{of}")).await.refused(404, code);
+        host.get(&format!("{path}/{of}")).await.fails(404, code);
     }
     let restart = async |name: &str| host.post(&format!("{path}/{name}/restart"), "{}").await;
     restart("python").await.is(StatusCode::OK);
     let refused = restart("perl").await;
     assert_eq!(
-        refused.refused(422, "invalid_request"),
+        refused.fails(422, "invalid_request"),
         "perl is a runner of the node two (00000002-0000-0000-0000-000000000000); ask that node to restart it"
     );
 }

@@ -81,7 +81,7 @@ async fn what_is_no_condition_is_refused() {
     ] {
         let body = format!(r#"[{{"handler":"noop"}},{{"handler":"noop","depends_on":[{entry}]}}]"#);
         let refused = host.post(JOBS, body).await;
-        let detail = refused.refused(422, "invalid_request");
+        let detail = refused.fails(422, "invalid_request");
         assert!(detail.contains(expected), "{detail}");
     }
 }
@@ -99,7 +99,7 @@ async fn a_job_that_waited_for_a_failure_is_not_run_again_after_a_success() {
         .await;
     let retry = format!("{JOBS}/{second}/retry");
     let refused = host.post(&retry, "{}").await;
-    let detail = refused.refused(409, "prerequisite_completed");
+    let detail = refused.fails(409, "prerequisite_completed");
     assert!(detail.contains(&first), "{detail}");
     let forced = host.post(&retry, r#"{"force":true}"#).await;
     assert_eq!(forced.is(StatusCode::OK).body["state"], "available");
@@ -183,7 +183,7 @@ async fn inputs_that_no_job_gives_are_refused() {
     ] {
         let body = format!(r#"[{{"handler":"noop"}},{{"handler":"noop",{fields}}}]"#);
         let refused = host.post(JOBS, body).await;
-        let detail = refused.refused(422, code);
+        let detail = refused.fails(422, code);
         assert!(detail.contains(expected), "{detail}");
     }
 }
@@ -202,7 +202,7 @@ async fn only_those_who_may_read_payloads_pass_on_results_of_other_jobs() {
             .await
     };
     let refused = enqueue(&producer, inputs(&id)).await;
-    refused.refused(403, "input_hidden");
+    refused.fails(403, "input_hidden");
     enqueue(&guarded.admin, inputs(&id))
         .await
         .is(StatusCode::CREATED);

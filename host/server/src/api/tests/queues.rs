@@ -59,17 +59,17 @@ async fn queues_are_counted_paused_and_resumed() {
     assert_eq!(resumed.body["paused"], false);
     host.get("/api/v1/queues/none")
         .await
-        .refused(404, "queue_not_found");
+        .fails(404, "queue_not_found");
     host.post("/api/v1/queues/none/resume", "")
         .await
-        .refused(404, "queue_not_found");
+        .fails(404, "queue_not_found");
     host.get("/api/v1/queues/a%20b")
         .await
-        .refused(400, "invalid_name");
+        .fails(400, "invalid_name");
     host.post("/api/v1/queues/a%20b/pause", "{}")
         .await
-        .refused(400, "invalid_name");
+        .fails(400, "invalid_name");
     host.post("/api/v1/queues/new/pause", "[")
         .await
-        .refused(400, "invalid_json");
+        .fails(400, "invalid_json");
 }

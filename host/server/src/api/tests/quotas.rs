@@ -20,7 +20,7 @@ async fn a_token_asks_as_often_as_it_may_and_hears_when_to_come_again() {
         }
         answer = guarded.send(&slow, path, None).await;
     }
-    answer.refused(429, "rate_limited");
+    answer.fails(429, "rate_limited");
     assert_eq!(answer.headers["retry-after"], "1");
     guarded
         .send(&guarded.admin, path, None)
@@ -68,7 +68,7 @@ async fn a_token_has_as_many_jobs_waiting_as_it_may() {
         .await
         .is(StatusCode::CREATED);
     let refused = guarded.send(&few, path, Some(&job)).await;
-    refused.refused(429, "too_many_of_token");
+    refused.fails(429, "too_many_of_token");
     let own = guarded.send(&few, ("GET", "/api/v1/tokens/self"), None);
     let own = own.await.is(StatusCode::OK).body;
     assert_eq!(

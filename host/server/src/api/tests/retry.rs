@@ -34,7 +34,7 @@ async fn a_dependent_is_run_again_when_its_prerequisite_is() {
     );
     assert_eq!(job["waits_because"], why);
     let refused = host.post(&retry, "{}").await;
-    refused.refused(409, "job_not_terminal");
+    refused.fails(409, "job_not_terminal");
     let other = host.enqueue(NOOP).await;
     let waits = format!(r#"{{"handler":"noop","depends_on":["{other}"]}}"#);
     let waits = host.enqueue(waits).await;
@@ -50,7 +50,7 @@ async fn a_dependent_is_run_again_when_its_prerequisite_is() {
         assert_eq!(job["state"], "available");
     }
     let unknown = host.post(&retry, r#"{"forced":true}"#).await;
-    unknown.refused(422, "invalid_request");
+    unknown.fails(422, "invalid_request");
 }
 
 #[tokio::test]

@@ -37,7 +37,7 @@ async fn a_prefix_comes_before_a_queue_and_a_queue_before_a_component() {
     assert_eq!(listed("noop").await, 1);
     host.get(&format!("{JOBS}?handler=a%23b%23c"))
         .await
-        .refused(400, "invalid_query");
+        .fails(400, "invalid_query");
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn a_time_limit_that_the_wire_of_a_runner_cannot_give_is_refused() {
     let refused = host
         .post(JOBS, r#"{"handler":"python#noop","timeout_seconds":10800}"#)
         .await;
-    let message = refused.refused(422, "invalid_request");
+    let message = refused.fails(422, "invalid_request");
     assert_eq!(message, "timeout_seconds: must be 0.001–7200, got 10800");
     host.enqueue(r#"{"handler":"noop","timeout_seconds":10800}"#)
         .await;
@@ -136,15 +136,15 @@ async fn pools_are_listed_shown_and_restarted() {
     }
     for body in [r#"{"runner":0}"#, r#"{"runner":3}"#] {
         let refused = host.post("/api/v1/runners/python/restart", body).await;
-        let message = refused.refused(422, "invalid_request");
+        let message = refused.fails(422, "invalid_request");
         assert_eq!(message, "runner: must be 1–2");
     }
     host.get("/api/v1/runners/perl")
         .await
-        .refused(404, "runner_not_found");
+        .fails(404, "runner_not_found");
     host.post("/api/v1/runners/perl/restart", "{}")
         .await
-        .refused(404, "runner_not_found");
+        .fails(404, "runner_not_found");
 }
 
 #[tokio::test]
@@ -185,13 +185,13 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
         ),
     ] {
         let refused = host.post("/api/v1/jobs", body).await;
-        let detail = refused.refused(422, "invalid_params");
+        let detail = refused.fails(422, "invalid_params");
         assert!(detail.contains(message), "{detail}");
     }
     for name in ["far", "far-a b", "fare-x"] {
         let body = format!(r#"{{"handler":"{name}#x"}}"#);
         let refused = host.post("/api/v1/jobs", &body).await;
-        refused.refused(422, "handler_not_found");
+        refused.fails(422, "handler_not_found");
     }
     let lane = json!({
         "name": "far-w1",
@@ -217,7 +217,7 @@ async fn jobs_go_to_workers_elsewhere_by_their_names() {
     let starting = "host_runners{runner=\"far-w1\",state=\"starting\"} 1";
     assert!(metrics.contains(starting), "{metrics}");
     let restart = host.post("/api/v1/runners/far-w1/restart", "{}").await;
-    let message = restart.refused(422, "invalid_request");
+    let message = restart.fails(422, "invalid_request");
     assert!(message.contains("not started by this host"), "{message}");
 }
 
@@ -229,11 +229,11 @@ async fn as_many_workers_elsewhere_are_named_as_may_be() {
         let answer = host.post(JOBS, body).await;
         assert_eq!(answer.status, status, "{answer:?}");
         if status == 422 {
-            let message = answer.refused(422, "handler_not_found");
+            let message = answer.fails(422, "handler_not_found");
             assert!(message.contains("3 were named"), "{message}");
         }
     }
     let refused = host.post(JOBS, r#"{"handler":"pyton#x"}"#).await;
-    let message = refused.refused(422, "handler_not_found");
+    let message = refused.fails(422, "handler_not_found");
     assert!(message.contains("did you mean python?"), "{message}");
 }

@@ -54,7 +54,7 @@ async fn a_schedule_is_shown_as_it_was_set() {
     assert_eq!(resumed["fires_at"], shown["fires_at"]);
     let removed = host.send("DELETE", PATH, "application/json", "").await;
     assert_eq!(removed.body, json!({"name": "nightly", "removed": true}));
-    host.get(PATH).await.refused(404, "schedule_not_found");
+    host.get(PATH).await.fails(404, "schedule_not_found");
 }
 
 #[tokio::test]
@@ -137,7 +137,7 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         let actual = answer.body["detail"].as_str().unwrap();
         assert!(actual.contains(detail), "{change}: {actual}");
     }
-    host.get(PATH).await.refused(404, "schedule_not_found");
+    host.get(PATH).await.fails(404, "schedule_not_found");
 }
 
 #[tokio::test]
@@ -170,7 +170,7 @@ async fn a_schedule_is_triggered_and_backfilled() {
     ] {
         let range = json!({"from": from, "until": until}).to_string();
         let refused = host.post(&format!("{PATH}/backfill"), range).await;
-        let detail = refused.refused(422, "invalid_request");
+        let detail = refused.fails(422, "invalid_request");
         assert!(
             detail.starts_with("from and until: must have 1–1000"),
             "{detail}"

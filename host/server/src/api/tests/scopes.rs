@@ -142,7 +142,7 @@ async fn a_job_out_of_scope_has_no_stream() {
         guarded.send(&token, ("GET", &path), None).await
     };
     let refused = ask(&hidden).await;
-    refused.refused(404, "job_not_found");
+    refused.fails(404, "job_not_found");
     let missing = ask(nobody).await;
     assert_eq!(missing.text.replace(nobody, &hidden), refused.text);
 }

@@ -55,7 +55,7 @@ async fn every_route_is_guarded() {
         "/api/v1/hero/jobs",
     ] {
         let answer = host.get_as("evil.example", path).await;
-        answer.refused(403, "host_refused");
+        answer.fails(403, "host_refused");
     }
     let own = host.get_as("127.0.0.9:7700", "/api/v1/jobs").await;
     assert_eq!(own.status, 200, "it is the address of the listener");
@@ -71,9 +71,9 @@ async fn unknown_paths_methods_and_media_types() {
         "/api/v1/jobs/",
         "/api/v1/jobs/a/b/c",
     ] {
-        host.get(path).await.refused(404, "not_found");
+        host.get(path).await.fails(404, "not_found");
     }
-    host.get("/api/v1/hero").await.refused(404, "not_found");
+    host.get("/api/v1/hero").await.fails(404, "not_found");
     let json = "application/json";
     for (method, path) in [
         ("DELETE", "/api/v1/jobs"),
@@ -82,7 +82,7 @@ async fn unknown_paths_methods_and_media_types() {
         ("POST", "/healthz"),
     ] {
         let answer = host.send(method, path, json, Vec::new()).await;
-        answer.refused(405, "method_not_allowed");
+        answer.fails(405, "method_not_allowed");
         assert!(answer.headers.contains_key("allow"), "{method} {path}");
     }
     for kind in [
@@ -93,12 +93,12 @@ async fn unknown_paths_methods_and_media_types() {
         let answer = host
             .send("POST", "/api/v1/jobs", kind, b"{}".to_vec())
             .await;
-        answer.refused(415, "unsupported_media_type");
+        answer.fails(415, "unsupported_media_type");
     }
     let answer = host
         .send("PUT", "/api/v1/components/a", json, b"{}".to_vec())
         .await;
-    answer.refused(415, "unsupported_media_type");
+    answer.fails(415, "unsupported_media_type");
     let head = host.send("HEAD", "/healthz", json, Vec::new()).await;
     assert_eq!((head.status, head.text.as_str()), (200, ""));
 }
@@ -134,7 +134,7 @@ async fn a_listener_serves_only_what_it_names() {
     let api = api(&dispatch, &Arc::new(Lines::default()), &tasks, clock);
     let of_wires = api.wire_routes.iter().flat_map(|group| &group.routes);
     let of_wires = of_wires.map(|route| (route.method, route.path, route.doors));
-    let own = routes::all().into_iter();
+    let own = routes::list().into_iter();
     let own = own.map(|route| (route.method, route.path, route.doors));
     let all: Vec<_> = of_wires.chain(own).collect();
     let served = ServedApi::new(api, &tasks);

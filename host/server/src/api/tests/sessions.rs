@@ -126,7 +126,7 @@ async fn a_browser_presents_its_token_once() {
     assert_eq!(browser.get("/api/v1/queues").await.status, 200);
     let session = browser.cookie.strip_prefix("host_session=").unwrap();
     let bearer = guarded.send(session, ("GET", "/api/v1/queues"), None).await;
-    bearer.refused(401, "unauthenticated");
+    bearer.fails(401, "unauthenticated");
     // It does not make others: that takes the token.
     let more = browser.send(
         ("POST", "/api/v1/sessions"),

@@ -57,7 +57,7 @@ async fn a_unique_key_has_a_scope() {
     assert_ne!(second["id"], first["id"]);
     let retry = format!("{JOBS}/{}/retry", first["id"].as_str().unwrap());
     let refused = host.post(&retry, "{}").await;
-    let detail = refused.refused(409, "unique_key_taken");
+    let detail = refused.fails(409, "unique_key_taken");
     assert!(detail.contains(second["id"].as_str().unwrap()), "{detail}");
     for (unique, message) in [
         (
@@ -85,11 +85,11 @@ async fn a_unique_key_has_a_scope() {
     ] {
         let body = format!(r#"{{"handler":"noop","unique":{unique}}}"#);
         let refused = host.post(JOBS, body).await;
-        let detail = refused.refused(422, "invalid_request");
+        let detail = refused.fails(422, "invalid_request");
         assert!(detail.contains(message), "{detail}");
     }
     let both = r#"{"handler":"noop","unique_key":"k","unique":{"key":"k"}}"#;
-    host.post(JOBS, both).await.refused(422, "invalid_request");
+    host.post(JOBS, both).await.fails(422, "invalid_request");
 }
 
 #[tokio::test]

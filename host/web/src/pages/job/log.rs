@@ -82,7 +82,7 @@ pub(super) async fn read(ask: &Ask, job: &JobView, query: &LogQuery) -> Result<L
     let (mut found, mut searched) = (VecDeque::new(), 0);
     let mut cursor = query.after.clone();
     let mut next = None;
-    let route = path::of(path::JOB_LOGS, &job.id);
+    let route = path::with_name(path::JOB_LOGS, &job.id);
     'reading: for _ in 0..QUESTIONS_MAX {
         let asked = PageQuery {
             limit: u32::try_from(LINES_READ).ok(),

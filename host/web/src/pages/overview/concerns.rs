@@ -50,7 +50,7 @@ impl Concern {
 }
 
 /// What the overview shows anyway.
-pub(super) struct Shown<'a> {
+pub(super) struct OverviewRows<'a> {
     pub(super) queues: &'a [QueueView],
     pub(super) handlers: &'a [HandlerView],
     pub(super) pools: &'a [PoolView],
@@ -58,7 +58,10 @@ pub(super) struct Shown<'a> {
 }
 
 /// Returns all that needs attention, what hinders most jobs first.
-pub(super) async fn all(ask: &Ask, shown: &Shown<'_>) -> Result<Vec<Concern>, Problem> {
+pub(super) async fn list_concerns(
+    ask: &Ask,
+    shown: &OverviewRows<'_>,
+) -> Result<Vec<Concern>, Problem> {
     let mut concerns = health(ask).await;
     let waits = |queue: &QueueView| queue.count(State::Available) > 0;
     if ask.has_all() && shown.queues.iter().any(waits) {
@@ -100,7 +103,7 @@ async fn components(ask: &Ask) -> Result<Vec<Concern>, Problem> {
     let mut concerns = Vec::new();
     let components: PageView<RevisionView> = ask.get(path::COMPONENTS, &ALL).await?;
     for deployed in components.items.iter().take(COMPONENTS_READ) {
-        let route = path::of(path::COMPONENT, &deployed.component);
+        let route = path::with_name(path::COMPONENT, &deployed.component);
         // It may have been removed by now.
         let Ok(component) = ask.get::<ComponentView>(&route, &ALL).await else {
             continue;
@@ -139,7 +142,7 @@ async fn schedules(ask: &Ask) -> Result<Vec<Concern>, Problem> {
     let mut concerns = Vec::new();
     for schedule in schedules.items.iter().filter(has_missed).take(FIRINGS_READ) {
         let name = &schedule.name;
-        let route = path::of(path::SCHEDULE_FIRINGS, name);
+        let route = path::with_name(path::SCHEDULE_FIRINGS, name);
         // It may have been removed by now.
         let firings: Result<PageView<FiringView>, Problem> = ask.get(&route, &ALL).await;
         let latest = firings.ok().and_then(|page| page.items.into_iter().next());

@@ -127,7 +127,7 @@ fn the_worker_is_read() {
 /// Values and tables that are refused, and a part of the message.
 type Case<'a> = (&'a [(&'a str, &'a str)], &'a [(&'a str, &'a str)], &'a str);
 
-fn assert_refused(cases: &[Case<'_>]) {
+fn fails(cases: &[Case<'_>]) {
     for (values, workers, words) in cases {
         let error = read(values, workers).unwrap_err();
         assert!(error.contains(words), "{values:?} {workers:?}: {error}");
@@ -182,7 +182,7 @@ fn invalid_workers_are_refused_with_their_place_and_no_secret() {
             "expected 1–4096",
         ),
     ];
-    assert_refused(cases);
+    fails(cases);
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn invalid_values_are_refused_with_their_place_and_no_secret() {
             "is not a loopback address",
         ),
     ];
-    assert_refused(cases);
+    fails(cases);
 }
 
 /// A control plane sends it again.

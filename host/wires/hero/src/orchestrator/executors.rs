@@ -107,7 +107,7 @@ impl HeroExecutors {
     /// Records that an execution is over. Further calls for the same execution change nothing.
     pub(super) fn ended(&self, tag: Tag, end: End) {
         if let Some(executor) = self.slots.executor(tag) {
-            self.slots.ended(tag, executor.to_string(), end);
+            self.slots.end(tag, executor.to_string(), end);
         }
     }
 

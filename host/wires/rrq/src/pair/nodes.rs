@@ -225,7 +225,7 @@ impl World {
             Action::Effect(PoolEffect::Ended { tag, end, .. }) => {
                 let slots = self.lives[life].as_ref().map(|life| life.slots.clone());
                 if let Some(slots) = slots {
-                    slots.ended(tag, "r/1".to_owned(), end);
+                    slots.end(tag, "r/1".to_owned(), end);
                 }
             }
             Action::Count(_)

@@ -12,7 +12,7 @@ fn script(limits: Limits) -> Chain {
     chain_of(SCRIPT, &start)
 }
 
-fn asked(kind: &str, details: &Value) -> Outcome {
+fn call_outcome(kind: &str, details: &Value) -> Outcome {
     Outcome::Failed(Failure {
         user_kind: Some(kind.to_owned()),
         details: Some(JsonText(details.to_string())),
@@ -22,7 +22,7 @@ fn asked(kind: &str, details: &Value) -> Outcome {
 
 fn call(handler: &str) -> Outcome {
     let details = json!({"handler": handler, "params": {"name": "x"}, "key": "k"});
-    asked(CALL, &details)
+    call_outcome(CALL, &details)
 }
 
 fn failed(kind: FailureKind) -> Outcome {
@@ -91,7 +91,11 @@ fn a_script_may_catch_the_failure_of_a_call_or_ends_with_it() {
         assert_eq!(failed["kind"], kind, "{failed}");
         let caught = end(chain.clone().go(completed("1"), METER, left(10)));
         assert_eq!(caught, completed("1"), "{kind}");
-        let ended = failure(chain.go(asked(CALL_FAILED, &json!({"call": 1})), METER, left(10)));
+        let ended = failure(chain.go(
+            call_outcome(CALL_FAILED, &json!({"call": 1})),
+            METER,
+            left(10),
+        ));
         assert_eq!(ended.kind.as_str(), kind, "{ended:?}");
         let begin = format!("call 1, {handler}: ");
         assert!(ended.message.starts_with(&begin), "{}", ended.message);
@@ -116,7 +120,7 @@ fn what_the_attempt_shares_and_what_others_decide_ends_it() {
         after_ms: None,
     };
     assert_eq!(end(begun().go(retry.clone(), METER, left(10))), retry);
-    let stopping = Left {
+    let stopping = AttemptBudget {
         stopping: true,
         ..left(10)
     };
@@ -164,7 +168,8 @@ fn a_request_that_is_none_traps() {
         json!(null),
         json!({"handler": "no name", "params": {}, "key": ""}),
     ] {
-        let ended = failure(script(Limits::default()).go(asked(CALL, &details), METER, left(10)));
+        let ended =
+            failure(script(Limits::default()).go(call_outcome(CALL, &details), METER, left(10)));
         assert_eq!(ended.kind, FailureKind::Trapped, "{details}");
     }
     let own = Outcome::Failed(Failure::new(FailureKind::UserError, "line 3"));

@@ -54,7 +54,7 @@ fn began(run: u64, request: u64, at_ms: u64) -> FromBroker {
     }
 }
 
-fn answered(run: u64, request: u64, status: u16) -> FromBroker {
+fn answer_message(run: u64, request: u64, status: u16) -> FromBroker {
     FromBroker::Ended {
         run,
         request,
@@ -76,10 +76,10 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
         began(one, 1, 10),
         began(two, 2, 20),
         began(one, 3, 30),
-        answered(one, 3, 404),
-        answered(one, 1, 200),
+        answer_message(one, 3, 404),
+        answer_message(one, 1, 200),
         // Nobody has these numbers.
-        answered(two, 9, 200),
+        answer_message(two, 9, 200),
         began(77, 4, 1),
     ] {
         notify(&broker, &message);
@@ -96,7 +96,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
     assert_eq!(second.first[0].ended.took_us, 480_000);
     assert_eq!(second.failed, 1);
     // What comes later belongs to nobody.
-    notify(&broker, &answered(two, 2, 200));
+    notify(&broker, &answer_message(two, 2, 200));
     assert_eq!(reports.end(Time(1_000), two), Requests::default());
 }
 
@@ -105,13 +105,17 @@ fn what_a_dead_broker_has_not_answered_has_failed() {
     let mut reports = Reports::default();
     let first = broker(&mut reports);
     let run = begin(&mut reports, Time(0));
-    for message in [began(run, 1, 1), began(run, 2, 2), answered(run, 1, 200)] {
+    for message in [
+        began(run, 1, 1),
+        began(run, 2, 2),
+        answer_message(run, 1, 200),
+    ] {
         notify(&first, &message);
     }
     drop(first);
     let second = broker(&mut reports);
     // Its numbers begin again.
-    for message in [began(run, 1, 5), answered(run, 1, 201)] {
+    for message in [began(run, 1, 5), answer_message(run, 1, 201)] {
         notify(&second, &message);
     }
     let requests = reports.end(Time(9), run);
@@ -162,14 +166,18 @@ fn each_end_is_reported_once_even_without_an_answer() {
     reports.watch(Arc::clone(&watch) as _);
     let first = broker(&mut reports);
     let run = begin(&mut reports, Time(1_000));
-    for message in [began(run, 1, 1), answered(run, 1, 200), began(run, 2, 2)] {
+    for message in [
+        began(run, 1, 1),
+        answer_message(run, 1, 200),
+        began(run, 2, 2),
+    ] {
         notify(&first, &message);
     }
     drop(first);
     let second = broker(&mut reports);
     notify(&second, &began(run, 3, 3));
     reports.end(Time(1_010), run);
-    notify(&second, &answered(run, 3, 200));
+    notify(&second, &answer_message(run, 3, 200));
     reports.end(Time(1_020), run);
     let gone = RequestEnd::Failed(HttpErrorKind::Unavailable);
     let all = [

@@ -22,13 +22,13 @@ const EXPORTS: &str = "host_component";
 
 #[derive(Deserialize)]
 struct PyProject {
-    project: Named,
+    project: ProjectTable,
     #[serde(default)]
     tool: Tools,
 }
 
 #[derive(Deserialize)]
-struct Named {
+struct ProjectTable {
     name: String,
 }
 

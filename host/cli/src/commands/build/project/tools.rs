@@ -38,7 +38,8 @@ pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
     let beside = tools.join(format!("{}.{}", tool.name, std::process::id()));
     lay_out(tool, &beside).map_err(|error| failed(&error))?;
     super::run(&mut tool.install(&beside), &doing, tool.registry.mirror()).inspect_err(|_| {
-        let _what_is_left_is_replaced = fs::remove_dir_all(&beside);
+        // Leftovers are replaced.
+        let _ = fs::remove_dir_all(&beside);
     })?;
     replace(&beside, &folder).map_err(|error| failed(&error))?;
     Ok(folder)

@@ -34,7 +34,7 @@ impl Logs {
         let (client, output) = self.remote.open()?;
         let doing = format!("read the log file of job {}", plain::line(&self.id));
         let tail_bytes = self.tail_bytes;
-        let path = with_query(&path::of(LOGS, &self.id), &TailQuery { tail_bytes });
+        let path = with_query(&path::with_name(LOGS, &self.id), &TailQuery { tail_bytes });
         let answer = path.and_then(|path| client.get::<LogView>(&path));
         let answer = answer.map_err(cannot(&doing))?;
         let log = &answer.view;

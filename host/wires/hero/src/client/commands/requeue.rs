@@ -54,10 +54,10 @@ impl Requeue {
 fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("queue job {shown} again");
-    let answer = client.post::<HeroJobView>(&path::of(REQUEUE, id), &RequeueBody { force });
+    let answer = client.post::<HeroJobView>(&path::with_name(REQUEUE, id), &RequeueBody { force });
     let answer = answer.map_err(cannot(&doing))?;
     let view = &answer.view;
-    output.one(&answer.json, &shown, || {
+    output.print_item(&answer.json, &shown, || {
         let worker = plain::line(&view.worker_id);
         if view.waits_for.is_empty() {
             return put_line(&format!("{shown} is queued again for {worker}"));
@@ -72,7 +72,7 @@ fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), Cli
 fn stale(client: &Client, output: Output, worker: &str) -> Result<(), CliError> {
     let shown = plain::line(worker);
     let doing = format!("queue the stale jobs of worker {shown} again");
-    let path = path::of(STALE, worker);
+    let path = path::with_name(STALE, worker);
     let mut ids = Vec::new();
     let mut body = StaleBody::default();
     loop {

@@ -49,7 +49,7 @@ pub(super) fn until_end(
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
     let doing = format!("wait for job {}", plain::line(id));
-    let wait = |timeout| client.wait::<HeroJobView>(&path::of(WAIT, id), timeout);
+    let wait = |timeout| client.wait::<HeroJobView>(&path::with_name(WAIT, id), timeout);
     let _farewell = Farewell::say(output, continues(id));
     waiting::until_end(client, output, &doing, wait, timeout)
 }

@@ -13,9 +13,9 @@ use host_core::failure::{Failure, FailureKind};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
 
 /// Receives descriptors in the order of the messages that they belong to.
-pub(super) struct Given(UnixStream);
+pub(super) struct DescriptorSocket(UnixStream);
 
-impl Given {
+impl DescriptorSocket {
     /// Waits for the socket for descriptors, which comes first on the socket for messages.
     pub(super) fn new(messages: &UnixStream) -> io::Result<Self> {
         let Received::Whole(group) = receive(messages)? else {
