@@ -203,10 +203,18 @@ mod tests {
 
     #[test]
     fn a_job_is_what_the_api_takes() {
-        let job = NewJob::new("row").params(&[1]).unwrap().queue("rows");
-        let job = job.unique_key("a").delay_seconds(0.5).attribute("x", "y");
-        let job = job.depends_on("#0").depends_on_when("#1", When::Failed);
-        let job = job.input("rows", "#0").field("max_attempts", 3).priority(9);
+        let job = NewJob::new("row")
+            .params(&[1])
+            .unwrap()
+            .queue("rows")
+            .unique_key("a")
+            .delay_seconds(0.5)
+            .attribute("x", "y")
+            .depends_on("#0")
+            .depends_on_when("#1", When::Failed)
+            .input("rows", "#0")
+            .field("max_attempts", 3)
+            .priority(9);
         let expected = json!({
             "handler": "row", "params": [1], "queue": "rows", "unique_key": "a", "delay_seconds": 0.5,
             "attributes": {"x": "y"}, "depends_on": ["#0", {"job": "#1", "when": "failed"}], "max_attempts": 3,

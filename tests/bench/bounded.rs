@@ -185,8 +185,8 @@ async fn run(
 
 /// Returns how long the longest turn of the dispatch loop took, in milliseconds.
 fn longest_turn_ms(client: &Client) -> Result<f64> {
-    let page = client.get("/metrics")?.body;
-    let page = page.as_str().context("/metrics is not text")?;
+    let answer = client.get("/metrics")?;
+    let page = answer.body.as_str().context("/metrics is not text")?;
     let samples = page
         .lines()
         .filter_map(|line| line.strip_prefix("host_turn_longest_seconds"));

@@ -70,8 +70,8 @@ fn start_exposed(authority: &Authority) -> Result<Candidate> {
             ("HOST_HTTP_TLS_KEY_FILE", authority.text("host.key")),
         ],
     )?;
-    let token = host.folder.path().join("data/admin.token");
-    let token = std::fs::read_to_string(&token).context("cannot read the first token")?;
+    let path = host.folder.path().join("data/admin.token");
+    let token = std::fs::read_to_string(&path).context("cannot read the first token")?;
     let authority: &Path = &authority.path("ca.pem");
     Way::new(authority, token.trim())?.to(host.server.address());
     Ok(host)

@@ -135,8 +135,8 @@ async fn jobs(
 ) -> Result<Took> {
     let events = Events::listen(server.address(), QUEUE, false).await?;
     let mut connection = Connection::open(server.address()).await?;
-    let job = json!({"handler": handler, "queue": QUEUE, "params": params, "max_attempts": 1});
-    let job = job.to_string();
+    let body = json!({"handler": handler, "queue": QUEUE, "params": params, "max_attempts": 1});
+    let job = body.to_string();
     let (mut ids, mut took) = (Vec::new(), Vec::new());
     for _ in 0..args.cancels {
         let start = Instant::now();

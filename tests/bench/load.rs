@@ -123,8 +123,8 @@ pub(crate) async fn run_handler(
         all.extend(worker.context("a worker panicked")??);
     }
     let within = all.iter().filter(|(at, _)| (from..until).contains(at));
-    let times: Vec<f64> = within.map(|(_, took)| ms(*took)).collect();
-    let times = sorted(&times);
+    let unsorted: Vec<f64> = within.map(|(_, took)| ms(*took)).collect();
+    let times = sorted(&unsorted);
     Ok(Sample {
         jobs_per_second: count(times.len()) / span.as_secs_f64(),
         p50_ms: percentile(&times, 0.5),

@@ -120,8 +120,8 @@ impl Peer {
         let output = command
             .arg(seconds.to_string())
             .stderr(Stdio::inherit())
-            .output();
-        let output = output.context("cannot start node")?;
+            .output()
+            .context("cannot start node")?;
         let status = output.status;
         ensure!(status.success(), "{} ended with {status}", self.name);
         let printed: Value = serde_json::from_slice(&output.stdout).context("not JSON")?;

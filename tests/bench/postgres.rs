@@ -154,9 +154,11 @@ fn bare_statements(cluster: &Cluster, batch: f64, span: Duration) -> Result<f64>
         .env("PGOPTIONS", "-c enable_seqscan=off -c jit=off");
     let output = pgbench.output().context("cannot start pgbench")?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let tps = text.lines().find_map(|line| line.strip_prefix("tps = "));
-    let tps = tps.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
-    let tps = tps.with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
+    let tps = text
+        .lines()
+        .find_map(|line| line.strip_prefix("tps = "))
+        .and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok())
+        .with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())?;
     Ok(tps * batch)
 }
 

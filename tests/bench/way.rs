@@ -64,8 +64,10 @@ pub(crate) async fn open(address: &str) -> Result<(Box<dyn Stream>, String)> {
         return Ok((Box::new(stream), String::new()));
     };
     let name = ServerName::try_from("localhost").context("a name")?;
-    let stream = tls.connect(name, stream).await;
-    let stream = stream.with_context(|| format!("no TLS with {address}"))?;
+    let stream = tls
+        .connect(name, stream)
+        .await
+        .with_context(|| format!("no TLS with {address}"))?;
     Ok((
         Box::new(stream),
         format!("authorization: Bearer {token}\r\n"),

@@ -63,8 +63,10 @@ pub(crate) fn requests(stage: &Stage) -> Result<Vec<Row>> {
 }
 
 fn expect(answers: &[Value], id: &str, is_right: impl Fn(&Value) -> bool) -> Result<()> {
-    let answer = answers.iter().find(|answer| answer["request_id"] == id);
-    let answer = answer.with_context(|| format!("no answer to {id}: {answers:?}"))?;
+    let answer = answers
+        .iter()
+        .find(|answer| answer["request_id"] == id)
+        .with_context(|| format!("no answer to {id}: {answers:?}"))?;
     ensure!(is_right(answer), "not the answer to {id}: {answer}");
     Ok(())
 }

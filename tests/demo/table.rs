@@ -14,8 +14,8 @@ pub(crate) fn row(client: &Client, job: &Value, what: &str) -> anyhow::Result<Ro
     let last = attempts["items"]
         .as_array()
         .and_then(|items| items.last())
-        .cloned();
-    let last = last.unwrap_or_default();
+        .cloned()
+        .unwrap_or_default();
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let failure = job["failure"]["kind"].as_str();
     let state = text(&job["state"]);

@@ -98,8 +98,11 @@ fn a_killed_host_goes_on_with_its_batches_and_calls_back_once() {
     let id = batch["id"].as_str().unwrap();
     for part in [50, 150, 250] {
         eventually("a part of the jobs", ENDS_WITHIN, || {
-            let shown = server.client().get(&format!("/api/v1/batches/{id}"));
-            let shown = shown.unwrap().body;
+            let shown = server
+                .client()
+                .get(&format!("/api/v1/batches/{id}"))
+                .unwrap()
+                .body;
             (shown["counts"]["completed"].as_u64().unwrap() >= part).then_some(())
         });
         server.kill();
@@ -144,7 +147,7 @@ fn a_handler_adds_to_the_batch_of_its_job_and_to_no_other() {
         called(&client, &shown, "on_end").unwrap()["counts"]["jobs"],
         3
     );
-    let refused = client.job(added.body[1]["id"].as_str().unwrap());
-    let refused = refused["result"].to_string();
+    let job = client.job(added.body[1]["id"].as_str().unwrap());
+    let refused = job["result"].to_string();
     assert!(refused.contains("the batch of its own job"), "{refused}");
 }

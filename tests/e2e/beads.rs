@@ -352,8 +352,8 @@ fn bad_lines_are_logged_cut_and_the_connection_goes_on() {
     }
     worker.ready();
     assert_eq!(worker.message().unwrap()["type"], "WAIT");
-    let metrics = host.client().get("/metrics").unwrap().body;
-    let metrics = metrics.as_str().unwrap();
+    let answer = host.client().get("/metrics").unwrap();
+    let metrics = answer.body.as_str().unwrap();
     for (code, count) in [
         ("E_JSON", 1),
         ("E_LINE_TOO_LONG", 1),

@@ -120,8 +120,8 @@ fn an_orchestrator_written_in_bash_is_served() {
     let args = ["--bd", program.to_str().unwrap()];
     let worker = Running::start(&mut worker(&socket, "echo", &args));
     assert_eq!(worker.wait(), Some(0));
-    let messages = std::fs::read_to_string(&witness).unwrap();
-    let messages: Vec<Value> = messages
+    let messages: Vec<Value> = std::fs::read_to_string(&witness)
+        .unwrap()
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();

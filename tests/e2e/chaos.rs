@@ -402,8 +402,8 @@ fn assert_lanes_kept(lanes: &BTreeMap<String, Vec<(u64, u64)>>) {
         for (at, _) in spans {
             let running = spans
                 .iter()
-                .filter(|(first, last)| first <= at && at < last);
-            let running = running.count();
+                .filter(|(first, last)| first <= at && at < last)
+                .count();
             assert!(
                 running <= LANE_JOBS_MAX,
                 "{running} ran in lane {lane} at {at}"
@@ -461,8 +461,10 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
     });
     let acknowledged = load.acknowledged.into_inner().unwrap();
     let client = members[0].client();
-    let schedule = client.post(&format!("{SCHEDULE}/pause"), &json!({}));
-    let schedule = schedule.unwrap().body;
+    let schedule = client
+        .post(&format!("{SCHEDULE}/pause"), &json!({}))
+        .unwrap()
+        .body;
     assert_batch_ends(&client, &batch);
     let jobs = eventually("every job to end", PATIENCE, || {
         let jobs = client.items("/api/v1/jobs");
@@ -488,8 +490,11 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
         "no job has two keys"
     );
     assert_eq!(jobs_of_keys, ids, "no job is lost, and there are no others");
-    let of_trees = acknowledged.iter().filter(|(key, _)| key.starts_with(TREE));
-    let of_trees: BTreeSet<_> = of_trees.map(|(_, id)| id.as_str()).collect();
+    let of_trees: BTreeSet<_> = acknowledged
+        .iter()
+        .filter(|(key, _)| key.starts_with(TREE))
+        .map(|(_, id)| id.as_str())
+        .collect();
     let mut lanes: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
     for job in &jobs {
         if of_trees.contains(job["id"].as_str().unwrap()) {

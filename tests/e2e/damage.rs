@@ -66,8 +66,13 @@ fn assert_first_attempt_completes(client: &Client) {
     let job = client.run(&json!({"handler": "noop", "max_attempts": 1}));
     assert_eq!(job["state"], "completed", "{job}");
     let id = job["id"].as_str().unwrap();
-    let attempts = client.get(&format!("/api/v1/jobs/{id}/attempts")).unwrap();
-    let attempts = attempts.body["items"].as_array().unwrap().len();
+    let attempts = client
+        .get(&format!("/api/v1/jobs/{id}/attempts"))
+        .unwrap()
+        .body["items"]
+        .as_array()
+        .unwrap()
+        .len();
     assert_eq!(attempts, 1, "the damage is charged to nobody");
 }
 
@@ -97,18 +102,19 @@ struct Cached {
 
 impl Cached {
     fn find(data: &Path, client: &Client, component: &str) -> Self {
-        let known = client.get("/api/v1/components").unwrap().body;
-        let mut known = known["items"].as_array().unwrap().iter();
+        let components = client.get("/api/v1/components").unwrap().body;
+        let mut known = components["items"].as_array().unwrap().iter();
         let revision = known.find(|revision| revision["component"] == component);
         let digest = revision.expect("it is deployed")["digest"]
             .as_str()
             .unwrap();
         let mut notes = files(&data.join("cache")).into_iter();
-        let note = notes.find(|path| {
-            let name = path.file_name().unwrap().to_str().unwrap();
-            name.starts_with(digest) && path.extension().is_some_and(|it| it == "json")
-        });
-        let note = note.expect("it is in the cache");
+        let note = notes
+            .find(|path| {
+                let name = path.file_name().unwrap().to_str().unwrap();
+                name.starts_with(digest) && path.extension().is_some_and(|it| it == "json")
+            })
+            .expect("it is in the cache");
         let stem = note.file_stem().unwrap().to_str().unwrap().to_owned();
         Self { note, stem }
     }
@@ -136,8 +142,13 @@ impl Cached {
             damage(&own);
         }
         let code = &other.code()[0];
-        let content = code.file_name().unwrap().to_str().unwrap();
-        let content = content.strip_prefix(&other.stem).unwrap();
+        let content = code
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .strip_prefix(&other.stem)
+            .unwrap();
         fs::copy(
             code,
             self.note.with_file_name(format!("{}{content}", self.stem)),

@@ -66,8 +66,9 @@ fn runner(client: &Client) -> u32 {
     let pool = client.get("/api/v1/runners/ci").unwrap().body;
     let runners = pool["runners"].as_array().unwrap();
     let busy = runners.iter().find(|it| it["in_flight"] == 1);
-    let pid = busy.and_then(|it| it["pid"].as_u64());
-    let pid = pid.unwrap_or_else(|| panic!("no runner is busy: {pool}"));
+    let pid = busy
+        .and_then(|it| it["pid"].as_u64())
+        .unwrap_or_else(|| panic!("no runner is busy: {pool}"));
     u32::try_from(pid).unwrap()
 }
 
@@ -96,8 +97,11 @@ fn a_runner_is_started_for_each_job() {
         assert!(attempts(&client, id)[0].starts_with("ci/"));
         let lines = eventually("the log to be kept", WAIT_MAX, || {
             let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).ok()?.body;
-            let lines = logs["items"].as_array()?.iter();
-            let lines: Vec<_> = lines.map(|line| line["message"].to_string()).collect();
+            let lines: Vec<_> = logs["items"]
+                .as_array()?
+                .iter()
+                .map(|line| line["message"].to_string())
+                .collect();
             let guest = lines.iter().filter(|line| line.contains("info line"));
             (guest.count() == 3).then_some(lines)
         });

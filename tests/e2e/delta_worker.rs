@@ -250,7 +250,7 @@ fn a_host_executes_the_jobs_of_another_orchestrator() {
     for id in &jobs {
         assert_eq!(client.wait(id)["state"], "completed");
     }
-    let shown = eventually("the work to be shown", WAIT_MAX, || {
+    let foreign = eventually("the work to be shown", WAIT_MAX, || {
         let list = worker.client().get("/api/v1/jobs?limit=100").ok()?.body;
         let foreign: Vec<_> = list["items"]
             .as_array()?
@@ -260,7 +260,7 @@ fn a_host_executes_the_jobs_of_another_orchestrator() {
             .collect();
         (foreign.len() == jobs.len()).then_some(foreign)
     });
-    let shown = worker.client().job(&shown[0]);
+    let shown = worker.client().job(&foreign[0]);
     assert_eq!(shown["retention_seconds"], 3_600.0, "its queue says so");
     assert_eq!(worker.stop(), Some(0));
 }

@@ -26,8 +26,9 @@ fn host() -> Own {
 
 pub(crate) fn deploy_ask(client: &Client, manifest: &str) {
     let hostile = fs::read(guests::component("hostile")).unwrap();
-    let answer = client.deploy_accepted("hostile", &hostile, Some(manifest));
-    let answer = answer.unwrap();
+    let answer = client
+        .deploy_accepted("hostile", &hostile, Some(manifest))
+        .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
@@ -215,8 +216,8 @@ fn a_deploy_shows_which_jobs_a_handler_may_enqueue() {
 fn what_was_refused_by_the_end_fails_the_attempt() {
     let own = host();
     let client = own.server.client();
-    let prerequisite = client.run(&json!({"handler": "noop"}));
-    let prerequisite = prerequisite["id"].as_str().unwrap();
+    let first = client.run(&json!({"handler": "noop"}));
+    let prerequisite = first["id"].as_str().unwrap();
     let asks = json!([{"enqueue": [{"handler": "noop", "depends_on": [prerequisite]}]}]);
     let purged = client.post(&format!("/api/v1/jobs/{prerequisite}/purge"), &json!({}));
     assert!(purged.unwrap().status < 300);

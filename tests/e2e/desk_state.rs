@@ -19,8 +19,9 @@ fn host() -> Own {
 
 fn deploy(client: &Client, manifest: &str) {
     let hostile = fs::read(guests::component("hostile")).unwrap();
-    let answer = client.deploy_accepted("hostile", &hostile, Some(manifest));
-    let answer = answer.unwrap();
+    let answer = client
+        .deploy_accepted("hostile", &hostile, Some(manifest))
+        .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
@@ -226,8 +227,8 @@ fn operators_list_read_write_and_remove_state() {
     let spaces: Value = serde_json::from_str(&state(&["ls", "-o", "json"]).1).unwrap();
     assert_eq!(spaces[0]["space"], own_space, "{spaces}");
     assert_eq!(spaces[0]["keys"], 3, "{spaces}");
-    let keys = state(&["ls", own_space, "--prefix", "page/", "-o", "json"]).1;
-    let keys: Value = serde_json::from_str(&keys).unwrap();
+    let text = state(&["ls", own_space, "--prefix", "page/", "-o", "json"]).1;
+    let keys: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(
         (&keys[0]["key"], &keys[1]["bytes"]),
         (&json!("page/1"), &json!(1)),

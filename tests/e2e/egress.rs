@@ -32,8 +32,9 @@ fn granted(reflector: &Reflector) -> String {
 fn deploy(client: &Client, reflector: &Reflector) {
     let hostile = fs::read(guests::component("hostile")).unwrap();
     let manifest = granted(reflector);
-    let answer = client.deploy_accepted("hostile", &hostile, Some(&manifest));
-    let answer = answer.unwrap();
+    let answer = client
+        .deploy_accepted("hostile", &hostile, Some(&manifest))
+        .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
@@ -523,8 +524,8 @@ fn the_broker_has_rights_of_its_own() {
     if rustix::process::geteuid().is_root() {
         for file in fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
             // What it is started with, and what its runtime makes.
-            let open = fs::read_link(file.unwrap().path()).unwrap();
-            let open = open.to_string_lossy();
+            let target = fs::read_link(file.unwrap().path()).unwrap();
+            let open = target.to_string_lossy();
             let kinds = ["socket:", "pipe:", "anon_inode:", "/dev/null"];
             assert!(kinds.iter().any(|it| open.starts_with(it)), "{open}");
         }

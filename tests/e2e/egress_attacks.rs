@@ -203,8 +203,8 @@ impl World {
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.origin()),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
             ("OTEL_BSP_SCHEDULE_DELAY", "50"),
-        ];
-        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
         options.env.extend(variables);
         let server = Server::start(&options);
         let world = Self {
@@ -245,8 +245,8 @@ impl World {
             String::from_utf8(shifted).unwrap()
         });
         let params = json!({"requests": requests, "hunted": hunted});
-        let job = json!({"handler": handler, "params": params, "max_attempts": 1});
-        let job = self.client().run(&job);
+        let body = json!({"handler": handler, "params": params, "max_attempts": 1});
+        let job = self.client().run(&body);
         let failure = &job["failure"];
         assert_eq!(job["state"], "completed", "{handler}: {failure}");
         assert!(!has_secret(job.to_string().as_bytes()), "{handler}: {job}");
@@ -404,8 +404,8 @@ fn a_hostile_request_stays_one_request() {
     let world = World::start();
     let url = world.reflector.url("/");
     let long = "y".repeat(200 << 10);
-    let many = (0..500).map(|n| json!([format!("x-{n}"), "y"]));
-    let many = Value::Array(many.collect());
+    let headers = (0..500).map(|n| json!([format!("x-{n}"), "y"]));
+    let many = Value::Array(headers.collect());
     let headers = [
         json!([["content-length", "0"]]),
         json!([["content-length", "3"]]),
@@ -475,8 +475,8 @@ fn floods_end(world: &World, handler: &str, floods: [&Value; 2]) -> bool {
     floods.into_iter().all(|headers| {
         let requests = json!([{"url": world.reflector.url("/"), "headers": headers}]);
         let params = json!({"requests": requests});
-        let job = json!({"handler": handler, "params": params, "max_attempts": 1});
-        let job = world.client().run(&job);
+        let body = json!({"handler": handler, "params": params, "max_attempts": 1});
+        let job = world.client().run(&body);
         let message = &job["failure"]["message"];
         job["result"][0]["kind"].is_string() || message == "total size of fields exceeds limit"
     })

@@ -34,8 +34,13 @@ fn a_listener_that_comes_back_gets_what_it_missed() {
     let address = host.server.address().to_owned();
     let missed = stream(&address, id, Some(0));
     // It says where it began, so that a listener without an event can come back, too.
-    let last = missed.rsplit_once("\nid: ").unwrap().1;
-    let last = last.split('\n').next().unwrap();
+    let last = missed
+        .rsplit_once("\nid: ")
+        .unwrap()
+        .1
+        .split('\n')
+        .next()
+        .unwrap();
     assert_eq!(nothing, format!(": listening\nid: {last}\n\n"));
     let told = |to: &str| missed.contains(&format!("\"to\":\"{to}\""));
     assert!(

@@ -16,15 +16,17 @@ const COMPONENTS: [&str; 4] = ["basics", "hostile", "hero-rhai", "actions"];
 
 /// Returns the inodes of all compiled components.
 fn compiled(data: &Path) -> BTreeSet<u64> {
-    let files = fs::read_dir(data.join("cache")).unwrap();
-    let files = files.filter_map(|file| Some(file.unwrap().metadata().ok()?.ino()));
+    let files = fs::read_dir(data.join("cache"))
+        .unwrap()
+        .filter_map(|file| Some(file.unwrap().metadata().ok()?.ino()));
     files.collect()
 }
 
 /// Returns the files that each cell has mapped. A cell that has ended has none.
 fn mapped(host: u32) -> BTreeMap<u32, BTreeSet<u64>> {
-    let cells = children(host).into_iter();
-    let cells = cells.filter(|child| command(*child).contains("cell run"));
+    let cells = children(host)
+        .into_iter()
+        .filter(|child| command(*child).contains("cell run"));
     cells
         .filter_map(|cell| Some((cell, mapped_in(cell)?)))
         .collect()

@@ -223,8 +223,8 @@ fn an_ended_job_is_forgotten_when_its_queue_says_so() {
     deploy(&client, "basics");
     let kept = client.run(&json!({"handler": "noop"}));
     let short = client.run(&json!({"handler": "noop", "queue": "short"}));
-    let longer = json!({"handler": "noop", "queue": "short", "retention_seconds": 600});
-    let longer = client.run(&longer);
+    let body = json!({"handler": "noop", "queue": "short", "retention_seconds": 600});
+    let longer = client.run(&body);
     let status = |job: &Value| {
         let id = job["id"].as_str().unwrap();
         client.get(&format!("/api/v1/jobs/{id}")).unwrap().status

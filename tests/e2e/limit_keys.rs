@@ -236,8 +236,8 @@ fn a_held_key_keeps_jobs_from_starting_on_another_node() {
     let component = std::fs::read(guests::component("cases")).unwrap();
     let deployed = first
         .client()
-        .deploy_accepted("cases", &component, Some(MAY_HOLD));
-    let deployed = deployed.unwrap();
+        .deploy_accepted("cases", &component, Some(MAY_HOLD))
+        .unwrap();
     assert_eq!(deployed.status, 201, "{deployed:?}");
     set(
         &first.client(),

@@ -75,8 +75,8 @@ fn the_api_on_a_local_socket_is_for_its_user_alone() {
     kill_process(pid, Signal::TERM).unwrap();
     assert!(host.0.wait().unwrap().success());
     assert!(!std::path::Path::new(&socket).exists());
-    let message = queues(&socket, None).unwrap();
-    let message = String::from_utf8_lossy(&message.stderr);
+    let output = queues(&socket, None).unwrap();
+    let message = String::from_utf8_lossy(&output.stderr);
     assert!(
         message.contains("unix://") && message.contains("host serve"),
         "{message}"

@@ -49,8 +49,7 @@ fn fails_elsewhere(client: &Client, why: &str) {
 /// Runs jobs that are enqueued at both nodes. None of them ran on the node that cannot run it.
 fn runs_elsewhere(clients: [&Client; 2]) {
     let job = json!({"handler": "echo", "params": [1]});
-    let ids = (0..20).map(|n| clients[n % 2].enqueue(&job));
-    let ids: Vec<String> = ids.collect();
+    let ids: Vec<String> = (0..20).map(|n| clients[n % 2].enqueue(&job)).collect();
     for id in ids {
         let job = clients[0].wait(&id);
         assert_eq!(

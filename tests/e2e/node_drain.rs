@@ -24,8 +24,9 @@ fn id(client: &Client) -> String {
 }
 
 pub(crate) fn ask(client: &Client, id: &str, verb: &str) -> Value {
-    let answer = client.post(&format!("{NODES}/{id}/{verb}"), &json!({}));
-    let answer = answer.unwrap();
+    let answer = client
+        .post(&format!("{NODES}/{id}/{verb}"), &json!({}))
+        .unwrap();
     assert_eq!(answer.status, 200, "{}", answer.body);
     answer.body
 }

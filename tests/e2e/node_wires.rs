@@ -212,8 +212,10 @@ fn silent_worker() -> (String, Receiver<String>) {
                     break None;
                 };
                 text.push_str(&String::from_utf8_lossy(&bytes[..count]));
-                let body = text.split("\r\n\r\n").nth(1);
-                let body: Option<Value> = body.and_then(|it| serde_json::from_str(it).ok());
+                let body: Option<Value> = text
+                    .split("\r\n\r\n")
+                    .nth(1)
+                    .and_then(|it| serde_json::from_str(it).ok());
                 if let Some(body) = body {
                     break body["taskId"].as_str().map(str::to_owned);
                 }
@@ -321,8 +323,8 @@ fn a_runner_of_delta_may_speak_with_any_node() {
         eventually("each line of its log", Duration::from_secs(30), || {
             let log = client.get(&format!("/api/v1/jobs/{id}/logs")).ok()?.body;
             let of_line = |item: &Value| item["message"].as_str().map(str::to_owned);
-            let kept: Option<Vec<_>> = log["items"].as_array()?.iter().map(of_line).collect();
-            let kept = kept?;
+            let items = log["items"].as_array()?.iter();
+            let kept = items.map(of_line).collect::<Option<Vec<_>>>()?;
             let all: BTreeSet<String> = kept.iter().cloned().collect();
             (all == lines && kept.len() == lines.len()).then_some(())
         });
@@ -426,8 +428,8 @@ fn enqueue_all(client: &Client, is_over: &AtomicBool) -> BTreeMap<String, Vec<St
 fn ran_alone(client: &Client, id: &str) {
     wait_for_end(client, id);
     let path = format!("/api/v1/jobs/{id}/attempts");
-    let attempts = client.get(&path).unwrap().body["items"].clone();
-    let attempts = attempts.as_array().unwrap();
+    let answer = client.get(&path).unwrap();
+    let attempts = answer.body["items"].as_array().unwrap();
     for pair in attempts.windows(2) {
         let ended = pair[0]["finished_at"].as_str().unwrap();
         let begun = pair[1]["started_at"].as_str().unwrap();

@@ -198,8 +198,10 @@ fn any_node_answers_for_all() {
             });
             cancel(&clients[other], &id);
             assert_eq!(waited.join().unwrap()["state"], "cancelled");
-            let attempts = clients[other].get(&format!("/api/v1/jobs/{id}/attempts"));
-            let attempts = attempts.unwrap().body;
+            let attempts = clients[other]
+                .get(&format!("/api/v1/jobs/{id}/attempts"))
+                .unwrap()
+                .body;
             assert_eq!(attempts["items"][0]["outcome"], "cancelled", "{attempts}");
         }
     }

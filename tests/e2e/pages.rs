@@ -38,8 +38,8 @@ pub(crate) fn log_in(server: &Server, token: &str) -> String {
     stream.read_to_string(&mut answer).unwrap();
     let set = answer
         .lines()
-        .find_map(|line| line.strip_prefix("set-cookie: "));
-    let set = set.unwrap_or_else(|| panic!("no cookie in {answer}"));
+        .find_map(|line| line.strip_prefix("set-cookie: "))
+        .unwrap_or_else(|| panic!("no cookie in {answer}"));
     set.split(';').next().unwrap().to_owned()
 }
 
@@ -201,18 +201,18 @@ fn what_a_page_says_to_copy_shows_the_same_in_a_shell() {
     let auth = ("HOST_AUTH_MODE".to_owned(), "tokens".to_owned());
     options.env.push(auth);
     let server = Server::start(&options);
-    let token = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
-    let token = token.trim();
+    let file = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
+    let token = file.trim();
     let client = server.client().with_token(token);
     crate::fixture::deploy(&client, "basics");
-    let job = json!({"handler": "echo", "queue": "team/mail", "unique_key": "it's $(id) \"x\"", "params": {"customer": 1}});
-    let job = client.run(&job);
+    let body = json!({"handler": "echo", "queue": "team/mail", "unique_key": "it's $(id) \"x\"", "params": {"customer": 1}});
+    let job = client.run(&body);
     let id = job["id"].as_str().unwrap();
     client.run(&json!({"handler": "echo", "queue": "-x"}));
     let fails =
         json!({"handler": "fail", "params": {"message": "x"}, "max_attempts": 1, "queue": "bad"});
-    let failed = client.run(&fails);
-    let failed = failed["id"].as_str().unwrap();
+    let job = client.run(&fails);
+    let failed = job["id"].as_str().unwrap();
     for (path, body) in [
         (
             "schedules/-nightly",
@@ -224,8 +224,8 @@ fn what_a_page_says_to_copy_shows_the_same_in_a_shell() {
         assert_eq!(set.unwrap().status, 200, "{path}");
     }
     let callback = json!({"on_end": {"handler": "echo"}, "open": true});
-    let batch = client.post("/api/v1/batches", &callback).unwrap().body;
-    let batch = batch["batch"]["id"].as_str().unwrap();
+    let answer = client.post("/api/v1/batches", &callback).unwrap().body;
+    let batch = answer["batch"]["id"].as_str().unwrap();
     let cookie = log_in(&server, token);
     for (path, has) in [
         ("/".to_owned(), "team/mail"),
@@ -268,9 +268,9 @@ fn what_a_page_says_to_copy_shows_the_same_in_a_shell() {
         );
         let shown = in_a_shell(&cli, token);
         assert!(shown.contains(has), "{path}: {cli}: {shown}");
-        let answer = in_a_shell(&curl, token);
+        let text = in_a_shell(&curl, token);
         let answer: Value =
-            serde_json::from_str(&answer).unwrap_or_else(|_| panic!("{path}: {curl}: {answer}"));
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("{path}: {curl}: {text}"));
         assert!(answer.get("status").is_none(), "{path}: {curl}: {answer}");
         assert!(answer.to_string().contains(has), "{path}: {curl}: {answer}");
     }

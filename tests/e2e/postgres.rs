@@ -84,8 +84,8 @@ fn a_database_is_migrated_shown_and_looked_over_without_a_host() {
 #[test]
 fn what_is_refused_shows_no_password() {
     let url = postgres::schema("refused").replace("postgres@", "postgres:geheim@");
-    let data = TempDir::new().unwrap();
-    let data = data.path().to_str().unwrap();
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().to_str().unwrap();
     for (url, args, reason) in [
         (&*url, &["serve", "--data", data][..], "fsync is off"),
         (

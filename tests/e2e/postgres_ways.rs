@@ -369,8 +369,9 @@ const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 fn refuses_jobs(client: &Client) {
     let begun = Instant::now();
-    let answer = client.post("/api/v1/jobs", &json!({"handler": "noop"}));
-    let answer = answer.unwrap();
+    let answer = client
+        .post("/api/v1/jobs", &json!({"handler": "noop"}))
+        .unwrap();
     assert!(begun.elapsed() < ANSWER_MAX, "{:?}", begun.elapsed());
     assert_eq!(
         (answer.status, &answer.body["code"]),

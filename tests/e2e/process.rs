@@ -50,10 +50,10 @@ fn a_host_outlives_its_log() {
     deploy(&client, "basics");
     let id = client.enqueue(&json!({"handler": "echo", "params": [1]}));
     assert_eq!(client.wait(&id)["result"], json!([1]));
-    let metrics = client.get("/metrics").unwrap().body;
-    let metrics = metrics.as_str().unwrap();
-    let lost = "host_log_lines_lost_total ";
-    let lost = metrics.lines().find_map(|line| line.strip_prefix(lost));
+    let answer = client.get("/metrics").unwrap();
+    let metrics = answer.body.as_str().unwrap();
+    let metric = "host_log_lines_lost_total ";
+    let lost = metrics.lines().find_map(|line| line.strip_prefix(metric));
     assert!(lost.unwrap().parse::<u64>().unwrap() > 0, "{metrics}");
     assert_eq!(server.stop(), Some(0));
 }
@@ -159,9 +159,9 @@ fn the_first_process_of_a_container_reaps_orphans() {
     let folder = TempDir::new().unwrap();
     let fifo = folder.path().join("fifo");
     // The shell leaves its child to the host, which takes its place.
-    let script = "mkfifo FIFO; (cat FIFO >/dev/null &); exec HOST \"$@\"";
-    let script = script.replace("FIFO", &fifo.display().to_string());
-    let script = in_namespaces("--pid --fork --kill-child --mount-proc", &script);
+    let orphan = "mkfifo FIFO; (cat FIFO >/dev/null &); exec HOST \"$@\""
+        .replace("FIFO", &fifo.display().to_string());
+    let script = in_namespaces("--pid --fork --kill-child --mount-proc", &orphan);
     let mut options = Options::new(&folder.path().join("data"));
     options.program = Some(wrapper(folder.path(), &script));
     let server = Server::start(&options);

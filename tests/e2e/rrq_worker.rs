@@ -285,8 +285,8 @@ fn refusals_are_answered_and_do_not_fill_the_log() {
 
 #[test]
 fn invalid_addresses_fail_the_start() {
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = taken.local_addr().unwrap().to_string();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
     let command = command();
     for (address, says) in [
         ("0.0.0.0:9000", "TLS"),

@@ -66,8 +66,8 @@ fn failures_are_recorded_and_retried_by_the_rules_of_the_host() {
     assert_eq!(failure["user_kind"], "told_to_fail", "{failure}");
     assert_eq!(failure["message"], "no such customer", "{failure}");
 
-    let flaky = json!({"handler": "own#flaky", "params": {"fail_times": 2}});
-    let flaky = client.run(&flaky);
+    let body = json!({"handler": "own#flaky", "params": {"fail_times": 2}});
+    let flaky = client.run(&body);
     assert_eq!(
         (&flaky["state"], &flaky["attempt"]),
         (&json!("completed"), &json!(3)),
@@ -163,12 +163,15 @@ fn limits_schedules_and_batches_are_for_the_jobs_of_a_runner_too() {
     assert!(because.starts_with("the limit one is full"), "{waits}");
     let schedule = json!({"when": {"every": "24h"}, "job": in_queue("own#echo", json!({"n": 3}))});
     put("/api/v1/schedules/daily", schedule);
-    let fired = client.post("/api/v1/schedules/daily/trigger", &json!({}));
-    let fired = fired.unwrap().body["jobs"][0].clone();
-    let batch = json!({
+    let fired = client
+        .post("/api/v1/schedules/daily/trigger", &json!({}))
+        .unwrap()
+        .body["jobs"][0]
+        .clone();
+    let body = json!({
         "jobs": [in_queue("own#echo", json!({"n": 4}))], "on_success": {"handler": "own#echo"},
     });
-    let batch = client.post("/api/v1/batches", &batch).unwrap().body["batch"]["id"].clone();
+    let batch = client.post("/api/v1/batches", &body).unwrap().body["batch"]["id"].clone();
     let cancel = format!("/api/v1/jobs/{first}/cancel");
     assert_eq!(client.post(&cancel, &json!({})).unwrap().status, 200);
     for (id, n) in [(second.as_str(), 2), (fired.as_str().unwrap(), 3)] {

@@ -109,8 +109,10 @@ fn two_nodes_fire_once_and_the_other_goes_on_when_one_is_killed() {
     let fired = show(&client, "tick")["counts"]["fired"].as_u64().unwrap();
     fires(&client, "tick", fired + 3);
     for name in ["tick", "slow"] {
-        let paused = client.post(&format!("/api/v1/schedules/{name}/pause"), &json!({}));
-        let paused = paused.unwrap().body;
+        let paused = client
+            .post(&format!("/api/v1/schedules/{name}/pause"), &json!({}))
+            .unwrap()
+            .body;
         let jobs = jobs(&client, name);
         assert!(jobs.values().all(|times| *times == 1), "{jobs:?}");
         assert_eq!(

@@ -111,8 +111,11 @@ fn a_rhai_script_calls_handlers_in_its_own_attempt() {
     assert_eq!(job["result"], json!([42, 1, "handler_not_found"]), "{job}");
     let id = job["id"].as_str().unwrap();
     eventually("the logs of both", Duration::from_secs(20), || {
-        let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap();
-        let logs = logs.body.to_string();
+        let logs = client
+            .get(&format!("/api/v1/jobs/{id}/logs"))
+            .unwrap()
+            .body
+            .to_string();
         (logs.contains("defined") && logs.matches("once").count() == 1).then_some(())
     });
 }
@@ -164,8 +167,11 @@ fn a_script_with_an_unknown_handler_runs_no_action() {
         "{message}"
     );
     let id = job["id"].as_str().unwrap();
-    let logs = client.get(&format!("/api/v1/jobs/{id}/logs")).unwrap();
-    let logs = logs.body.to_string();
+    let logs = client
+        .get(&format!("/api/v1/jobs/{id}/logs"))
+        .unwrap()
+        .body
+        .to_string();
     assert!(!logs.contains("defined"), "{logs}");
 }
 

@@ -221,10 +221,12 @@ fn a_crash_leaves_no_memory_in_a_file() {
     let pid = own.server.pid();
     for process in processes::children(pid).into_iter().chain([pid]) {
         let limits = std::fs::read_to_string(format!("/proc/{process}/limits")).unwrap();
-        let core = limits
+        let core: Vec<_> = limits
             .lines()
-            .find(|line| line.starts_with("Max core file size"));
-        let core: Vec<_> = core.unwrap().split_whitespace().collect();
+            .find(|line| line.starts_with("Max core file size"))
+            .unwrap()
+            .split_whitespace()
+            .collect();
         let most = if process == pid { "1" } else { "0" };
         assert_eq!(core[4..6], [most, most], "{process}");
     }

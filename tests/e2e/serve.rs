@@ -269,8 +269,8 @@ fn a_store_can_be_checked_while_it_is_used() {
     let Own { server, data } = own();
     server.client().run(&json!({"handler": "noop"}));
     let check = |data: &std::path::Path| {
-        let mut command = Command::new(host());
-        let command = command.args(["store", "check", "--data"]).arg(data);
+        let mut program = Command::new(host());
+        let command = program.args(["store", "check", "--data"]).arg(data);
         command.output().unwrap()
     };
     let checked = check(data.path());

@@ -29,16 +29,16 @@ fn put(folder: &Path, name: &str, by: Option<&KeyPair>, signed: &[u8]) -> PathBu
 
 fn start(data: &TempDir, keys: &[&KeyPair], args: &[String]) -> Server {
     let mut options = Options::new(data.path());
-    let keys: Vec<String> = keys.iter().map(|pair| pair.pk.to_base64()).collect();
-    let keys = ("HOST_DEPLOY_TRUSTED_KEYS".to_owned(), keys.join(","));
+    let public: Vec<String> = keys.iter().map(|pair| pair.pk.to_base64()).collect();
+    let keys = ("HOST_DEPLOY_TRUSTED_KEYS".to_owned(), public.join(","));
     options.env.push(keys);
     options.args.extend(args.iter().cloned());
     Server::start(&options)
 }
 
 fn run(args: &[&str]) -> Output {
-    let mut command = Command::new(host());
-    let command = command.args(args).env_remove("HOST_SERVER");
+    let mut program = Command::new(host());
+    let command = program.args(args).env_remove("HOST_SERVER");
     command.stdin(Stdio::null()).output().unwrap()
 }
 
@@ -96,8 +96,8 @@ fn only_components_with_a_trusted_signature_are_deployed_and_run() {
     let (beside, elsewhere) = (folder.join("basics.wasm.minisig"), folder.join("signature"));
     std::fs::rename(beside, &elsewhere).unwrap();
     let (file, elsewhere) = (file.to_str().unwrap(), elsewhere.to_str().unwrap());
-    let named = ["deploy", file, "--signature", elsewhere];
-    let named = run(&[&named[..], &["--server", &url, "-o", "json"]].concat());
+    let words = ["deploy", file, "--signature", elsewhere];
+    let named = run(&[&words[..], &["--server", &url, "-o", "json"]].concat());
     assert_eq!(json(&named.stdout)["unchanged"], true, "{named:?}");
     // Another key is another revision of the same bytes.
     let second = deploy(&put(folder, "basics", Some(&two), &basics));

@@ -136,8 +136,10 @@ fn one_trace_leads_from_a_producer_over_our_job_to_the_runner_of_another_process
     std::fs::write(&path, format!("[protocol.rrq.runners.own]\n{pool}")).unwrap();
     let mut options = Options::new(data.path());
     options.args = vec!["--config".to_owned(), path.display().to_string()];
-    let variables = collector.variables().into_iter();
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let variables = collector
+        .variables()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env = variables.collect();
     let server = Server::start(&options);
 
@@ -261,8 +263,10 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
     let (collector, reflector) = (Collector::start(), Reflector::start());
     let data = TempDir::new().unwrap();
     let mut options = reflector.options(&data, "", "");
-    let variables = collector.variables().into_iter();
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let variables = collector
+        .variables()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(variables);
     let server = Server::start(&options);
     let client = server.client();
@@ -292,8 +296,10 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
         has_all.then_some(spans)
     });
     let attempt = spans.iter().find(|span| span["name"] == "host.attempt");
-    let requests = spans.iter().filter(|span| span["name"] == "host.request");
-    let requests: Vec<&Value> = requests.collect();
+    let requests: Vec<&Value> = spans
+        .iter()
+        .filter(|span| span["name"] == "host.request")
+        .collect();
     for span in &requests {
         assert_eq!(span["traceId"], trace, "{span}");
         assert_eq!(span["parentSpanId"], attempt.unwrap()["spanId"], "{span}");
@@ -322,8 +328,8 @@ fn a_trace_goes_on_to_the_servers_of_requests_and_requests_are_counted() {
     for span in refused {
         assert_eq!(attribute(span, "error.type"), Some("not_granted"), "{span}");
     }
-    let text = client.get("/metrics").unwrap().body;
-    let text = text.as_str().unwrap();
+    let answer = client.get("/metrics").unwrap();
+    let text = answer.body.as_str().unwrap();
     for line in [
         "host_handler_requests_total{handler=\"request\",outcome=\"2xx\"} 2",
         "host_handler_requests_total{handler=\"request\",outcome=\"not_granted\"} 2",
@@ -342,16 +348,19 @@ fn no_token_is_in_what_is_exported() {
     let collector = Collector::start();
     let data = TempDir::new().unwrap();
     let mut options = Options::new(data.path());
-    let variables = [&collector.variables()[..], &[("HOST_AUTH_MODE", "tokens")]].concat();
-    let variables = variables.into_iter();
-    let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let variables = [&collector.variables()[..], &[("HOST_AUTH_MODE", "tokens")]]
+        .concat()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(variables);
     let server = Server::start(&options);
     let admin = std::fs::read_to_string(data.path().join("admin.token")).unwrap();
     let client = server.client().with_token(admin.trim());
     deploy(&client, "basics");
-    let made = client.post("/api/v1/tokens", &json!({"name": "ci", "role": "producer"}));
-    let made = made.unwrap().body;
+    let made = client
+        .post("/api/v1/tokens", &json!({"name": "ci", "role": "producer"}))
+        .unwrap()
+        .body;
     let token = made["token"].as_str().unwrap();
     let own = server.client().with_token(token);
     let begun = own.post("/api/v1/sessions", &json!({})).unwrap();

@@ -172,18 +172,18 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
     let paused = run(&["queue", "pause", "mail"], &url, &pair(authority, "right"));
     assert_eq!(paused.status.code(), Some(0), "{}", stderr_of(&paused));
     let name = ["--principal", "cert:deploy.ci.example.com"];
-    let listed = run(
+    let output = run(
         &[&["audit", "ls"][..], &name].concat(),
         &url,
         &pair(authority, "right"),
     );
-    let listed = String::from_utf8(listed.stdout).unwrap();
+    let listed = String::from_utf8(output.stdout).unwrap();
     assert!(listed.contains("queue mail"), "{listed}");
     // A context keeps the certificates of a client.
     let home = fixture.data.path();
     let in_home = |args: &[&str]| {
-        let mut command = Command::new(host());
-        let command = command.args(args).env("XDG_CONFIG_HOME", home);
+        let mut program = Command::new(host());
+        let command = program.args(args).env("XDG_CONFIG_HOME", home);
         command.env_remove("HOST_SERVER").output().unwrap()
     };
     let files = pair(authority, "right");
@@ -237,10 +237,12 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
     };
     shows("host_http_certificate_reload_failures_total 0");
     let numbers = metrics().body.as_str().unwrap().to_owned();
-    let days = numbers
+    let days: f64 = numbers
         .lines()
-        .find_map(|line| line.strip_prefix("host_http_certificate_days_left "));
-    let days: f64 = days.unwrap().parse().unwrap();
+        .find_map(|line| line.strip_prefix("host_http_certificate_days_left "))
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(days > 10_000.0, "it ends in 2100: {days}");
     authority.sign("next", &["localhost"], (2020, 2101));
     let (done, reached) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -292,8 +294,8 @@ fn doctor_looks_at_the_certificate() {
             .args(["doctor", "-o", "json", "--config", &config])
             .output()
             .unwrap();
-        let checks: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        let checks = checks.as_array().unwrap().iter();
+        let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let checks = document.as_array().unwrap().iter();
         let mut found = checks.filter(|check| check["name"] == "certificate");
         let check = found.next().unwrap();
         let text = |key: &str| check[key].as_str().unwrap().to_owned();
@@ -381,8 +383,8 @@ fn listeners_have_doors_of_their_own() {
     let url = format!("https://localhost:{}", port(server.address()));
     let ca = [("--ca-file", fixture.authority.text("ca.pem"))];
     eventually("the denial to be recorded", WAIT_MAX, || {
-        let audit = run(&["audit", "ls", "-o", "jsonl"], &url, &ca);
-        let audit = String::from_utf8(audit.stdout).unwrap();
+        let output = run(&["audit", "ls", "-o", "jsonl"], &url, &ca);
+        let audit = String::from_utf8(output.stdout).unwrap();
         let is_it = |line: &str| {
             line.contains("POST /api/v1/internal/lease") && line.contains("unauthenticated")
         };
@@ -409,8 +411,8 @@ fn a_host_behind_a_trusted_proxy_listens_without_tls_for_the_proxy_alone() {
     let env = [
         ("HOST_AUTH_MODE", "tokens"),
         ("HOST_HTTP_TRUSTED_PROXIES", "203.0.113.0/24"),
-    ];
-    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(env);
     let server = Server::start(&options);
     let port = port(server.address());
@@ -453,12 +455,12 @@ fn only_a_trusted_proxy_says_where_a_request_came_from_and_whether_with_tls() {
         let has_hsts = answer.contains("strict-transport-security: ");
         assert_eq!(has_hsts, is_believed, "{answer}");
         let url = format!("http://{}", server.listener("api"));
-        let audit = run(
+        let output = run(
             &["audit", "ls", "--verb", "operate", "-o", "jsonl"],
             &url,
             &[],
         );
-        let audit = String::from_utf8(audit.stdout).unwrap();
+        let audit = String::from_utf8(output.stdout).unwrap();
         let last = audit.lines().last().unwrap();
         assert_eq!(last.contains("\"192.0.2.1\""), is_believed, "{last}");
         assert_eq!(last.contains("\"127.0.0.1\""), !is_believed, "{last}");

@@ -66,8 +66,8 @@ fn a_host_with_tokens_is_closed_and_its_audit_tells_who_did_what() {
         ("HOST_AUTH_MODE", "tokens"),
         ("HOST_AUTH_ADMIN_TOKEN_FILE", first.to_str().unwrap()),
         ("HOST_AUDIT_EXPORT_FILE", export.to_str().unwrap()),
-    ];
-    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(env);
     let server = Server::start(&options);
     assert!(!data.path().join("admin.token").exists());
@@ -221,8 +221,8 @@ fn contexts(user: &Path, admin: &str) {
     assert!(String::from_utf8_lossy(&refused.stderr).contains("unauthenticated"));
     let given = command(user, &["queue", "ls"])
         .env("HOST_TOKEN", admin)
-        .output();
-    let given = given.unwrap();
+        .output()
+        .unwrap();
     assert_eq!(given.status.code(), Some(0), "{given:?}");
     // A file that is named comes before a variable with a token, and an option before a variable.
     std::fs::write(user.join("wrong"), "wrong").unwrap();
@@ -290,8 +290,8 @@ fn granting(
         ("HOST_AUTH_MODE", "tokens"),
         ("HOST_AUTH_TWO_PEOPLE_FOR_GRANTS", two_people.as_str()),
         ("GRANTED", "yes"),
-    ];
-    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()));
     options.env.extend(env);
     let server = Server::start(&options);
     let admin = server.client().with_token(&first_token(data.path()));
@@ -319,8 +319,9 @@ fn grants_are_accepted_with_the_verb_grant() {
     let code = |answer: &Answer| answer.body["code"].as_str().unwrap_or_default().to_owned();
     let deploy = deployer.deploy("hostile", &hostile, Some(&manifest));
     assert_eq!(code(&deploy.unwrap()), "grants_not_accepted");
-    let forced = deployer.deploy_accepted("hostile", &hostile, Some(&manifest));
-    let forced = forced.unwrap();
+    let forced = deployer
+        .deploy_accepted("hostile", &hostile, Some(&manifest))
+        .unwrap();
     assert_eq!((forced.status, code(&forced).as_str()), (403, "forbidden"));
     assert!(
         forced.body["detail"]
@@ -334,10 +335,11 @@ fn grants_are_accepted_with_the_verb_grant() {
     let audit = admin.get("/api/v1/audit?verb=deploy").unwrap().body;
     let entries = audit["items"].as_array().unwrap();
     let detail = |entry: &Value| entry["record"]["detail"].to_string();
-    let accepts = entries
+    let accepts: Vec<String> = entries
         .iter()
-        .filter(|it| detail(it).contains("accepts grants"));
-    let accepts: Vec<String> = accepts.map(detail).collect();
+        .filter(|it| detail(it).contains("accepts grants"))
+        .map(detail)
+        .collect();
     assert_eq!(accepts.len(), 1, "{audit}");
     assert!(accepts[0].contains("GRANTED"), "{audit}");
 
@@ -368,8 +370,9 @@ fn two_principals_are_needed_for_new_grants() {
         panic!("three clients");
     };
     let accept = |client: &Client| {
-        let answer = client.deploy_accepted("hostile", &hostile, Some(&manifest));
-        let answer = answer.unwrap();
+        let answer = client
+            .deploy_accepted("hostile", &hostile, Some(&manifest))
+            .unwrap();
         (answer.status, answer.body["code"].clone())
     };
     let needed = (409, json!("second_person_needed"));
@@ -520,16 +523,18 @@ fn last_end(admin: &Client, servers: [&Server; 2], waits: &[String]) -> Duration
     assert_eq!(revoked.status, 200, "{revoked:?}");
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        let ending = open_ones.into_iter().map(|(path, mut stream)| {
-            scope.spawn(move || {
-                let mut rest = String::new();
-                stream.read_to_string(&mut rest).unwrap();
-                let is_refused = !path.contains("/wait") || rest.contains(" 401 ");
-                assert!(is_refused, "{path}: {rest}");
-                begun.elapsed()
+        let ending: Vec<_> = open_ones
+            .into_iter()
+            .map(|(path, mut stream)| {
+                scope.spawn(move || {
+                    let mut rest = String::new();
+                    stream.read_to_string(&mut rest).unwrap();
+                    let is_refused = !path.contains("/wait") || rest.contains(" 401 ");
+                    assert!(is_refused, "{path}: {rest}");
+                    begun.elapsed()
+                })
             })
-        });
-        let ending: Vec<_> = ending.collect();
+            .collect();
         let ends = ending.into_iter().map(|it| it.join().unwrap());
         let last = ends.max().unwrap();
         for server in servers {
@@ -559,8 +564,8 @@ fn a_revocation_ends_what_is_open_on_all_nodes_within_a_second() {
     let of_hero = admin.post("/api/v1/hero/jobs", &body).unwrap();
     assert_eq!(of_hero.status, 201, "{of_hero:?}");
     let of_hero = of_hero.body["id"].as_str().unwrap();
-    let waits = [format!("jobs/{id}"), format!("hero/jobs/{of_hero}")];
-    let waits = waits.map(|it| format!("/api/v1/{it}/wait?timeout_seconds=60"));
+    let waits = [format!("jobs/{id}"), format!("hero/jobs/{of_hero}")]
+        .map(|it| format!("/api/v1/{it}/wait?timeout_seconds=60"));
     let mut rounds = (0..10).map(|_| last_end(&admin, [&one, &two], &waits));
     let within = rounds.find(|last| *last < Duration::from_secs(1));
     assert!(within.is_some(), "none of ten ended within a second");

@@ -26,8 +26,8 @@ esac
 /// Returns the shell blocks of a section of the README.
 fn blocks(section: &str) -> Vec<&'static str> {
     let start = README.find(&format!("## {section}\n")).unwrap();
-    let body = &README[start + 3..];
-    let body = &body[..body.find("\n## ").unwrap_or(body.len())];
+    let rest = &README[start + 3..];
+    let body = &rest[..rest.find("\n## ").unwrap_or(rest.len())];
     let fenced = body.split("```").skip(1).step_by(2);
     fenced
         .filter_map(|block| block.strip_prefix('\n'))

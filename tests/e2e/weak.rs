@@ -20,8 +20,8 @@ const MOUNTS: u64 = libc::CLONE_NEWNS.cast_unsigned() as u64;
 
 /// Makes the kernel look to a program as if it had neither Landlock nor namespaces.
 fn weaken(command: &mut Command) {
-    let mounts = SeccompCmpOp::MaskedEq(MOUNTS);
-    let mounts = SeccompCondition::new(0, SeccompCmpArgLen::Dword, mounts, MOUNTS).unwrap();
+    let flags = SeccompCmpOp::MaskedEq(MOUNTS);
+    let mounts = SeccompCondition::new(0, SeccompCmpArgLen::Dword, flags, MOUNTS).unwrap();
     let namespaces = vec![SeccompRule::new(vec![mounts]).unwrap()];
     let filters = [
         (libc::SYS_landlock_create_ruleset, Vec::new(), libc::ENOSYS),

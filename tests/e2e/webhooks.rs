@@ -369,8 +369,8 @@ fn another_node_delivers_what_a_killed_one_had_to() {
     let webhook = Webhook::start(503);
     let (one, two) = (Node::new("webhooks"), Node::new("webhooks"));
     let config = webhook.config(true);
-    let env = [("HOOKS", secret())];
-    let env = [(env[0].0, env[0].1.as_str())];
+    let variables = [("HOOKS", secret())];
+    let env = [(variables[0].0, variables[0].1.as_str())];
     let first = one.start_configured_with(&config, &env);
     deploy(&first.client(), "basics");
     first.client().enqueue(&echo(&webhook.notify()));

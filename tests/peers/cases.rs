@@ -58,8 +58,8 @@ fn host(component: &Path) -> Own {
     let component = fs::read(component).unwrap();
     let answer = server
         .client()
-        .deploy_accepted("cases", &component, Some(&manifest));
-    let answer = answer.unwrap();
+        .deploy_accepted("cases", &component, Some(&manifest))
+        .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
     Own {
         server,
@@ -72,8 +72,8 @@ fn host(component: &Path) -> Own {
 fn check_all(component: &Path) {
     let own = host(component);
     let client = own.server.client();
-    let cases = CASES.replace("{origin}", &own.origin);
-    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    let text = CASES.replace("{origin}", &own.origin);
+    let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
     for case in cases {
         check(&client, &case);
     }
@@ -113,8 +113,10 @@ fn check(client: &Client, case: &Value) {
 
 /// Returns the ids of the jobs in the queue that `order` enqueues into.
 fn in_rows(client: &Client) -> Vec<Value> {
-    let jobs = client.items("/api/v1/jobs").into_iter();
-    let jobs = jobs.filter(|job| job["queue"] == "rows");
+    let jobs = client
+        .items("/api/v1/jobs")
+        .into_iter()
+        .filter(|job| job["queue"] == "rows");
     jobs.map(|job| job["id"].clone()).collect()
 }
 
@@ -207,8 +209,8 @@ fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
         );
     }
     for (key, expected) in then["state"].as_object().into_iter().flatten() {
-        let kept = client.get(&value_of(case, key)).unwrap().body["value"].clone();
-        let kept = kept
+        let kept = client.get(&value_of(case, key)).unwrap().body["value"]
+            .clone()
             .as_str()
             .map_or(Value::Null, |text| serde_json::from_str(text).unwrap());
         assert_eq!(&kept, expected, "{case}: {key}");
@@ -221,9 +223,7 @@ fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
         assert_eq!(ended["attempts_lost"], 0, "{case}: {ended}");
     }
     if let Some(expected) = then["enqueued"].as_array() {
-        let children = in_rows(client).into_iter();
-        let children = children.filter(|id| !before.contains(id));
-        let mut children: Vec<Value> = children
+        let mut children: Vec<Value> = in_rows(client).into_iter().filter(|id| !before.contains(id))
             .map(|id| client.job(id.as_str().unwrap()))
             .map(|job| json!({"handler": job["handler"], "queue": job["queue"], "params": job["params"]}))
             .collect();

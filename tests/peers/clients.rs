@@ -259,8 +259,10 @@ fn keeps_state_and_accepts_grants(client: &Client, component: &[u8]) {
         manifest: Some("[[handlers.echo.jobs]]\nhandlers = [\"noop\"]\nqueues = [\"default\"]\n"),
         signature: None,
     };
-    let refused = client.deploy("basics", &form, &DeployQuery::default());
-    let refused = refused.unwrap_err().to_string();
+    let refused = client
+        .deploy("basics", &form, &DeployQuery::default())
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("grants_not_accepted"), "{refused}");
     let accepting = DeployQuery {
         accept_grants: true,

@@ -86,8 +86,8 @@ impl Desk {
 
     /// Runs a job that fails.
     pub(crate) fn fail(&self, queue: &str, message: &str) -> String {
-        let job = json!({"handler": "fail", "params": {"message": message}, "max_attempts": 1, "queue": queue});
-        let job = self.client.run(&job);
+        let body = json!({"handler": "fail", "params": {"message": message}, "max_attempts": 1, "queue": queue});
+        let job = self.client.run(&body);
         assert_eq!(job["state"], "discarded", "{job}");
         job["id"].as_str().unwrap().to_owned()
     }
@@ -170,14 +170,13 @@ fn fill(desk: &Desk) -> Filled {
         .client
         .call("PUT", "/api/v1/limits/by-customer", Some(&limit));
     assert_eq!(set.unwrap().status, 200);
-    let limited =
-        json!({"handler": "noop", "params": {"customer": HOSTILE[1]}, "queue": "nightly"});
-    let limited = [0, 1].map(|_| desk.client.enqueue(&limited));
+    let body = json!({"handler": "noop", "params": {"customer": HOSTILE[1]}, "queue": "nightly"});
+    let limited = [0, 1].map(|_| desk.client.enqueue(&body));
     assert_eq!(desk.client.job(&limited[1])["state"], "pending");
     let trigger = "/api/v1/schedules/nightly/trigger";
     assert_eq!(desk.client.post(trigger, &json!({})).unwrap().status, 200);
-    let batch = json!({"on_end": {"handler": "echo"}, "open": true});
-    let batch = desk.client.post("/api/v1/batches", &batch).unwrap().body;
+    let body = json!({"on_end": {"handler": "echo"}, "open": true});
+    let batch = desk.client.post("/api/v1/batches", &body).unwrap().body;
     let sleeps = desk.sleep("mail");
     if !desk.client.items("/api/v1/runners").is_empty() {
         let of_runner = json!({"handler": "own#sleep", "params": {"ms": 600_000}});
@@ -441,8 +440,8 @@ fn a_narrow_window_and_paper_show_whole_pages() {
     let mut desk = Desk::with_a_runner();
     let pages = pages(&fill(&desk));
     let look = |browser: &mut Browser, name: &str| {
-        let wide = "document.documentElement.scrollWidth - window.innerWidth";
-        let wide = browser.evaluate(wide);
+        let script = "document.documentElement.scrollWidth - window.innerWidth";
+        let wide = browser.evaluate(script);
         assert!(wide.as_i64() <= Some(0), "{name} is too wide by {wide}");
         std::fs::write(
             pictures().join(format!("{name}.png")),
@@ -456,8 +455,8 @@ fn a_narrow_window_and_paper_show_whole_pages() {
         "['header', 'footer', '.bar'].map((it) => document.querySelector(it)?.checkVisibility())";
     for (name, path) in &pages {
         desk.browser.open(path);
-        let shown = desk.browser.evaluate(shown);
-        let shown = shown.as_array().unwrap();
+        let value = desk.browser.evaluate(shown);
+        let shown = value.as_array().unwrap();
         assert!(!shown.contains(&json!(true)), "{name}: {shown:?}");
     }
     look(&mut desk.browser, "printed");

@@ -69,8 +69,8 @@ fn a_handler_is_read_and_run() {
         browser.fill("Params", r#"{"n": 9007199254740993, "x": 0.1000}"#);
         browser.fill("Queue", queue);
         browser.click("Enqueue");
-        let id = browser.path();
-        let id = id.strip_prefix("/jobs/").unwrap();
+        let path = browser.path();
+        let id = path.strip_prefix("/jobs/").unwrap();
         assert_eq!(desk.client.wait(id)["state"], "completed");
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs/{id}"));

@@ -235,9 +235,9 @@ fn a_change_of_many_jobs_goes_on_by_itself_or_is_stopped() {
 #[test]
 fn jobs_are_found_by_what_people_know_of_them() {
     Desk::new().with_each_hand(|desk, queue| {
-        let job = json!({"handler": "echo", "params": {"order": {"id": 77, "note": "Two words"}}, "queue": queue,
+        let body = json!({"handler": "echo", "params": {"order": {"id": 77, "note": "Two words"}}, "queue": queue,
             "unique_key": format!("order-{queue}"), "attributes": {"customer": queue, "region": "eu"}});
-        let job = desk.client.run(&job);
+        let job = desk.client.run(&body);
         let id = job["id"].as_str().unwrap();
         let browser = &mut desk.browser;
         for find in [
@@ -278,8 +278,8 @@ fn jobs_are_found_by_what_people_know_of_them() {
 #[test]
 fn a_log_is_read_page_by_page_and_searched() {
     Desk::new().with_each_hand(|desk, queue| {
-        let job = json!({"handler": "log", "params": {"lines": 250}, "queue": queue});
-        let job = desk.client.run(&job);
+        let body = json!({"handler": "log", "params": {"lines": 250}, "queue": queue});
+        let job = desk.client.run(&body);
         let path = format!("/jobs/{}", job["id"].as_str().unwrap());
         let browser = &mut desk.browser;
         browser.open(&path);
@@ -308,8 +308,8 @@ fn a_log_is_read_page_by_page_and_searched() {
 fn a_batch_is_watched_and_cancelled() {
     Desk::new().with_each_hand(|desk, queue| {
         let jobs = vec![json!({"handler": "sleep", "params": {"ms": 600_000}, "queue": queue}); 2];
-        let batch = json!({"on_end": {"handler": "echo", "queue": queue}, "jobs": jobs});
-        let batch = desk.client.post("/api/v1/batches", &batch).unwrap().body;
+        let body = json!({"on_end": {"handler": "echo", "queue": queue}, "jobs": jobs});
+        let batch = desk.client.post("/api/v1/batches", &body).unwrap().body;
         let id = batch["batch"]["id"].as_str().unwrap();
         let browser = &mut desk.browser;
         browser.open("/batches");
@@ -338,8 +338,8 @@ fn jobs_that_wait_for_each_other_lead_to_each_other() {
         let first = desk
             .client
             .enqueue(&json!({"handler": "noop", "queue": queue}));
-        let waits = json!({"handler": "echo", "depends_on": [first], "queue": queue});
-        let waits = desk.client.enqueue(&waits);
+        let body = json!({"handler": "echo", "depends_on": [first], "queue": queue});
+        let waits = desk.client.enqueue(&body);
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs/{first}"));
         browser.click_in("Dependencies", "echo");

@@ -21,8 +21,8 @@ fn submits(path: &str, form: &str) -> String {
 fn an_edit_without_the_permission_is_neither_offered_nor_made() {
     let mut desk = Desk::with_tokens();
     desk.waiting("mail", 1);
-    let jobs = desk.client.get("/api/v1/jobs?state=available").unwrap();
-    let jobs = &jobs.body["items"];
+    let answer = desk.client.get("/api/v1/jobs?state=available").unwrap();
+    let jobs = &answer.body["items"];
     let job = format!("/jobs/{}", jobs[0]["id"].as_str().unwrap());
     let token = desk.token("phone", "viewer");
     let browser = &mut desk.browser;
@@ -38,10 +38,10 @@ fn an_edit_without_the_permission_is_neither_offered_nor_made() {
     ] {
         browser.open(page);
         browser.sees_no("Log in");
-        let forms =
+        let script =
             "[...document.querySelectorAll('form[method=post]')].map((it) => it.action).join()";
-        let forms = browser.evaluate(forms);
-        let forms = forms.as_str().unwrap();
+        let value = browser.evaluate(script);
+        let forms = value.as_str().unwrap();
         assert!(
             forms.ends_with("/logout") && !forms.contains(','),
             "{page}: {forms}"
@@ -58,8 +58,8 @@ fn an_edit_without_the_permission_is_neither_offered_nor_made() {
     ] {
         assert_eq!(browser.evaluate(&submits(path, form)), 403, "{path} {form}");
     }
-    let jobs = desk.client.get("/api/v1/jobs?state=available").unwrap();
-    let jobs = &jobs.body["items"];
+    let answer = desk.client.get("/api/v1/jobs?state=available").unwrap();
+    let jobs = &answer.body["items"];
     assert_eq!(jobs[0]["priority"], 5, "{jobs:?}");
 }
 

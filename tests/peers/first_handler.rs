@@ -129,8 +129,8 @@ fn check(lang: &str) {
     let params = "@count-words/params.json";
     let job = online(&[&enqueue[..], &[params, "--wait", "-o", "json"]].concat());
     assert_counted(&job);
-    let refused = [&enqueue[..], &["{\"text\": 7}"]].concat();
-    let refused = machine.fails(Network::Online, &refused);
+    let words = [&enqueue[..], &["{\"text\": 7}"]].concat();
+    let refused = machine.fails(Network::Online, &words);
     assert!(
         refused.contains("/text"),
         "the path of the field: {refused}"

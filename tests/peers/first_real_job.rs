@@ -94,8 +94,10 @@ fn serve(stream: TcpStream, is_open: &AtomicBool, is_asked: &AtomicBool) {
 }
 
 fn orders(client: &Client) -> Vec<String> {
-    let jobs = client.items("/api/v1/jobs").into_iter();
-    let jobs = jobs.filter(|job| job["queue"] == "orders");
+    let jobs = client
+        .items("/api/v1/jobs")
+        .into_iter()
+        .filter(|job| job["queue"] == "orders");
     let orders = jobs.map(|job| {
         let job = client.wait(job["id"].as_str().unwrap());
         job["result"]["id"].as_str().unwrap().to_owned()
@@ -133,8 +135,8 @@ fn resumes_in(example: &str) {
     assert!(built.status.success(), "{shown}");
     let made = project.join("target");
     let manifest = fs::read_to_string(made.join("fetch-orders.toml")).unwrap();
-    let params = fs::read_to_string(project.join("params.json")).unwrap();
-    let params = serde_json::from_str(&params).unwrap();
+    let text = fs::read_to_string(project.join("params.json")).unwrap();
+    let params = serde_json::from_str(&text).unwrap();
     resumes_after_a_kill(&made.join("fetch-orders.wasm"), &manifest, &params);
 }
 

@@ -64,11 +64,11 @@ impl Target {
     /// Takes the newest dead letter and checks its code.
     fn take_dead_letter(&mut self, what: &str, code: &str) -> Value {
         let key = "hero:dead_letter:w1";
-        let letter: Option<(String, String)> = self.redis.blpop(key, 60.0).unwrap();
-        let letter = letter
+        let popped: Option<(String, String)> = self.redis.blpop(key, 60.0).unwrap();
+        let text = popped
             .unwrap_or_else(|| panic!("{what}: there is no dead letter"))
             .1;
-        let letter: Value = serde_json::from_str(&letter).unwrap();
+        let letter: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(letter["code"], code, "{what}: {letter}");
         letter
     }
@@ -311,8 +311,8 @@ fn stop_requests_for_no_job_are_harmless() {
         all.check_unaffected(&entry.escape_ascii().to_string());
     }
     eventually("what is no text to be removed", WAIT_MAX, || {
-        let mut find = redis::cmd("LPOS");
-        let find = find.arg("hero:stop_queue:w1").arg(b"\xff\xfe");
+        let mut lpos = redis::cmd("LPOS");
+        let find = lpos.arg("hero:stop_queue:w1").arg(b"\xff\xfe");
         let found: Option<usize> = find.query(&mut all.redis).unwrap();
         found.is_none().then_some(())
     });
@@ -428,8 +428,7 @@ fn forged_status_fields_are_not_trusted() {
 
 /// Returns how often Redis received a command since its start, including refused calls.
 fn calls(redis: &mut Connection, command: &str) -> u64 {
-    let stats = redis::cmd("INFO").arg("commandstats").query(redis);
-    let stats: String = stats.unwrap();
+    let stats: String = redis::cmd("INFO").arg("commandstats").query(redis).unwrap();
     let prefix = format!("cmdstat_{command}:");
     let line = stats.lines().find_map(|line| line.strip_prefix(&prefix));
     let numbers = line.into_iter().flat_map(|line| line.split(','));

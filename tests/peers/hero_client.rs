@@ -93,14 +93,14 @@ fn every_command_does_what_the_document_says() {
     let echo = ["--handler", "echo", "--params", r#"{"a": 1}"#, "-o", "json"];
     let ran: Value = serde_json::from_str(&w1("run", &echo).exits(0, "")).unwrap();
     assert_eq!(ran["output"], r#"{"a":1}"#);
-    let seen = [
+    let options = [
         "--script",
         "[REGION, CALLER_ID, CONTEXT_ID]",
         "--env",
         "REGION=eu",
     ];
     let seen = [
-        &seen[..],
+        &options[..],
         &["--caller", "al", "--context-id", "office", "--alone"],
     ]
     .concat();

@@ -69,8 +69,8 @@ pub(crate) fn until_ended(redis_monitor: &RedisMonitor, count: usize) {
 pub(crate) fn check(client: &mut Client, count: u32) {
     let mut open: Vec<u32> = (1..=count).collect();
     eventually("all jobs to end", WAIT_MAX, || {
-        let statuses = client.statuses(&open);
-        let mut statuses = statuses.iter();
+        let found = client.statuses(&open);
+        let mut statuses = found.iter();
         open.retain(|_| statuses.next().is_none_or(|status| status != "finished"));
         open.is_empty().then_some(())
     });

@@ -80,8 +80,8 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
         attempts(&host, id),
         single_attempt("hero-w1", "completed", "")
     );
-    let script = json!({"script": "40 + 2"});
-    let script = client.wait(&enqueue(&host, "hero-w1#script", &script));
+    let params = json!({"script": "40 + 2"});
+    let script = client.wait(&enqueue(&host, "hero-w1#script", &params));
     assert_eq!(script["result"], "ran 40 + 2", "{script}");
     let fails = client.wait(&enqueue(&host, "hero-w1#fail", &json!({})));
     assert_eq!(fails["state"], "discarded", "{fails}");
@@ -90,8 +90,8 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
     let nobody = client.wait(&enqueue(&host, "hero-w1#nobody", &json!({})));
     assert_eq!(nobody["failure"]["kind"], "handler_not_found", "{nobody}");
     let limit = json!({"timeout_seconds": 1});
-    let long = enqueue_with(&host, "hero-w1#sleep", &json!({"ms": 60_000}), &limit);
-    let long = client.wait(&long);
+    let id = enqueue_with(&host, "hero-w1#sleep", &json!({"ms": 60_000}), &limit);
+    let long = client.wait(&id);
     assert_eq!(long["failure"]["kind"], "timed_out", "{long}");
     until_tidy(&redis);
     assert_eq!(host.stop(), Some(0));
@@ -261,8 +261,8 @@ fn one_host_sends_jobs_to_another_one() {
     let alice = json!({"attributes": {"caller_id": "alice"}});
     let rhai = run("hero-w1#script", &rhai, &alice);
     assert_eq!(rhai["result"], json!([42, "alice"]), "{rhai}");
-    let actions = json!({"script": "!!vm.define name:'box' cpu:2"});
-    let actions = run("hero-w1#script", &actions, &none);
+    let params = json!({"script": "!!vm.define name:'box' cpu:2"});
+    let actions = run("hero-w1#script", &params, &none);
     assert_eq!(actions["result"][0]["name"], "box", "{actions}");
     let echo = run("hero-w2#echo", &json!({"a": 1}), &none);
     assert_eq!(echo["result"], json!({"a": 1}), "{echo}");

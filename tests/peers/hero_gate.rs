@@ -145,11 +145,12 @@ fn submit_waiting(
 ) -> BTreeSet<String> {
     submit(server, 1, &[]);
     let _: Vec<String> = client.ask(&["LPOP", "hero:work_queue:fo", "1"]);
-    let waiting = ns.map(|n| {
-        submit(server, n, &[1]);
-        id(n)
-    });
-    let waiting = waiting.collect();
+    let waiting = ns
+        .map(|n| {
+            submit(server, n, &[1]);
+            id(n)
+        })
+        .collect();
     finish(client, 1, "finished");
     waiting
 }

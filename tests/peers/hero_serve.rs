@@ -132,8 +132,8 @@ impl Client {
     ) {
         let mut all = redis::pipe();
         for n in numbers {
-            let fields = fields(n);
-            let fields: Vec<_> = fields
+            let owned = fields(n);
+            let fields: Vec<_> = owned
                 .iter()
                 .map(|(name, it)| (*name, it.as_str()))
                 .collect();

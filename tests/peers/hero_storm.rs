@@ -63,8 +63,8 @@ impl Plan {
     }
 
     fn submit(&self, client: &mut Client, n: u32) {
-        let needs: Vec<String> = self.needs[&n].iter().map(|n| id(*n)).collect();
-        let needs = serde_json::to_string(&needs).unwrap();
+        let ids: Vec<String> = self.needs[&n].iter().map(|n| id(*n)).collect();
+        let needs = serde_json::to_string(&ids).unwrap();
         let sleep = format!(r#"{{"ms":{}}}"#, n % 23);
         let worker = worker(n);
         let mut fields = vec![
@@ -162,8 +162,8 @@ fn each_job_of_a_storm_ends_once_and_in_order() {
     let mut client = fixture.client();
     let mut open: Vec<u32> = (1..=jobs).collect();
     eventually("all jobs to end", WAIT_MAX, || {
-        let statuses = client.statuses(&open);
-        let mut statuses = statuses.iter();
+        let found = client.statuses(&open);
+        let mut statuses = found.iter();
         open.retain(|_| {
             !matches!(
                 statuses.next().map(String::as_str),

@@ -62,8 +62,8 @@ fn deploy(reflector: &Reflector, folder: &TempDir, component: &std::path::Path) 
     let is_python = component.ends_with("failing-python.wasm");
     let answer = server
         .client()
-        .deploy_accepted("failing", &own, Some(&manifest));
-    let answer = answer.unwrap();
+        .deploy_accepted("failing", &own, Some(&manifest))
+        .unwrap();
     assert_eq!(answer.status, 201, "{answer:?}");
     let stubbed = answer.body["stubbed"].to_string();
     assert_eq!(stubbed.contains("wasi:sockets/"), is_python, "{stubbed}");

@@ -37,8 +37,9 @@ fn run(command: &mut Command) -> String {
 /// Returns the files below a folder, as paths from `top`.
 fn below(folder: &Path, top: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).unwrap();
-    let paths = entries.map(|entry| entry.unwrap().path());
-    let paths = paths.filter(|path| !path.ends_with("__pycache__"));
+    let paths = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| !path.ends_with("__pycache__"));
     let files = paths.flat_map(|path| {
         if path.is_dir() {
             return below(&path, top);
@@ -70,10 +71,11 @@ fn npm(folder: &Path, arguments: &[&str]) -> String {
 fn check_npm(folder: &str, name: &str, program: &str) {
     let (package, place) = (package(folder), TempDir::new().unwrap());
     let to = place.path().to_str().unwrap();
-    let packed = npm(&package, &["pack", "--json", "--pack-destination", to]);
-    let packed: Value = serde_json::from_str(&packed).unwrap();
-    let files = packed[0]["files"].as_array().unwrap();
-    let mut files: Vec<&str> = files
+    let text = npm(&package, &["pack", "--json", "--pack-destination", to]);
+    let packed: Value = serde_json::from_str(&text).unwrap();
+    let mut files: Vec<&str> = packed[0]["files"]
+        .as_array()
+        .unwrap()
         .iter()
         .map(|it| it["path"].as_str().unwrap())
         .collect();
@@ -86,10 +88,11 @@ fn check_npm(folder: &str, name: &str, program: &str) {
     let tarball = only(place.path(), ".tgz");
     npm(place.path(), &["install", tarball.to_str().unwrap()]);
     let installed = place.path().join("node_modules");
-    let names = fs::read_dir(&installed)
+    let names: Vec<_> = fs::read_dir(&installed)
         .unwrap()
-        .map(|it| it.unwrap().file_name());
-    let names: Vec<_> = names.filter(|it| it != ".package-lock.json").collect();
+        .map(|it| it.unwrap().file_name())
+        .filter(|it| it != ".package-lock.json")
+        .collect();
     assert_eq!(names, [name], "it needs nothing else");
     fs::write(place.path().join("program.mts"), program).unwrap();
     let compiler = peers::typescript().join("node_modules/.bin/tsc");
@@ -160,8 +163,8 @@ print('it works')
 #[test]
 fn of_handlers_in_python_has_types() {
     let place = TempDir::new().unwrap();
-    let template = package("host/cli/src/commands/new/python/handlers.py.in");
-    let template = fs::read_to_string(template).unwrap();
+    let path = package("host/cli/src/commands/new/python/handlers.py.in");
+    let template = fs::read_to_string(path).unwrap();
     let new = place.path().join("handlers.py");
     fs::write(&new, template.replace("{{name}}", "count-words")).unwrap();
     let sdk = package("sdk/python");

@@ -113,16 +113,16 @@ fn a_blocked_rust_job_times_out_and_the_next_one_runs() {
     let pool = of_handlers("max_in_flight = 1\n");
     timed_out(&pool, "own#block");
     // The runner may have answered or may have been replaced; both are correct.
-    let next = json!({"handler": "own#noop", "timeout_seconds": 60});
-    let next = pool.client().run(&next);
+    let body = json!({"handler": "own#noop", "timeout_seconds": 60});
+    let next = pool.client().run(&body);
     assert_eq!(next["state"], "completed", "{next}");
 }
 
 /// Runs a job and checks that it times out.
 fn timed_out(pool: &Pool, handler: &str) {
     let params = json!({"ms": 60_000});
-    let job = json!({"handler": handler, "params": params, "timeout_seconds": 1});
-    let job = pool.client().run(&job);
+    let body = json!({"handler": handler, "params": params, "timeout_seconds": 1});
+    let job = pool.client().run(&body);
     assert_eq!(job["state"], "discarded", "{job}");
     assert_eq!(job["failure"]["kind"], "timed_out", "{job}");
     assert_eq!(job["attempt"], 1, "{job}");

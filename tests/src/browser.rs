@@ -194,8 +194,8 @@ impl Browser {
 
     /// Chooses a file, as in the window of the system that a test does not see.
     pub fn upload(&mut self, label: &str, file: &Path) {
-        let found = format!("{FINDER}; finder.field({})", json!(label));
-        let found = self.call("Runtime.evaluate", &json!({"expression": found}));
+        let script = format!("{FINDER}; finder.field({})", json!(label));
+        let found = self.call("Runtime.evaluate", &json!({"expression": script}));
         let object = &found["result"]["objectId"];
         let files = json!({"files": [file], "objectId": object});
         self.call("DOM.setFileInputFiles", &files);
@@ -236,8 +236,8 @@ impl Browser {
 
     /// Returns what stands behind the origin in the address.
     pub fn path(&mut self) -> String {
-        let href = self.evaluate("location.href");
-        let href = href.as_str().unwrap_or_default();
+        let location = self.evaluate("location.href");
+        let href = location.as_str().unwrap_or_default();
         href.strip_prefix(&self.origin).unwrap_or(href).to_owned()
     }
 
@@ -288,8 +288,8 @@ impl Browser {
 
     /// Returns how many requests pages have made, and how many streams of events the page has open.
     pub fn traffic(&mut self) -> (usize, u64) {
-        let open = "streams.filter((it) => it.readyState !== EventSource.CLOSED).length";
-        let open = self.evaluate(open).as_u64().unwrap_or_default();
+        let script = "streams.filter((it) => it.readyState !== EventSource.CLOSED).length";
+        let open = self.evaluate(script).as_u64().unwrap_or_default();
         (self.requests.len(), open)
     }
 
@@ -318,8 +318,8 @@ impl Browser {
     /// If it had.
     pub fn assert_content(&mut self) {
         let origin = format!("{}/", self.origin);
-        let elsewhere = |url: &&String| !url.starts_with(&origin) && *url != "about:blank";
-        let elsewhere: Vec<_> = self.requests.iter().filter(elsewhere).collect();
+        let is_elsewhere = |url: &&String| !url.starts_with(&origin) && *url != "about:blank";
+        let elsewhere: Vec<_> = self.requests.iter().filter(is_elsewhere).collect();
         assert!(elsewhere.is_empty(), "requests to elsewhere: {elsewhere:?}");
         assert!(!self.requests.is_empty(), "requests are seen");
         assert!(self.complaints.is_empty(), "{}", self.complaints.join("\n"));

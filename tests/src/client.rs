@@ -93,8 +93,10 @@ impl Client {
         let (mut all, mut cursor) = (Vec::new(), String::new());
         let separator = if path.contains('?') { '&' } else { '?' };
         loop {
-            let page = self.get(&format!("{path}{separator}limit=1000{cursor}"));
-            let page = page.expect("the host answers").body;
+            let page = self
+                .get(&format!("{path}{separator}limit=1000{cursor}"))
+                .expect("the host answers")
+                .body;
             let items = page["items"].as_array().expect("a page has items");
             all.extend(items.iter().cloned());
             match page["next_cursor"].as_str() {

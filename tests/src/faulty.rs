@@ -72,8 +72,8 @@ impl Faulty {
     /// If it cannot listen.
     pub fn before(server: &Path) -> Self {
         let folder = TempDir::new().expect("a folder can be made");
-        let listener = UnixListener::bind(folder.path().join(SOCKET));
-        let listener = listener.expect("a socket can be made");
+        let listener =
+            UnixListener::bind(folder.path().join(SOCKET)).expect("a socket can be made");
         let state: Arc<State> = Arc::default();
         let (shared, server) = (Arc::clone(&state), server.join(SOCKET));
         std::thread::spawn(move || {

@@ -18,8 +18,8 @@ const STEP: u32 = 997;
 /// If there are no such ports.
 pub fn free(count: u16) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
-    let begin = std::process::id().wrapping_mul(STEP) % u32::from(SPAN);
-    let begin = u16::try_from(begin).expect("less than the span");
+    let offset = std::process::id().wrapping_mul(STEP) % u32::from(SPAN);
+    let begin = u16::try_from(offset).expect("less than the span");
     for _ in 0..SPAN {
         let step = NEXT.fetch_add(count, Ordering::Relaxed) % SPAN;
         let first = FIRST + (begin + step) % SPAN;

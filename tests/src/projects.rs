@@ -68,8 +68,7 @@ pub fn folder() -> PathBuf {
 /// If the one of `host new` is not there.
 pub fn starlingmonkey(name: &str, lang: &str) -> String {
     let template = Path::new(env!("CARGO_MANIFEST_DIR")).join("../host/cli/src/commands/new");
-    let text = fs::read_to_string(template.join(lang).join("package.json.in"));
-    let text = text
+    let text = fs::read_to_string(template.join(lang).join("package.json.in"))
         .expect("the template is there")
         .replace("{{name}}", name);
     let mut package: Value = serde_json::from_str(&text).expect("the template is JSON");

@@ -100,8 +100,8 @@ fn forms(secret: &str) -> Vec<String> {
     let mut forms = vec![secret.to_owned(), small.to_uppercase(), small];
     // In base64 it differs after zero, one and two bytes. The first group contains what was before it.
     for skipped in 0..3 {
-        let whole = &secret.as_bytes()[skipped..];
-        let whole = &whole[..whole.len() / 3 * 3];
+        let rest = &secret.as_bytes()[skipped..];
+        let whole = &rest[..rest.len() / 3 * 3];
         forms.push(whole.chunks(3).flat_map(base64).map(char::from).collect());
     }
     forms

@@ -300,9 +300,11 @@ pub(crate) fn read_ready(stdout: &mut impl BufRead) -> Option<Ready> {
     let mut line = String::new();
     while stdout.read_line(&mut line).is_ok_and(|bytes| bytes > 0) {
         if let Some(ready) = line.trim().strip_prefix("ready ") {
-            let words = ready.split(' ').filter_map(|word| word.split_once('='));
-            let words = words.map(|(name, value)| (name.to_owned(), value.to_owned()));
-            let words: Vec<(String, String)> = words.collect();
+            let words: Vec<(String, String)> = ready
+                .split(' ')
+                .filter_map(|word| word.split_once('='))
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect();
             let address = |name| {
                 let found = words.iter().find(|(word, _)| word == name);
                 found.map(|(_, value)| value.clone())

@@ -137,12 +137,12 @@ impl Release {
             )?;
         }
         write(&control.join("conffiles"), "/etc/host/host.toml\n")?;
-        let size_kib = output(
+        let usage = output(
             Command::new("du")
                 .args(["--summarize", "--block-size=1K"])
                 .arg(&tree),
         )?;
-        let size_kib = size_kib.split_whitespace().next().unwrap_or("0");
+        let size_kib = usage.split_whitespace().next().unwrap_or("0");
         let text = read(&from.join("debian/control"))?
             .replace("@VERSION@", &self.version)
             .replace("@ARCH@", &self.architecture)

@@ -55,14 +55,14 @@ struct Package {
 
 /// Finds the crates of the workspace that are components: they are built as `cdylib`.
 fn packages() -> Result<Vec<Package>> {
-    let metadata = output(&mut cargo(&[
+    let json = output(&mut cargo(&[
         "metadata",
         "--format-version",
         "1",
         "--no-deps",
     ]))?;
     let metadata: serde_json::Value =
-        serde_json::from_str(&metadata).context("cargo's metadata is not valid JSON")?;
+        serde_json::from_str(&json).context("cargo's metadata is not valid JSON")?;
     let packages = metadata["packages"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);

@@ -120,12 +120,14 @@ pub(crate) fn postgres() -> Result<()> {
     let folders = std::fs::read_dir(POSTGRES).into_iter().flatten();
     let mut programs = folders.flatten().map(|folder| folder.path().join("bin"));
     let has_server = programs.any(|programs| programs.join("initdb").exists());
-    let missing = [
+    let missing: Vec<&str> = [
         ("postgresql", has_server),
         ("pgbouncer", Path::new(PGBOUNCER).exists()),
-    ];
-    let missing = missing.into_iter().filter(|(_, is_there)| !is_there);
-    let missing: Vec<&str> = missing.map(|(package, _)| package).collect();
+    ]
+    .into_iter()
+    .filter(|(_, is_there)| !is_there)
+    .map(|(package, _)| package)
+    .collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -153,8 +155,9 @@ pub(crate) fn shell_tools() -> Result<()> {
 
 /// Installs the bench's point of comparison: the example of the crate `rrq-runner`, a runner in Rust.
 pub(crate) fn socket_runner() -> Result<()> {
-    let folder = target_dir().join("peers");
-    let folder = folder.join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
+    let folder = target_dir()
+        .join("peers")
+        .join(format!("rrq-runner-{RRQ_RUNNER_RELEASE}"));
     if folder.join("bin").join(SOCKET_RUNNER).exists() {
         return Ok(());
     }

@@ -262,13 +262,13 @@ const PEERS: &str = "peers";
 
 /// Returns the names of all targets that are integration tests.
 fn integration_tests() -> Result<BTreeSet<String>> {
-    let metadata = output(&mut cargo(&[
+    let json = output(&mut cargo(&[
         "metadata",
         "--no-deps",
         "--format-version",
         "1",
     ]))?;
-    let metadata: Value = serde_json::from_str(&metadata).context("cargo metadata is not JSON")?;
+    let metadata: Value = serde_json::from_str(&json).context("cargo metadata is not JSON")?;
     let packages = metadata["packages"].as_array().into_iter().flatten();
     let targets = packages.flat_map(|package| package["targets"].as_array().into_iter().flatten());
     let tests = targets.filter(|target| target["kind"][0] == "test");

@@ -78,8 +78,8 @@ impl<'a> Events<'a> {
             if broken.is_none() && self.has_ended()? {
                 return Ok(None);
             }
-            let patience = self.client.patience;
-            let patience = self.patience.get_or_insert_with(|| Patience::new(patience));
+            let limit = self.client.patience;
+            let patience = self.patience.get_or_insert_with(|| Patience::new(limit));
             if !patience.pause(Duration::ZERO) {
                 let only_reads = true;
                 let cause = "the stream of events ends again and again".to_owned();

@@ -378,8 +378,10 @@ impl Client {
         if (200..300).contains(&status) {
             return Ok(response);
         }
-        let after = response.headers().get("retry-after");
-        let after = after.and_then(|value| value.to_str().ok()?.parse().ok());
+        let after = response
+            .headers()
+            .get("retry-after")
+            .and_then(|value| value.to_str().ok()?.parse().ok());
         let problem = self.text(&mut response, only_reads)?;
         Err(self.refusal(status, after, &problem))
     }
@@ -387,9 +389,11 @@ impl Client {
 
 /// Adds parameters to a path; those without a value are left out.
 pub fn with_query(path: &str, parameters: &impl Serialize) -> Result<String, Error> {
-    let query = serde_urlencoded::to_string(parameters).map_err(Error::invalid)?;
     // In a query, a plus is a space to some readers and a plus to others, and a colon needs no escape.
-    let query = query.replace('+', "%20").replace("%3A", ":");
+    let query = serde_urlencoded::to_string(parameters)
+        .map_err(Error::invalid)?
+        .replace('+', "%20")
+        .replace("%3A", ":");
     Ok(match query.as_str() {
         "" => path.to_owned(),
         query if path.contains('?') => format!("{path}&{query}"),

@@ -150,9 +150,9 @@ pub fn write(filter: &Filter) -> String {
         ("id", filter.id.as_deref()),
         ("since", filter.since.as_deref()),
         ("until", filter.until.as_deref()),
-    ];
-    let one = one.into_iter();
-    let one = one.filter_map(|(key, value)| Some(format!("{key}:{}", quoted(value?))));
+    ]
+    .into_iter()
+    .filter_map(|(key, value)| Some(format!("{key}:{}", quoted(value?))));
     let pairs = |before: &'static str, pairs: &[(String, String)]| {
         let text = |(name, value): &(String, String)| {
             format!("{before}{}:{}", without_colon(name), quoted(value))
@@ -218,11 +218,11 @@ fn set(filter: &mut Filter, key: &str, value: String, now: Time) -> Result<(), S
         "batch" => &mut filter.batch,
         "id" => &mut filter.id,
         _ => {
-            let places = [
+            let mut places = [
                 (ATTRIBUTE, &mut filter.attributes),
                 (PARAM, &mut filter.params),
-            ];
-            let mut places = places.into_iter();
+            ]
+            .into_iter();
             let place = places.find_map(|(before, place)| Some((key.strip_prefix(before)?, place)));
             let (name, place) = place.ok_or_else(|| {
                 format!("the keys are {KEYS}; put a text with a colon in double quotes")
@@ -397,8 +397,8 @@ mod tests {
             attribute: Some("team=a=b".to_owned()),
             ..FilterQuery::default()
         };
-        let read = query("state:failed attr.team:c", Some("mail")).read(NOW);
-        let read = write(&read.unwrap());
+        let filter = query("state:failed attr.team:c", Some("mail")).read(NOW);
+        let read = write(&filter.unwrap());
         assert_eq!(read, "state:discarded queue:mail attr.team:c attr.team:a=b");
         let without = FilterQuery {
             param: Some("order".to_owned()),

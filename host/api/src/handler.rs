@@ -129,8 +129,10 @@ impl GrantsView {
     /// Describes them, one line each.
     pub fn lines(&self) -> Vec<String> {
         let env = self.env.iter().map(|name| grant_words::env(name));
-        let dirs = self.read_dirs.iter();
-        let dirs = dirs.map(|dir| grant_words::dir(&dir.host, &dir.guest));
+        let dirs = self
+            .read_dirs
+            .iter()
+            .map(|dir| grant_words::dir(&dir.host, &dir.guest));
         let http = self.http.iter().map(|grant| {
             let line = grant_words::http(&grant.to, &grant.methods, &grant.paths);
             match &grant.secrets[..] {
@@ -138,10 +140,10 @@ impl GrantsView {
                 secrets => format!("{line}, with the secrets {}", secrets.join(", ")),
             }
         });
-        let jobs = self.jobs.iter();
-        let jobs = jobs.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
-        let state = self.state.iter();
-        let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
+        let job_grants = self.jobs.iter();
+        let jobs = job_grants.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
+        let state_grants = self.state.iter();
+        let state = state_grants.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
         let secrets = self.secrets.iter().map(|name| grant_words::secret(name));
         let hold = self.hold.iter().map(grant_words::hold);
         let all = env.chain(dirs).chain(http).chain(jobs);

@@ -196,8 +196,9 @@ impl JobView {
             of_one.map(|when| DependsOnBody::new(id.to_string(), when))
         });
         view.depends_on = some(conditions.collect());
-        let inputs = job.lifecycle.inputs();
-        let inputs: BTreeMap<_, _> = inputs
+        let inputs: BTreeMap<_, _> = job
+            .lifecycle
+            .inputs()
             .map(|(name, id)| (name.to_owned(), id.to_string()))
             .collect();
         view.inputs = (!inputs.is_empty()).then_some(inputs);

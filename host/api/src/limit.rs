@@ -145,21 +145,26 @@ impl LimitBody {
     pub fn into_limit(self, name: Name, source: Source) -> Result<Limit, String> {
         let MatchBody { queue, handler } = self.matches.unwrap_or_default();
         let globs = |field: &str, text: Option<String>| {
-            let glob = text.map(Glob::try_from).transpose();
-            let glob = glob.map_err(|error| format!("match.{field}: {error}"))?;
+            let glob = text
+                .map(Glob::try_from)
+                .transpose()
+                .map_err(|error| format!("match.{field}: {error}"))?;
             Ok::<_, String>(glob.into_iter().collect())
         };
-        let parts = match self.key {
+        let key = match self.key {
             None => Vec::new(),
             Some(KeyBody::One(part)) => vec![part],
             Some(KeyBody::Several(parts)) => parts,
         };
-        let parts = parts.into_iter().map(|part| {
+        let parts = key.into_iter().map(|part| {
             let parsed = KeyPart::try_from(part);
             parsed.map_err(|error| format!("key: {error}"))
         });
-        let units = self.units.map(KeyPart::try_from).transpose();
-        let units = units.map_err(|error| format!("units: {error}"))?;
+        let units = self
+            .units
+            .map(KeyPart::try_from)
+            .transpose()
+            .map_err(|error| format!("units: {error}"))?;
         if units.is_some() && self.rate.is_none() {
             return Err("units: needs a rate".to_owned());
         }
@@ -224,8 +229,8 @@ impl LimitBody {
         let in_time = self.rate.map(|rate| {
             let ms = u64::from(rate.per_seconds) * 1_000;
             let time = Seconds { ms }.to_text();
-            let burst = rate.burst.filter(|burst| *burst != rate.count);
-            let burst = burst.map(|burst| format!(", {} together", count(burst)));
+            let larger = rate.burst.filter(|burst| *burst != rate.count);
+            let burst = larger.map(|larger| format!(", {} together", count(larger)));
             format!(
                 "{} in {time}{}",
                 count(rate.count),
@@ -249,8 +254,7 @@ impl From<Limit> for LimitBody {
             queue: first(queues),
             handler: first(handlers),
         };
-        let parts = limit.key.into_iter().map(String::from);
-        let mut parts: Vec<String> = parts.collect();
+        let mut parts: Vec<String> = limit.key.into_iter().map(String::from).collect();
         let units = limit.rate.as_ref().and_then(|rate| rate.units.clone());
         Self {
             matches: Some(matches).filter(|it| *it != MatchBody::default()),

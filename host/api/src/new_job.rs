@@ -96,7 +96,7 @@ pub struct NewJobBody {
 impl NewJobBody {
     /// Returns a field that a job cannot have if it is enqueued later, perhaps more than once.
     pub fn unfit_for_later(&self) -> Option<&'static str> {
-        let given = [
+        let fields = [
             ("run_at", self.run_at.is_some()),
             ("delay_seconds", self.delay_seconds.is_some()),
             ("deadline", self.deadline.is_some()),
@@ -106,7 +106,7 @@ impl NewJobBody {
             ("unique", self.unique.is_some()),
             ("batch", self.batch.is_some()),
         ];
-        let given = given.into_iter().find(|(_, given)| *given);
+        let given = fields.into_iter().find(|(_, fields)| *fields);
         given.map(|(field, _)| field)
     }
 }

@@ -16,9 +16,8 @@ use utoipa::{PartialSchema, ToSchema};
 
 /// Returns the word that the API has for a choice.
 pub fn word_of(choice: impl Serialize) -> String {
-    let word = serde_json::to_value(choice).ok();
-    let word = word.as_ref().and_then(serde_json::Value::as_str);
-    word.unwrap_or_default().to_owned()
+    let value = serde_json::to_value(choice).unwrap_or_default();
+    value.as_str().unwrap_or_default().to_owned()
 }
 
 /// Reads a choice by the word that the API has for it. The error has the words that there are.
@@ -38,8 +37,7 @@ macro_rules! words {
 
         impl PartialSchema for $name {
             fn schema() -> RefOr<Schema> {
-                let object = ObjectBuilder::new().schema_type(Type::String);
-                let object = object.description(Some($about.trim()));
+                let object = ObjectBuilder::new().schema_type(Type::String).description(Some($about.trim()));
                 object.enum_values(Some($words)).into()
             }
         }

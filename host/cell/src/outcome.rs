@@ -158,8 +158,10 @@ pub(crate) fn from_trap(error: &wasmtime::Error, output: &RunOutput, limits: &Li
         trapped
     };
     truncate(&mut failure.message, MESSAGE_BYTES_MAX);
-    let stack = failure.stack.take();
-    let stack = stack.or_else(|| backtrace.map(trace::render));
+    let stack = failure
+        .stack
+        .take()
+        .or_else(|| backtrace.map(trace::render));
     failure.stack = stack.map(|stack| truncated(stack, STACK_BYTES_MAX));
     failure
 }

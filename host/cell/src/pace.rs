@@ -29,8 +29,8 @@ pub struct Pace {
 /// Compiles `component` and calls its handler `noop` for `duration`.
 pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
     let resources = Resources::new(engine::pooled(1)?, u64::MAX, Arc::new(Activity::new(None)?));
-    let component = Component::new(&resources.engine, component)?;
-    let component = JobPre::new(link(&resources.engine)?.instantiate_pre(&component)?)?;
+    let compiled = Component::new(&resources.engine, component)?;
+    let component = JobPre::new(link(&resources.engine)?.instantiate_pre(&compiled)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()?;

@@ -221,10 +221,10 @@ fn prepare(
         guest.egress.request_bytes_max(),
         guest.desk.request_bytes_max(),
     ];
-    let bytes_max = of_requests
+    let values_max = of_requests
         .into_iter()
         .fold(limits.result_bytes_max, u64::max);
-    let bytes_max = bytes_max + HOSTCALL_OVERHEAD_BYTES;
+    let bytes_max = values_max + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)

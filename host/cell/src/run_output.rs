@@ -219,12 +219,15 @@ impl Inner {
 
     fn first_lines(&mut self) -> Vec<LogLine> {
         let mut bytes = 0;
-        let count = self.lines.iter().take_while(|line| {
-            let room = bytes < TAKE_BYTES;
-            bytes += line.cost();
-            room
-        });
-        let count = count.count();
+        let count = self
+            .lines
+            .iter()
+            .take_while(|line| {
+                let room = bytes < TAKE_BYTES;
+                bytes += line.cost();
+                room
+            })
+            .count();
         let taken: Vec<LogLine> = self.lines.drain(..count).collect();
         let cost = taken.iter().map(LogLine::cost).sum();
         self.memory.give_back(cost);

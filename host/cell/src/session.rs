@@ -170,11 +170,11 @@ impl Cell {
                 let cell = Rc::clone(self);
                 spawn_local(async move {
                     let component = cell.components.borrow().get(component);
-                    let result = match component {
+                    let described = match component {
                         Ok(component) => run::describe(&cell.resources, &component).await,
                         Err(error) => Err(not_loaded(&error)),
                     };
-                    let result = result.map(Offer);
+                    let result = described.map(Offer);
                     cell.send(FromCell::Described { run, result }).await;
                 });
             }

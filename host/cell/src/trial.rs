@@ -35,8 +35,7 @@ impl Trial {
         // SAFETY: ignoring a signal installs no handler. A write beyond the limit of files then fails.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
         let engine = engine::pooled(slots).context("reserve addresses for the memory of guests")?;
-        let compiled = engine.precompile_module(MODULE);
-        let compiled = compiled.context("compile")?;
+        let compiled = engine.precompile_module(MODULE).context("compile")?;
         code.write_all(&compiled).context("write machine code")?;
         Ok(Self { engine, code })
     }
@@ -47,8 +46,8 @@ impl Trial {
         // SAFETY: this process has just written the file, which no other process can open.
         let module = opened::as_file(code, |path| unsafe {
             Module::deserialize_file(&engine, path)
-        });
-        let module = module.context("map machine code from a file")?;
+        })
+        .context("map machine code from a file")?;
         let mut store = Store::new(&engine, ());
         store.set_fuel(FUEL)?;
         store.set_epoch_deadline(1);

@@ -153,10 +153,9 @@ impl Cache {
     fn find(&self, digest: Digest) -> Option<(PathBuf, Compiled)> {
         let note = fs::read(self.note(digest)).ok()?;
         let Some(compiled) = self.vouched(digest, &note) else {
-            let path = self.note(digest);
-            let path = path.display();
-            tracing::warn!(%path, "compiled file has no valid seal; compiling the component again");
-            let _ = fs::remove_file(self.note(digest));
+            let note = self.note(digest);
+            tracing::warn!(path = %note.display(), "compiled file has no valid seal; compiling the component again");
+            let _ = fs::remove_file(note);
             return None;
         };
         let file = self.file(digest, &compiled);
@@ -220,10 +219,11 @@ impl Cache {
             );
             return Err(CompileError::Broken { message });
         }
-        let text = self.sealed(digest, &compiled);
-        let text = text.map_err(|error| CompileError::Broken {
-            message: error.to_string(),
-        })?;
+        let text = self
+            .sealed(digest, &compiled)
+            .map_err(|error| CompileError::Broken {
+                message: error.to_string(),
+            })?;
         // A cell may have mapped an older file. That file stays as it is, because the new one has
         // another name.
         let file = self.file(digest, &compiled);

@@ -355,14 +355,22 @@ impl<P: CellPort> Pool<P> {
     /// Returns when [`Pool::tick`] must be called next.
     pub fn due(&self) -> Option<Time> {
         let doomed = |run: &&Run| self.cells.get(&run.cell).is_some_and(|cell| cell.doomed);
-        let kills = self.runs.values();
-        let kills = kills.filter(|run| !run.planning && !doomed(run));
-        let kills = kills.map(|run| run.kill_deadline.kill_at());
+        let kills = self
+            .runs
+            .values()
+            .filter(|run| !run.planning && !doomed(run))
+            .map(|run| run.kill_deadline.kill_at());
         let starts = self.cells.values().filter_map(Cell::start_limit);
-        let respawns = self.respawns.iter().filter(|_| !self.closing);
-        let respawns = respawns.filter_map(CellRespawn::due);
-        let idle = self.cells.values().filter(|_| !self.closing);
-        let idle = idle.filter_map(Cell::retires_at);
+        let respawns = self
+            .respawns
+            .iter()
+            .filter(|_| !self.closing)
+            .filter_map(CellRespawn::due);
+        let idle = self
+            .cells
+            .values()
+            .filter(|_| !self.closing)
+            .filter_map(Cell::retires_at);
         kills.chain(starts).chain(respawns).chain(idle).min()
     }
 

@@ -160,8 +160,10 @@ fn server_last(mut line: Vec<OsString>) -> Vec<OsString> {
     let from_noun = line.split_off((1 + words).min(line.len()));
     let server = line.split_off(1);
     line.extend(from_noun);
-    let end = line.iter().position(|word| word == "--");
-    let end = end.unwrap_or(line.len());
+    let end = line
+        .iter()
+        .position(|word| word == "--")
+        .unwrap_or(line.len());
     line.splice(end..end, server);
     line
 }

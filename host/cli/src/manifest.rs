@@ -99,8 +99,9 @@ impl Manifest {
         };
         let name = name
             .as_str()
-            .ok_or_else(|| self.wrong("name", "it is not a string"))?;
-        let name = name.parse().map_err(|error| self.wrong("name", error))?;
+            .ok_or_else(|| self.wrong("name", "it is not a string"))?
+            .parse()
+            .map_err(|error| self.wrong("name", error))?;
         Ok(Some(name))
     }
 
@@ -127,8 +128,10 @@ impl Manifest {
                 format!("{option} does not apply to {handler}: the manifest sets {key} for it")
             }));
         }
-        let defaults = self.table.entry("defaults");
-        let defaults = defaults.or_insert_with(|| Value::Table(Table::new()));
+        let defaults = self
+            .table
+            .entry("defaults")
+            .or_insert_with(|| Value::Table(Table::new()));
         let Value::Table(defaults) = defaults else {
             return Err(self.wrong("defaults", "it is not a table"));
         };
@@ -209,8 +212,10 @@ fn parse_dir(text: &str) -> Result<DirGrant, String> {
     if host.is_empty() || !guest.starts_with('/') {
         return Err(form.to_owned());
     }
-    let host = std::path::absolute(host).map_err(|error| error.to_string())?;
-    let host = host.into_os_string().into_string();
+    let host = std::path::absolute(host)
+        .map_err(|error| error.to_string())?
+        .into_os_string()
+        .into_string();
     Ok(DirGrant {
         host: host.map_err(|_| "the absolute path of the directory must be UTF-8")?,
         guest: guest.to_owned(),

@@ -18,9 +18,9 @@ pub fn whole<T: TryFrom<u64>>(
     most: u64,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
-        let number = text.parse().ok();
-        let number = number.filter(|number| (least..=most).contains(number));
-        let number = number.and_then(|number| T::try_from(number).ok());
+        let parsed = text.parse().ok();
+        let in_range = parsed.filter(|parsed| (least..=most).contains(parsed));
+        let number = in_range.and_then(|in_range| T::try_from(in_range).ok());
         number.ok_or_else(|| format!("expected a whole number, {least}–{most}"))
     }
 }

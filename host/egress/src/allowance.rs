@@ -63,8 +63,11 @@ impl Allowance {
         let mut all = self.0.borrow_mut();
         let left = all.get_mut(order.grant).ok_or_else(no_more_requests)?;
         let requests = left.requests.checked_sub(1).ok_or_else(no_more_requests)?;
-        let bytes = left.bytes.checked_sub(order.body.len() as u64);
-        let bytes = bytes.filter(|it| *it > 0).ok_or_else(no_more_bytes)?;
+        let bytes = left
+            .bytes
+            .checked_sub(order.body.len() as u64)
+            .filter(|it| *it > 0)
+            .ok_or_else(no_more_bytes)?;
         let response_bytes_max = bytes.min(order.response_bytes_max as u64);
         *left = GrantBalance {
             requests,

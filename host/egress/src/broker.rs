@@ -73,8 +73,9 @@ impl Shares {
             if by_user.len() >= SHARES_KEPT {
                 by_user.retain(|_, semaphore| semaphore.strong_count() > 0);
             }
-            let known = by_user.entry((user.0.to_owned(), user.1.to_owned()));
-            let known = known.or_default();
+            let known = by_user
+                .entry((user.0.to_owned(), user.1.to_owned()))
+                .or_default();
             known.upgrade().unwrap_or_else(|| {
                 let new = Arc::new(Semaphore::new(self.each));
                 *known = Arc::downgrade(&new);

@@ -43,8 +43,10 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
         .build_local(LocalOptions::default())
         .map_err(broken)?;
     runtime.block_on(async {
-        let resolver = resolver.map(ResolverBuilder::build).transpose();
-        let resolver = resolver.map_err(|error| format!("cannot resolve names: {error}"))?;
+        let resolver = resolver
+            .map(ResolverBuilder::build)
+            .transpose()
+            .map_err(|error| format!("cannot resolve names: {error}"))?;
         let clients = Clients::new(Dial::new(resolver, settings.networks), tls);
         let lifeline = settings.lifeline.map(Lifeline::new);
         let served = Broker::new(clients, system, control, lifeline).map_err(broken)?;

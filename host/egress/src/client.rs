@@ -133,16 +133,16 @@ pub(crate) async fn send(
         cuts_body,
     } = order;
     let host = uri.host().unwrap_or_default().to_owned();
-    let request = Request::builder()
+    let mut request = Request::builder()
         .method(method)
         .uri(uri)
-        .body(Full::new(body));
-    let mut request = request.map_err(|error| {
-        HttpError::new(
-            HttpErrorKind::InvalidRequest,
-            format!("invalid request: {error}"),
-        )
-    })?;
+        .body(Full::new(body))
+        .map_err(|error| {
+            HttpError::new(
+                HttpErrorKind::InvalidRequest,
+                format!("invalid request: {error}"),
+            )
+        })?;
     *request.headers_mut() = headers;
     let exchange = async {
         if !permit.holds() {
@@ -156,8 +156,8 @@ pub(crate) async fn send(
             take_connection(&captured, permit);
             polled
         })
-        .await;
-        let response = response.map_err(|error| unreachable(&host, &error))?;
+        .await
+        .map_err(|error| unreachable(&host, &error))?;
         let encodings = response.headers().get_all(CONTENT_ENCODING);
         let is_encoded = encodings
             .iter()
@@ -187,11 +187,11 @@ async fn read(
     taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
     let (head, body) = response.into_parts();
-    let body = body.map_frame(|frame| {
+    let counted = body.map_frame(|frame| {
         taken.received(frame.data_ref().map_or(0, Bytes::len));
         frame
     });
-    let body = Limited::new(body, taken.response_bytes_max())
+    let body = Limited::new(counted, taken.response_bytes_max())
         .collect()
         .await
         .map_err(|error| {

@@ -142,8 +142,10 @@ impl Shared {
             return Err(unresolved(cause.to_owned()));
         };
         // A final dot: never a name below a domain of this machine.
-        let found = resolver.lookup_ip(format!("{host}.")).await;
-        let found = found.map_err(|error| unresolved(error.to_string()))?;
+        let found = resolver
+            .lookup_ip(format!("{host}."))
+            .await
+            .map_err(|error| unresolved(error.to_string()))?;
         Ok(found.iter().collect())
     }
 }

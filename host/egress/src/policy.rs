@@ -150,8 +150,8 @@ fn url(text: &str) -> Result<Url, HttpError> {
 }
 
 fn method(name: &str) -> Result<Method, HttpError> {
-    let method = Method::from_bytes(name.as_bytes());
-    let method = method.map_err(|_| invalid("invalid name of a method"))?;
+    let method =
+        Method::from_bytes(name.as_bytes()).map_err(|_| invalid("invalid name of a method"))?;
     if method == Method::CONNECT || method == Method::TRACE {
         return Err(invalid(format!("{method} cannot be sent")));
     }
@@ -171,8 +171,9 @@ fn grant<'a>(
         component, handler, ..
     } = pass;
     let grants = pass.grants.iter().enumerate();
-    let to_server = grants.filter(|(_, grant)| grant.to.includes(is_tls, host, port));
-    let to_server: Vec<_> = to_server.collect();
+    let to_server: Vec<_> = grants
+        .filter(|(_, grant)| grant.to.includes(is_tls, host, port))
+        .collect();
     if to_server.is_empty() {
         let origin = url.origin().ascii_serialization();
         let named: Vec<_> = pass.grants.iter().map(|it| it.to.to_string()).collect();
@@ -235,9 +236,10 @@ fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
     for (name, template) in &grant.headers {
         let unset = |message: String| HttpError::new(HttpErrorKind::NotGranted, message);
-        let value = template.fill(|secret| secrets.get(secret));
-        let value = value.map_err(|secret| unset(format!("this host has no secret {secret}")))?;
-        let mut value = HeaderValue::from_str(&value)
+        let text = template
+            .fill(|secret| secrets.get(secret))
+            .map_err(|secret| unset(format!("this host has no secret {secret}")))?;
+        let mut value = HeaderValue::from_str(&text)
             .map_err(|_| unset(format!("the secret in the header {name} has a line break")))?;
         value.set_sensitive(true);
         let name = HeaderName::from_bytes(name.as_bytes())

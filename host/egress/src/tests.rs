@@ -69,8 +69,7 @@ fn a_secret_of_another_path_or_time_stays_hidden() {
                     .to_vec();
             }
             reply(200, &kept)
-        });
-        let server = server.await;
+        }).await;
         let (mut with_key, mut plain) = (grant(&server.origin()), grant(&server.origin()));
         with_key.paths = vec!["/key".to_owned()];
         let template = "{secret:key}".parse().unwrap();
@@ -359,11 +358,12 @@ fn an_attempt_makes_as_many_requests_as_it_may() {
 #[test]
 fn an_attempt_moves_as_many_bytes_as_it_may() {
     run_with(&["127.0.0.0/8"], |world| async move {
-        let server = world.server(|request| {
-            let size = request.contains("/large").then_some((600 << 10) + 1);
-            reply(200, &"x".repeat(size.unwrap_or(200 << 10)))
-        });
-        let server = server.await;
+        let server = world
+            .server(|request| {
+                let size = request.contains("/large").then_some((600 << 10) + 1);
+                reply(200, &"x".repeat(size.unwrap_or(200 << 10)))
+            })
+            .await;
         let mut granted = grant(&server.origin());
         granted.max_total_mib = Some(1);
         let run = world.run(1, vec![granted.clone()]);

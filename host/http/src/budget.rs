@@ -77,8 +77,10 @@ impl ByteBudget {
         if let Some(RefusedBody(refusal)) = parts.extensions.get() {
             return Err(refusal.clone());
         }
-        let announced = parts.headers.get(CONTENT_LENGTH);
-        let announced = announced.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+        let announced = parts
+            .headers
+            .get(CONTENT_LENGTH)
+            .and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit_bytes) {
             return Err(Refusal::BodyTooLarge { limit_bytes });
         }
@@ -94,8 +96,8 @@ impl ByteBudget {
         if let Some(admission) = unknown {
             admission.place.yield_place();
         }
-        let read = self.collect(body, limit_bytes, own);
-        let read = tokio::time::timeout(BODY_TIMEOUT, read).await;
+        let reading = self.collect(body, limit_bytes, own);
+        let read = tokio::time::timeout(BODY_TIMEOUT, reading).await;
         if let Some(admission) = unknown {
             admission.place.hold();
         }
@@ -142,8 +144,10 @@ impl ByteBudget {
         bytes: usize,
         own: Option<&Arc<Semaphore>>,
     ) -> Result<(), Refusal> {
-        let charged = body.charge.as_ref();
-        let charged = charged.map_or(0, |charge| charge.all.num_permits());
+        let charged = body
+            .charge
+            .as_ref()
+            .map_or(0, |charge| charge.all.num_permits());
         let more = (bytes / FREE_BYTES).saturating_sub(charged);
         if more == 0 {
             return Ok(());

@@ -65,18 +65,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
             Ok(Query(query)) => return Ok(Self(query)),
             Err(rejection) => rejection,
         };
-        let text = match rejection {
+        let cause = match rejection {
             QueryRejection::FailedToDeserializeQueryString(error) => {
                 std::error::Error::source(&error)
                     .map_or_else(|| error.to_string(), ToString::to_string)
             }
             other => other.to_string(),
         };
-        let text = with_nearest(&words::plain(&text));
+        let sentence = with_nearest(&words::plain(&cause));
         // The message itself names an unknown parameter.
-        let text = match text.split_once("unknown field") {
+        let text = match sentence.split_once("unknown field") {
             Some((_, words)) => format!("unknown parameter{words}"),
-            None => text,
+            None => sentence,
         };
         Err(Problem::new(&kinds::INVALID_QUERY, text))
     }

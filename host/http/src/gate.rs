@@ -132,14 +132,16 @@ pub(crate) fn pass(
         return Ok(None);
     }
     let known = request.extensions().get::<Caller>();
-    let caller = known.cloned().map_or_else(
-        || {
-            let peer = request.extensions().get().cloned().unwrap_or_default();
-            gate.admit(&peer, request.headers())
-        },
-        Ok,
-    );
-    let caller = caller.map_err(|refusal| (refusal, None))?;
+    let caller = known
+        .cloned()
+        .map_or_else(
+            || {
+                let peer = request.extensions().get().cloned().unwrap_or_default();
+                gate.admit(&peer, request.headers())
+            },
+            Ok,
+        )
+        .map_err(|refusal| (refusal, None))?;
     let principal = &caller.principal;
     let refusal = match verb {
         Some(verb) if !principal.verbs.has(verb) => Refusal::Forbidden { verb },

@@ -149,7 +149,7 @@ pub(crate) async fn guard(
     let waits = share.as_ref().filter(|_| guard.is_long_running);
     let waiting = waits.map(|share| share.wait().ok_or(Refusal::WaitsUsed));
     let checked = checked.and_then(|_| waiting.transpose());
-    let answered = match checked {
+    let handled = match checked {
         Err(refusal) => {
             drain(request).await;
             Err(refusal)
@@ -164,7 +164,7 @@ pub(crate) async fn guard(
                 limit: ANSWER_TIMEOUT,
             })),
     };
-    let answered = match answered {
+    let answered = match handled {
         // If the request changed something, it must be answered even if the budget is exhausted.
         Ok(response) if changes_nothing => {
             guard.answers.charge_answer(response, share.as_ref()).await
@@ -302,8 +302,10 @@ impl Guard {
         asked: &mut Option<AuditedRequest>,
     ) -> Result<Option<Caller>, Refusal> {
         let host = check_host(&self.hosts, request.uri(), request.headers())?;
-        let is_tls = request.extensions().get::<Peer>();
-        let is_tls = is_tls.is_some_and(|peer| peer.is_tls);
+        let is_tls = request
+            .extensions()
+            .get::<Peer>()
+            .is_some_and(|peer| peer.is_tls);
         check_origin(&self.hosts, (host, is_tls), request.headers())?;
         let passed = gate::pass(&*self.gate, self.access, request);
         let (caller, refusal) = match passed {
@@ -363,8 +365,9 @@ fn check_host<'a>(
         return Err(Refusal::HostHeaderCount);
     };
     let host = host.to_str().map_err(|_| Refusal::HostHeaderNotAscii)?;
-    let targets = [Some(host), uri.authority().map(Authority::as_str)];
-    let mut targets = targets.into_iter().flatten();
+    let mut targets = [Some(host), uri.authority().map(Authority::as_str)]
+        .into_iter()
+        .flatten();
     match targets.find(|target| !allowed.has(target)) {
         Some(target) => Err(Refusal::HostNotAllowed {
             host: shortened(without_port(target)),

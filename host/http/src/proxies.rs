@@ -45,8 +45,11 @@ impl Proxies {
             return client;
         };
         client.address = Some(self.client_address(proxy, headers));
-        let last = headers.get_all(FORWARDED_PROTO).iter().next_back();
-        let last = last.and_then(|value| value.to_str().ok());
+        let last = headers
+            .get_all(FORWARDED_PROTO)
+            .iter()
+            .next_back()
+            .and_then(|value| value.to_str().ok());
         if let Some(protocol) = last.and_then(|value| value.rsplit(',').next()) {
             client.is_tls = protocol.trim().eq_ignore_ascii_case("https");
         }

@@ -95,8 +95,10 @@ impl Requests {
             .filter(|address| !self.proxies.has(*address))
             .map(network);
         let is_limited = address.is_some() && !is_always;
-        let share = self.place.begin(client.address.map(network), is_limited);
-        let share = share.ok_or(Refusal::ConnectionsUsed)?;
+        let share = self
+            .place
+            .begin(client.address.map(network), is_limited)
+            .ok_or(Refusal::ConnectionsUsed)?;
         Ok(Admission {
             place: Arc::clone(&self.place),
             share: address.map(|_| share),

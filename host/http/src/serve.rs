@@ -377,9 +377,9 @@ pub(crate) async fn connection(
     let _guard = Open::new(Arc::clone(&served.metrics));
     let Admitted { place, is_reserved } = admitted;
     let watch = Watch::default();
-    let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
-    let stream = WatchedStream::new(stream, watch.clone());
-    let stream = ProblemStream::new(stream, HEADER_BYTES_MAX, peer.is_tls);
+    let timed = WriteTimeout::new(stream, WRITE_TIMEOUT);
+    let watched = WatchedStream::new(timed, watch.clone());
+    let stream = ProblemStream::new(watched, HEADER_BYTES_MAX, peer.is_tls);
     let requests = Requests {
         router: TowerToHyperService::new(served.router),
         proxies: served.transport.proxies,

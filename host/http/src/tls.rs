@@ -215,8 +215,9 @@ impl Tls {
         if let Some(clients) = &self.0.files.clients {
             let (_, connection) = stream.get_ref();
             let leaf = connection.peer_certificates().and_then(<[_]>::first);
-            let name = leaf.and_then(|leaf| clients.names.allowed(leaf));
-            let name = name.ok_or(io::ErrorKind::PermissionDenied)?;
+            let name = leaf
+                .and_then(|leaf| clients.names.allowed(leaf))
+                .ok_or(io::ErrorKind::PermissionDenied)?;
             peer.certificate_name = Some(name.into());
         }
         Ok(stream)
@@ -268,20 +269,20 @@ impl TlsFiles {
                 message: error.to_string(),
             }
         };
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        let versions = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&[&TLS13, &TLS12])
             .map_err(damaged(&self.certificate))?;
         let builder = match (&self.clients, &contents.authorities) {
             (Some(clients), Some(bytes)) => {
                 let authorities = certificates(&clients.authorities, bytes)?;
-                let verifier = clients::verifier(authorities, clients.names.clone(), provider);
-                let verifier = verifier.map_err(|message| TlsError::Damaged {
-                    path: clients.authorities.clone(),
-                    message,
-                })?;
-                builder.with_client_cert_verifier(verifier)
+                let verifier = clients::verifier(authorities, clients.names.clone(), provider)
+                    .map_err(|message| TlsError::Damaged {
+                        path: clients.authorities.clone(),
+                        message,
+                    })?;
+                versions.with_client_cert_verifier(verifier)
             }
-            _ => builder.with_no_client_auth(),
+            _ => versions.with_no_client_auth(),
         };
         let mut config = builder
             .with_single_cert(chain, key)
@@ -371,8 +372,8 @@ fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
 
 /// Reads one certificate or more.
 fn certificates(path: &Path, bytes: &[u8]) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
-    let read = read.map_err(|error| TlsError::Damaged {
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(bytes).collect();
+    let read = parsed.map_err(|error| TlsError::Damaged {
         path: path.to_owned(),
         message: error.to_string(),
     })?;

@@ -52,8 +52,8 @@ impl Backoff {
     /// Returns the rest of the next wait after `spent`, in which the peer had nothing. A peer that holds our
     /// request that long needs no wait.
     pub fn rest(&mut self, spent: Duration) -> Option<Duration> {
-        let left = self.next_wait().checked_sub(spent);
-        let left = left.filter(|left| !left.is_zero());
+        let rest = self.next_wait().checked_sub(spent);
+        let left = rest.filter(|rest| !rest.is_zero());
         if left.is_none() {
             self.reset();
         }

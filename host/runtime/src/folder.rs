@@ -89,8 +89,8 @@ pub fn create(folder: &Dir, name: &Path) -> io::Result<File> {
 
 /// Makes a file that other users may read but not write. It has its name once it is on disk.
 pub fn publish(folder: &Dir, name: &Path, content: &[u8]) -> io::Result<()> {
-    let partial = format!("{}.partial", ids::unique());
-    let partial = Path::new(&partial);
+    let partial_name = format!("{}.partial", ids::unique());
+    let partial = Path::new(&partial_name);
     let mut file = create(folder, partial)?;
     let written = file
         .set_permissions(Permissions::from_mode(PUBLIC_MODE))

@@ -54,8 +54,10 @@ impl DataLock {
             match host.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
-                    let pid = fs::read_to_string(&path).unwrap_or_default();
-                    let pid = pid.trim().to_owned();
+                    let pid = fs::read_to_string(&path)
+                        .unwrap_or_default()
+                        .trim()
+                        .to_owned();
                     if is_alive(&pid) || waited >= ORPHANS_TIMEOUT {
                         return Err(LockError::Taken { pid });
                     }
@@ -75,8 +77,10 @@ impl DataLock {
         match host.try_lock() {
             Ok(()) => Self::signed(host, path),
             Err(TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).unwrap_or_default();
-                let pid = pid.trim().to_owned();
+                let pid = fs::read_to_string(&path)
+                    .unwrap_or_default()
+                    .trim()
+                    .to_owned();
                 Err(LockError::Taken { pid })
             }
             Err(TryLockError::Error(error)) => Err(LockError::File { path, error }),

@@ -65,9 +65,12 @@ pub fn programs() -> PathBuf {
 
 #[expect(clippy::disallowed_methods, reason = "polls a condition, with a bound")]
 fn start() -> Database {
-    let folder = tempfile::Builder::new().prefix("host-pg-").tempdir();
     // The serving process removes it.
-    let folder = folder.expect("a folder can be made").keep();
+    let folder = tempfile::Builder::new()
+        .prefix("host-pg-")
+        .tempdir()
+        .expect("a folder can be made")
+        .keep();
     let private = std::fs::Permissions::from_mode(0o700);
     std::fs::set_permissions(&folder, private).expect("a folder can be made private");
     let programs = programs();

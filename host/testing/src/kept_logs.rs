@@ -31,8 +31,7 @@ impl KeptLogs {
 
     /// Returns the lines of a job.
     pub fn of(&self, job: JobId) -> Vec<LogLine> {
-        let lines = self.all().into_iter();
-        let lines = lines.filter(|(of, ..)| *of == job);
+        let lines = self.all().into_iter().filter(|(of, ..)| *of == job);
         lines.map(|(.., line)| line).collect()
     }
 

@@ -103,8 +103,9 @@ impl LeaseHost {
         policy: Policy,
         attributes: &[(&str, &str)],
     ) -> JobId {
-        let attributes = attributes.iter();
-        let attributes = attributes.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let attributes = attributes
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
         let payload = Payload {
             params: JsonText(params.to_owned()),
             wire: "http".to_owned(),
@@ -172,8 +173,11 @@ impl LeaseHost {
     /// Returns when something is due.
     pub fn due(&self) -> Option<Time> {
         let inner = self.inner.lock();
-        let jobs = inner.jobs.values().map(|job| &job.lifecycle);
-        let jobs = jobs.filter(|job| !job.state.is_terminal());
+        let jobs = inner
+            .jobs
+            .values()
+            .map(|job| &job.lifecycle)
+            .filter(|job| !job.state.is_terminal());
         jobs.filter_map(Lifecycle::wakeup).min()
     }
 
@@ -228,16 +232,19 @@ impl LeaseHost {
 
     /// Returns the text of each line in the logs, with its job and attempt.
     pub fn logged(&self) -> Vec<(JobId, u32, String)> {
-        let lines = self.logs.all().into_iter();
-        let lines = lines.map(|(job, attempt, line)| (job, attempt, line.message));
+        let lines = self
+            .logs
+            .all()
+            .into_iter()
+            .map(|(job, attempt, line)| (job, attempt, line.message));
         lines.collect()
     }
 
     /// Waits until a job is as `is_it` says.
     pub async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
         let mut changes = self.changes.subscribe();
-        let reached = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
-        let reached = tokio::time::timeout(BOUND, reached).await;
+        let change = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
+        let reached = tokio::time::timeout(BOUND, change).await;
         assert!(reached.is_ok(), "it stays {:?}", self.kept(id));
         self.kept(id).unwrap()
     }
@@ -321,8 +328,10 @@ impl Inner {
         fence: &Fence,
         message: LeaseMessage,
     ) -> (Result<Standing, Rejection>, Calls) {
-        let before = self.jobs.get(&id);
-        let before = before.map(|job| (job.lifecycle.clone(), job.events.clone()));
+        let before = self
+            .jobs
+            .get(&id)
+            .map(|job| (job.lifecycle.clone(), job.events.clone()));
         let loss = |begun| {
             if begun {
                 Loss::WorkerGone

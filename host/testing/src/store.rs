@@ -343,8 +343,10 @@ impl Rows for Model {
     }
 
     fn counts(&mut self) -> Counts {
-        let live = self.jobs.values();
-        let live = live.filter(|job| !job.lifecycle.state.is_terminal());
+        let live = self
+            .jobs
+            .values()
+            .filter(|job| !job.lifecycle.state.is_terminal());
         Counts {
             queues: self.paused.len() as u64,
             live: live.count() as u64,
@@ -527,8 +529,10 @@ impl AccessRows for Model {
     }
 
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
-        let live = self.entries().map(|entry| &entry.lifecycle);
-        let live = live.filter(|job| !job.state.is_terminal());
+        let live = self
+            .entries()
+            .map(|entry| &entry.lifecycle)
+            .filter(|job| !job.state.is_terminal());
         let owned = live.filter(|job| job.owner.as_deref() == Some(principal));
         Ok(owned.count() as u64)
     }

@@ -86,8 +86,10 @@ pub fn has_target() -> bool {
 pub fn debian() -> Result<Toolchain, Missing> {
     let sysroot = printed(&["--print", "sysroot"]).ok_or(Missing::Rust)?;
     let version = printed(&["-vV"]).ok_or(Missing::Rust)?;
-    let platform = version.lines().find_map(|line| line.strip_prefix("host: "));
-    let platform = platform.ok_or(Missing::Rust)?;
+    let platform = version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .ok_or(Missing::Rust)?;
     let linkers = Path::new(sysroot.trim()).join(format!("lib/rustlib/{platform}/bin"));
     let packaged = [
         DEBIAN_RUSTC,
@@ -95,8 +97,10 @@ pub fn debian() -> Result<Toolchain, Missing> {
         DEBIAN_WASI_LIBC,
         DEBIAN_STD_SOURCE,
     ];
-    let needed = packaged.iter().map(PathBuf::from);
-    let needed = needed.chain(LINKERS.iter().map(|linker| linkers.join(linker)));
+    let needed = packaged
+        .iter()
+        .map(PathBuf::from)
+        .chain(LINKERS.iter().map(|linker| linkers.join(linker)));
     match needed.into_iter().find(|file| !file.exists()) {
         Some(file) => Err(Missing::Target { file }),
         None => Ok(Toolchain::Debian { linkers }),

@@ -240,10 +240,11 @@ mod tests {
         let (package, version) = PACKAGE;
         let (_, wit) = WIT;
         assert!(wit.contains(&format!("\npackage {package}@{version};")));
-        let own = wit
+        let mut own: Vec<_> = wit
             .lines()
-            .filter_map(|line| line.strip_prefix("interface "));
-        let mut own: Vec<_> = own.filter_map(|line| line.strip_suffix(" {")).collect();
+            .filter_map(|line| line.strip_prefix("interface "))
+            .filter_map(|line| line.strip_suffix(" {"))
+            .collect();
         own.retain(|name| *name != "handler");
         own.sort_unstable();
         assert_eq!(own, INTERFACES);
@@ -252,8 +253,9 @@ mod tests {
     #[test]
     fn no_package_runs_a_program_when_it_is_installed() {
         let shown = |registry| {
-            let pinned = [COMPONENTIZE_PY, QUICKJS].into_iter();
-            let mut pinned = pinned.filter(|it| it.registry == registry);
+            let mut pinned = [COMPONENTIZE_PY, QUICKJS]
+                .into_iter()
+                .filter(|it| it.registry == registry);
             format!("{:?}", pinned.next().unwrap().install(Path::new("/tools")))
         };
         let npm = shown(Registry::Npm);

@@ -138,8 +138,8 @@ impl Ask {
         query: &impl Serialize,
         body: &impl Serialize,
     ) -> Result<T, Problem> {
-        let body = serde_json::to_vec(body).map_err(|error| broken(&error))?;
-        let body = Some(("application/json", body));
+        let json = serde_json::to_vec(body).map_err(|error| broken(&error))?;
+        let body = Some(("application/json", json));
         self.ask(Method::POST, path, query, body).await
     }
 
@@ -169,8 +169,9 @@ impl Ask {
     ) -> Result<(HeaderMap, Bytes), Problem> {
         let (parts, body) = self.respond(method, path, query, body).await?.into_parts();
         let status = parts.status;
-        let bytes = to_bytes(body, ANSWER_BYTES_MAX).await;
-        let bytes = bytes.map_err(|error| broken(&error))?;
+        let bytes = to_bytes(body, ANSWER_BYTES_MAX)
+            .await
+            .map_err(|error| broken(&error))?;
         if status.is_success() {
             return Ok((parts.headers, bytes));
         }
@@ -188,11 +189,11 @@ impl Ask {
     ) -> Result<Response, Problem> {
         let (kind, body) = body.unzip();
         let query = serde_urlencoded::to_string(query).map_err(|error| broken(&error))?;
-        let request = Request::builder().method(&method);
-        let request = request
+        let mut request: Request<Body> = Request::builder()
+            .method(&method)
             .uri(format!("{path}?{query}"))
-            .body(body.unwrap_or_default().into());
-        let mut request: Request<Body> = request.map_err(|error| broken(&error))?;
+            .body(body.unwrap_or_default().into())
+            .map_err(|error| broken(&error))?;
         *request.headers_mut() = self.headers.clone();
         if let Some(kind) = kind {
             let kind = HeaderValue::from_str(kind).map_err(|error| broken(&error))?;

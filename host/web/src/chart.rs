@@ -188,10 +188,10 @@ mod tests {
             json!({"at": at, "enqueued": enqueued, "completed": 0, "discarded": 1, "cancelled": 0, "failures": 3,
                 "waiting": waiting, "waited_ms": spread, "ran_ms": spread})
         };
-        let trend = json!({"step_seconds": 60, "points": [
+        let document = json!({"step_seconds": 60, "points": [
             point("2026-05-17T18:30:00Z", 600, None), point("2026-05-17T18:31:00Z", 30, Some(7)),
         ]});
-        let trend: TrendView = serde_json::from_value(trend).unwrap();
+        let trend: TrendView = serde_json::from_value(document).unwrap();
         let now = Time::parse_rfc3339("2026-05-17T18:31:10Z").unwrap();
         let charts = draw(&trend, now);
         let jobs = &charts[0].lines[0];

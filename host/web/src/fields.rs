@@ -148,20 +148,21 @@ pub(crate) fn params(fields: &[Field], typed: &[(String, String)]) -> Result<Str
     for field in fields {
         let name = field.name.as_str();
         let key = format!("{FIELD}{name}");
-        let value = typed.iter().find(|(typed, _)| *typed == key);
-        let value = value.map_or("", |(_, value)| value.as_str());
+        let input = typed.iter().find(|(typed, _)| *typed == key);
+        let text = input.map_or("", |(_, input)| input.as_str());
         let value = match field.kind {
-            _ if value.is_empty() && !field.required => continue,
-            Kind::Text | Kind::Choice(_) => Value::from(value),
-            Kind::Flag => Value::from(value == "true"),
+            _ if text.is_empty() && !field.required => continue,
+            Kind::Text | Kind::Choice(_) => Value::from(text),
+            Kind::Flag => Value::from(text == "true"),
             Kind::Number => {
-                let number = RawValue::from_string(value.trim().to_owned()).ok();
-                let number = number.filter(|it| {
-                    it.get()
-                        .starts_with(|c: char| c == '-' || c.is_ascii_digit())
-                });
+                let json = RawValue::from_string(text.trim().to_owned())
+                    .ok()
+                    .filter(|it| {
+                        it.get()
+                            .starts_with(|c: char| c == '-' || c.is_ascii_digit())
+                    });
                 let number =
-                    number.ok_or_else(|| format!("{name}: must be a number, got {value:?}"))?;
+                    json.ok_or_else(|| format!("{name}: must be a number, got {text:?}"))?;
                 numbers.insert(name, number);
                 continue;
             }

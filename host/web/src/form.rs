@@ -19,8 +19,11 @@ impl<T: DeserializeOwned> FromRequest<Web> for Form<T> {
     /// Cancel safe: data that was read is dropped.
     async fn from_request(request: Request, web: &Web) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let read = web.bodies.read(&parts, body, FORM_BYTES_MAX).await;
-        let read = read.map_err(|refusal| render(&refusal))?;
+        let read = web
+            .bodies
+            .read(&parts, body, FORM_BYTES_MAX)
+            .await
+            .map_err(|refusal| render(&refusal))?;
         serde_urlencoded::from_bytes(&read.bytes)
             .map(Self)
             .map_err(|_| {

@@ -50,9 +50,9 @@ pub(crate) fn ago(now: Time, at: impl AsRef<str>) -> String {
 
 /// Writes an instant as people read it, in UTC: `2026-05-17 18:30:00`.
 pub(crate) fn instant(at: impl AsRef<str>) -> String {
-    let at = at.as_ref();
-    let at = at.split('.').next().unwrap_or(at).trim_end_matches('Z');
-    at.replace('T', " ")
+    let text = at.as_ref();
+    let seconds = text.split('.').next().unwrap_or(text);
+    seconds.trim_end_matches('Z').replace('T', " ")
 }
 
 /// Writes a number in groups of three digits.

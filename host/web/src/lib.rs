@@ -121,8 +121,8 @@ fn routes() -> impl Iterator<Item = Route<Web>> {
         form(Route::post(Access::Open, "/login", login::login)),
         form(Route::post(Access::AnyPrincipal, "/logout", login::logout)),
         Route::get(Access::Open, "/assets/{name}", assets::serve),
-    ];
-    let routes = routes.into_iter();
+    ]
+    .into_iter();
     routes.map(|route| route.behind(&[Door::Pages]))
 }
 

@@ -121,8 +121,9 @@ mod tests {
         ] {
             assert_eq!(show(name), line, "{name:?}");
         }
-        let list = Command::new("job ls");
-        let list = list.option("--queue", "").option("--filter", "queue:a b");
+        let list = Command::new("job ls")
+            .option("--queue", "")
+            .option("--filter", "queue:a b");
         assert_eq!(
             list.option("--sort", "-x").line("https://jobs.example"),
             "host --server https://jobs.example job ls --filter 'queue:a b' --sort=-x"

@@ -88,8 +88,10 @@ fn pages_of(sample: Answer) -> Router {
                 if method == Method::POST || method == Method::PUT {
                     return done(&uri, &headers, &body, &sample);
                 }
-                let limit = uri.query().and_then(|it| it.split_once("limit="));
-                let limit = limit.and_then(|(_, rest)| rest.split('&').next()?.parse().ok());
+                let limit = uri
+                    .query()
+                    .and_then(|it| it.split_once("limit="))
+                    .and_then(|(_, rest)| rest.split('&').next()?.parse().ok());
                 if let Some(answer) = answer(uri.path(), &sample, limit.unwrap_or(usize::MAX)) {
                     return axum::Json(answer).into_response();
                 }
@@ -130,8 +132,9 @@ async fn get(pages: &Router, path: &str) -> (Response<()>, String) {
 }
 
 async fn post(pages: &Router, path: &str, form: &str) -> (Response<()>, String) {
-    let request = Request::post(path).header(HOST, "localhost");
-    let request = request.header(CONTENT_TYPE, "application/x-www-form-urlencoded");
+    let request = Request::post(path)
+        .header(HOST, "localhost")
+        .header(CONTENT_TYPE, "application/x-www-form-urlencoded");
     ask(pages, request.body(Body::from(form.to_owned())).unwrap()).await
 }
 

@@ -27,8 +27,8 @@ fn error(script: &str) -> (usize, String) {
 
 #[test]
 fn parses_the_vectors() {
-    let vectors: Value = serde_json::from_str(include_str!("../tests/vectors.json")).unwrap();
-    let vectors = vectors["vectors"].as_array().unwrap();
+    let document: Value = serde_json::from_str(include_str!("../tests/vectors.json")).unwrap();
+    let vectors = document["vectors"].as_array().unwrap();
     assert_eq!(vectors.len(), 6);
     for vector in vectors {
         let script = vector["in"].as_str().unwrap();

@@ -45,8 +45,8 @@ pub(crate) fn register(engine: &mut Engine, ctx: &Ctx, calls: &Calls) {
     });
     engine.register_fn("http_request", move |mut fields: Map| {
         let body = fields.remove("body");
-        let fields = value::argument(&fields.into())?;
-        let fields: Fields = serde_json::from_value(fields)
+        let argument = value::argument(&fields.into())?;
+        let fields: Fields = serde_json::from_value(argument)
             .map_err(|error| thrown(format!("http_request: {error}")))?;
         let mut request = request(&fields.method, fields.url);
         request.timeout_ms = fields.timeout_ms;

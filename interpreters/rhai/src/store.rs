@@ -61,8 +61,8 @@ fn get(ctx: &Ctx, key: &str) -> Result<Dynamic, Thrown> {
     let Some(bytes) = found else {
         return Ok(Dynamic::UNIT);
     };
-    let read = serde_json::from_slice::<Value>(&bytes);
-    let read = read.map_err(|error| thrown(format!("the state {key:?} is not JSON: {error}")))?;
+    let read = serde_json::from_slice::<Value>(&bytes)
+        .map_err(|error| thrown(format!("the state {key:?} is not JSON: {error}")))?;
     Ok(value::from_json(&read))
 }
 

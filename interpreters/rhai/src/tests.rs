@@ -109,8 +109,11 @@ fn scripts_see_the_caller_and_the_environment() {
 fn print_and_debug_go_to_the_log() {
     let host = MockHost::new();
     handle(&host.ctx(), params("print(\"hello\"); debug([1, \"x\"]);")).unwrap();
-    let logs = host.logs().into_iter();
-    let logs: Vec<_> = logs.map(|line| (line.level, line.message)).collect();
+    let logs: Vec<_> = host
+        .logs()
+        .into_iter()
+        .map(|line| (line.level, line.message))
+        .collect();
     let expected = [
         (Level::Info, "hello".to_owned()),
         (Level::Debug, "[1, \"x\"]".to_owned()),

@@ -37,8 +37,9 @@ pub(crate) fn from_json(value: &Value) -> Dynamic {
         Value::String(text) => text.clone().into(),
         Value::Array(items) => items.iter().map(from_json).collect::<Array>().into(),
         Value::Object(entries) => {
-            let entries = entries.iter();
-            let entries = entries.map(|(name, item)| (name.into(), from_json(item)));
+            let entries = entries
+                .iter()
+                .map(|(name, item)| (name.into(), from_json(item)));
             entries.collect::<Map>().into()
         }
     }

@@ -35,8 +35,8 @@ pub(super) fn run_all(client: &Client, size: usize, queues: usize) -> Result<()>
         |n| json!({"handler": "noop", "params": {}, "queue": queue(n)}),
     )?;
     // The last of them is the last to start.
-    let last = json!({"handler": "noop", "params": {}, "queue": queue(size - 1), "priority": 9});
-    let last = client.enqueue(&last);
+    let urgent = json!({"handler": "noop", "params": {}, "queue": queue(size - 1), "priority": 9});
+    let last = client.enqueue(&urgent);
     eventually("the last job to complete", PATIENCE, || {
         (client.job(&last)["state"] == "completed").then_some(())
     });

@@ -44,8 +44,10 @@ pub(super) fn tree(client: &Client, size: usize) -> Result<()> {
 pub(super) fn cancel_tree(stage: &Stage, size: usize) -> Result<()> {
     let client = stage.server.client();
     let roots = client.items(&format!("/api/v1/jobs?unique_key={ROOT}"));
-    let root = roots.first().and_then(|root| root["id"].as_str());
-    let root = root.context("no root")?;
+    let root = roots
+        .first()
+        .and_then(|root| root["id"].as_str())
+        .context("no root")?;
     let cancel = format!("/api/v1/jobs/{root}/cancel");
     call(&client, "POST", &cancel, &json!({}))?;
     until(&client, "tree", "discarded", size);
@@ -62,8 +64,8 @@ pub(super) fn batch(client: &Client, size: usize) -> Result<()> {
 pub(super) fn cancel_batch(stage: &Stage, size: usize) -> Result<()> {
     let client = stage.server.client();
     let batches = client.items("/api/v1/batches");
-    let batch = batches.first().and_then(|batch| batch["id"].as_str());
-    let batch = format!("/api/v1/batches/{}", batch.context("no batch")?);
+    let id = batches.first().and_then(|batch| batch["id"].as_str());
+    let batch = format!("/api/v1/batches/{}", id.context("no batch")?);
     call(&client, "POST", &format!("{batch}/cancel"), &json!({}))?;
     eventually("the jobs of the batch to be cancelled", PATIENCE, || {
         let batch = client.get(&batch).ok()?.body;

@@ -124,8 +124,8 @@ impl Client {
             .with_context(|| format!("cannot connect to the runner at {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        let request = rrq::request(ID, function, &json!({"n": 12345}));
-        let request = rrq::within_ms(request, BUDGET_MS).to_string();
+        let whole = rrq::request(ID, function, &json!({"n": 12345}));
+        let request = rrq::within_ms(whole, BUDGET_MS).to_string();
         let id_offsets = request.match_indices(ID).map(|(at, _)| at + 4).collect();
         Ok(Self {
             stream,

@@ -82,8 +82,10 @@ impl Protocol {
     fn attach(&mut self) {
         const BOUND: Duration = Duration::from_mins(2);
         let missing = "Chromium answers; without it, run `cargo xtask test peers` first";
-        let tab = json!({"url": "about:blank"});
-        let tab = self.ask("Target.createTarget", &tab, BOUND).expect(missing);
+        let blank = json!({"url": "about:blank"});
+        let tab = self
+            .ask("Target.createTarget", &blank, BOUND)
+            .expect(missing);
         let attach = json!({"targetId": tab["targetId"], "flatten": true});
         let session = self
             .ask("Target.attachToTarget", &attach, BOUND)
@@ -109,8 +111,9 @@ impl Protocol {
         let end = Instant::now() + bound;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let message = self.messages.recv_timeout(left);
-            let mut message = message
+            let mut message = self
+                .messages
+                .recv_timeout(left)
                 .map_err(|error| json!(format!("Chromium does not answer {method}: {error}")))?;
             if message["id"] != self.last {
                 self.events.push_back(message);

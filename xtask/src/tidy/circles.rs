@@ -69,12 +69,18 @@ fn uses(modules: &BTreeMap<&Module, &str>) -> BTreeMap<Module, Uses> {
         let text = paths::without_comments_and_tests(text);
         for path in paths::paths(&text) {
             let target = target(module, &path, modules);
-            let same = module.iter().zip(&target).take_while(|(a, b)| a == b);
-            let same = same.count();
+            let same = module
+                .iter()
+                .zip(&target)
+                .take_while(|(a, b)| a == b)
+                .count();
             if let (Some(from), Some(to)) = (module.get(same), target.get(same)) {
                 let shown = format!("{} uses {}", module.join("::"), target.join("::"));
-                let uses = all.entry(module[..same].to_vec()).or_default();
-                let uses = uses.entry(from.clone()).or_default();
+                let uses = all
+                    .entry(module[..same].to_vec())
+                    .or_default()
+                    .entry(from.clone())
+                    .or_default();
                 uses.entry(to.clone()).or_insert(shown);
             }
         }

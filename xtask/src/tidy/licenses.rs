@@ -33,8 +33,8 @@ fn is_allowed(expression: &str, allowed: &[String]) -> bool {
 
 #[test]
 fn licences_are_allowed_and_no_crate_is_banned() {
-    let metadata = output(&mut cargo(&["metadata", "--format-version", "1"])).unwrap();
-    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let json = output(&mut cargo(&["metadata", "--format-version", "1"])).unwrap();
+    let metadata: Value = serde_json::from_str(&json).unwrap();
     let allowed = allowed();
     let packages = metadata["packages"].as_array().unwrap();
     assert!(packages.len() > 50, "the whole tree is read");

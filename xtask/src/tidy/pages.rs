@@ -13,10 +13,8 @@ const INLINE: &[&str] = &["hx-on", "js:", "javascript:", "srcdoc", "style="];
 
 #[test]
 fn pages_have_no_inline_scripts() {
-    let templates = files(".html");
-    let templates = templates
-        .iter()
-        .filter(|(path, _)| path.starts_with(TEMPLATES));
+    let pages = files(".html");
+    let templates = pages.iter().filter(|(path, _)| path.starts_with(TEMPLATES));
     let mut found = 0;
     for (path, text) in templates {
         found += 1;
@@ -40,8 +38,8 @@ fn pages_have_no_inline_scripts() {
 
 #[test]
 fn scripts_are_few_and_small() {
-    let scripts = files(".js");
-    let scripts = scripts
+    let sources = files(".js");
+    let scripts = sources
         .iter()
         .filter(|(path, _)| path.starts_with("host/web"));
     let lines: usize = scripts.map(|(_, text)| text.lines().count()).sum();

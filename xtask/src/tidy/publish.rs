@@ -19,8 +19,8 @@ fn the_sdk_and_the_client_can_be_published() {
     let mut publish = cargo(&["publish", "--dry-run", "--no-verify", "--allow-dirty"]);
     for (package, files) in PUBLISHED {
         publish.args(["--package", package]);
-        let listed = cargo(&["package", "--list", "--allow-dirty", "--package", package]);
-        let listed = output(&mut { listed }).unwrap();
+        let mut list = cargo(&["package", "--list", "--allow-dirty", "--package", package]);
+        let listed = output(&mut list).unwrap();
         for file in *files {
             assert!(
                 listed.lines().any(|line| line == *file),
@@ -33,13 +33,13 @@ fn the_sdk_and_the_client_can_be_published() {
 
 #[test]
 fn no_other_crate_is_published() {
-    let metadata = output(&mut cargo(&[
+    let json = output(&mut cargo(&[
         "metadata",
         "--no-deps",
         "--format-version",
         "1",
     ]));
-    let metadata: serde_json::Value = serde_json::from_str(&metadata.unwrap()).unwrap();
+    let metadata: serde_json::Value = serde_json::from_str(&json.unwrap()).unwrap();
     let mut published: Vec<_> = metadata["packages"]
         .as_array()
         .unwrap()
@@ -65,11 +65,10 @@ fn readmes_of_packages_have_no_links_into_the_repository() {
         "guest-sdk",
     ] {
         let readme = std::fs::read_to_string(root().join(package).join("README.md")).unwrap();
-        let inside = readme
+        let inside: Vec<_> = readme
             .split("](")
             .skip(1)
-            .map(|rest| rest.split(')').next());
-        let inside: Vec<_> = inside
+            .map(|rest| rest.split(')').next())
             .flatten()
             .filter(|link| !link.starts_with(['#', 'h']))
             .collect();

@@ -14,13 +14,18 @@ fn promises(text: &str) -> Vec<(String, Vec<String>)> {
     let points = text[from..to].split("\n- ").skip(1);
     points
         .map(|point| {
-            let point = point.split("\n\n").next().unwrap_or(point);
-            let point = point.split_whitespace().collect::<Vec<_>>().join(" ");
-            let names = match point.rfind("(`") {
+            let point = point
+                .split("\n\n")
+                .next()
+                .unwrap_or(point)
+                .split_whitespace()
+                .collect::<Vec<_>>()
+                .join(" ");
+            let listed = match point.rfind("(`") {
                 Some(at) => point[at..].split('`').skip(1).step_by(2).collect(),
                 None => Vec::new(),
             };
-            let names = names.into_iter().map(str::to_owned).collect();
+            let names = listed.into_iter().map(str::to_owned).collect();
             (point, names)
         })
         .collect()

@@ -80,8 +80,10 @@ fn the_log_has_no_debug_text() {
         for event in logged(&text) {
             logs += 1;
             let words = event.split([' ', '\n', '(', '=', ',']);
-            let debugged = words.filter(|word| word.starts_with('?') && word.len() > 1);
-            let debugged: Vec<&str> = debugged.filter(|it| !LOGGED_ANYWAY.contains(it)).collect();
+            let debugged: Vec<&str> = words
+                .filter(|word| word.starts_with('?') && word.len() > 1)
+                .filter(|it| !LOGGED_ANYWAY.contains(it))
+                .collect();
             assert!(
                 debugged.is_empty() && !event.contains(":?}"),
                 "{} logs debug text: {event}",

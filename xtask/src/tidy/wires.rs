@@ -44,8 +44,9 @@ const EXCEPTIONS: &[(&str, &str)] = &[
 
 /// Returns the names of all wires, in lower case.
 fn wires() -> Vec<String> {
-    let folders = std::fs::read_dir(root().join(FOLDER)).unwrap();
-    let folders = folders.map(|folder| folder.unwrap());
+    let folders = std::fs::read_dir(root().join(FOLDER))
+        .unwrap()
+        .map(|folder| folder.unwrap());
     let specified = folders.filter(|folder| folder.path().join("SPEC.md").exists());
     specified
         .map(|folder| folder.file_name().to_string_lossy().into_owned())

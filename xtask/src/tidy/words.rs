@@ -27,8 +27,8 @@ fn phrases_of_a_translation_become_fewer() {
             if path.as_os_str() == SELF {
                 continue;
             }
-            let words = text.to_lowercase();
-            let words: Vec<&str> = words
+            let lower = text.to_lowercase();
+            let words: Vec<&str> = lower
                 .split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-')
                 .filter(|word| !word.is_empty())
                 .collect();

@@ -74,8 +74,11 @@ impl fmt::Display for Error {
             Self::Refused {
                 status, problem, ..
             } => {
-                let parts = [&problem.title, &problem.detail].into_iter().flatten();
-                let parts: Vec<&str> = parts.map(String::as_str).collect();
+                let parts: Vec<&str> = [&problem.title, &problem.detail]
+                    .into_iter()
+                    .flatten()
+                    .map(String::as_str)
+                    .collect();
                 let code = problem.code.as_deref().unwrap_or("no code");
                 write!(
                     f,

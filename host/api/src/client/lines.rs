@@ -20,8 +20,8 @@ impl Client {
     pub fn enqueue_lines(&self, lines: &[u8]) -> Result<Vec<Item<LineView>>, Error> {
         let request = self.with_body("POST", path::JOBS, (LINES_MEDIA_TYPE, lines));
         let mut response = self.respond(request, ANSWER_TIMEOUT, false)?;
-        let answers = self.text(&mut response, false)?;
-        let answers = answers.lines().map(serde_json::from_str);
+        let text = self.text(&mut response, false)?;
+        let answers = text.lines().map(serde_json::from_str);
         answers.collect::<Result<_, _>>().map_err(Error::Unreadable)
     }
 }

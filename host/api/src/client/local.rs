@@ -132,8 +132,9 @@ mod tests {
             // Only for this thread, which then ends.
             set_thread_res_uid(nobody, nobody, nobody).unwrap();
             UnixListener::bind(at).unwrap()
-        });
-        let listener = listener.join().unwrap();
+        })
+        .join()
+        .unwrap();
         let client = Client::new(&format!("unix://{}", path.display())).unwrap();
         let refused = client.purge_job("1").unwrap_err();
         let message = format!("{refused:?}");

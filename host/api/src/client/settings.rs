@@ -177,9 +177,9 @@ impl Contexts {
         let Some(path) = path_with(variable) else {
             return Ok(Self::default());
         };
-        let read =
+        let text =
             fs::read(&path).and_then(|bytes| encoding::text(bytes).map_err(io::Error::other));
-        let read = match read {
+        let read = match text {
             Ok(text) => toml::from_str(&text).map_err(|error| error.message().to_owned()),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
             Err(error) => Err(error.to_string()),
@@ -267,8 +267,8 @@ mod tests {
 
     #[test]
     fn the_cases_of_all_clients() {
-        let cases = fs::read_to_string(CASES).unwrap();
-        let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+        let text = fs::read_to_string(CASES).unwrap();
+        let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
         // A choice does not know whether a person or a variable has chosen its server: the command line refuses both.
         let has_both = |case: &&Value| case["given"].is_string() && case["context"].is_string();
         for case in cases.iter().filter(|case| !has_both(case)) {
@@ -309,8 +309,10 @@ mod tests {
         assert_eq!(client.base, then["server"], "{case}");
         let mut headers = HeaderMap::new();
         client.token.iter().for_each(|it| it.add_to(&mut headers));
-        let token = headers.get(AUTHORIZATION).map(|it| it.to_str().unwrap());
-        let token = token.and_then(|it| it.strip_prefix("Bearer "));
+        let token = headers
+            .get(AUTHORIZATION)
+            .map(|it| it.to_str().unwrap())
+            .and_then(|it| it.strip_prefix("Bearer "));
         assert_eq!(token, then["token"].as_str(), "{case}");
         assert!(!format!("{client:?}").contains("hst_"), "{case}");
     }

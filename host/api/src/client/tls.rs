@@ -70,11 +70,12 @@ fn read(path: &Path) -> Result<Vec<PemItem<'static>>, Unusable> {
 
 fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>, Unusable> {
     let items = read(path)?.into_iter();
-    let certificates = items.filter_map(|item| match item {
-        PemItem::Certificate(certificate) => Some(certificate),
-        _ => None,
-    });
-    let certificates: Vec<_> = certificates.collect();
+    let certificates: Vec<_> = items
+        .filter_map(|item| match item {
+            PemItem::Certificate(certificate) => Some(certificate),
+            _ => None,
+        })
+        .collect();
     if certificates.is_empty() {
         let cause = format!("{} has no certificate in PEM", path.display());
         return Err((
@@ -149,8 +150,11 @@ fn certificate(error: &CertificateError) -> (String, String) {
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
             let cause = match error {
                 CertificateError::NotValidForNameContext { presented, .. } => {
-                    let names = presented.iter().map(|name| named(name));
-                    let names = names.collect::<Vec<_>>().join(", ");
+                    let names = presented
+                        .iter()
+                        .map(|name| named(name))
+                        .collect::<Vec<_>>()
+                        .join(", ");
                     format!("its certificate is for other names: {names}")
                 }
                 _ => "its certificate is for another name".to_owned(),

@@ -92,8 +92,10 @@ mod tests {
 
     #[test]
     fn a_token_is_shown_in_no_message() {
-        let client = Client::new("https://host.example").unwrap();
-        let client = client.with_token("hst_x").unwrap();
+        let client = Client::new("https://host.example")
+            .unwrap()
+            .with_token("hst_x")
+            .unwrap();
         assert!(!format!("{client:?}").contains("hst_x"));
         assert!(
             Client::new("unix:///x")

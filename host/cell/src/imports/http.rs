@@ -15,11 +15,14 @@ impl Host for Guest {
             body: request.body,
             timeout_ms: request.timeout_ms,
         };
-        let answer = self.egress.send(request).await;
-        let answer = answer.map_err(|HttpError { kind, message }| Error {
-            kind: guest_kind(kind),
-            message,
-        })?;
+        let answer = self
+            .egress
+            .send(request)
+            .await
+            .map_err(|HttpError { kind, message }| Error {
+                kind: guest_kind(kind),
+                message,
+            })?;
         let response = answer.response;
         Ok(Response {
             status: response.status,

@@ -125,8 +125,9 @@ fn headers(given: &HeaderMap) -> Result<Vec<(String, String)>, HttpError> {
 /// what is before and after that, if it says so.
 fn timeout_ms(options: &RequestOptions) -> Option<u32> {
     let begin = options.first_byte_timeout?;
-    let others = [options.connect_timeout, options.between_bytes_timeout];
-    let others = others.into_iter().flatten();
+    let others = [options.connect_timeout, options.between_bytes_timeout]
+        .into_iter()
+        .flatten();
     let all = others.fold(begin, Duration::saturating_add);
     Some(u32::try_from(all.as_millis()).unwrap_or(u32::MAX))
 }
@@ -134,8 +135,7 @@ fn timeout_ms(options: &RequestOptions) -> Option<u32> {
 /// Makes the response, which takes its memory until the guest has read it or given it up.
 fn response(answered: BufferedResponse) -> Response<WasiBody> {
     let BufferedResponse { response, kept } = answered;
-    let body = Full::new(Bytes::from(response.body));
-    let body = body.map_err(move |never| {
+    let body = Full::new(Bytes::from(response.body)).map_err(move |never| {
         // The body owns the charge, so that its memory counts until the guest drops it.
         let _ = &kept;
         match never {}

@@ -57,13 +57,13 @@ fn python(lines: &[String]) -> Option<Thrown> {
     let header = |line: &String| line == TRACEBACK;
     let first = lines.iter().position(header).unwrap_or(0);
     let last = lines.iter().rposition(header).map_or(0, |at| at + 1);
-    let message: Vec<_> = lines
+    let rest: Vec<_> = lines
         .get(last..)?
         .iter()
         .skip_while(|line| line.starts_with(' '))
         .map(String::as_str)
         .collect();
-    let message = message.join("\n").trim_end().to_owned();
+    let message = rest.join("\n").trim_end().to_owned();
     if message.is_empty() {
         return None;
     }
@@ -84,8 +84,10 @@ fn javascript(lines: &[String]) -> Option<Thrown> {
         .take_while(|line| line.starts_with(' '))
         .map(|line| line.trim())
         .collect();
-    let received = line.split_once(RECEIVED.0).map(|(_, rest)| rest);
-    let received = received.and_then(|rest| Some(rest.rsplit_once(RECEIVED.1)?.0));
+    let received = line
+        .split_once(RECEIVED.0)
+        .map(|(_, rest)| rest)
+        .and_then(|rest| Some(rest.rsplit_once(RECEIVED.1)?.0));
     Some(Thrown {
         message: received.unwrap_or(line).to_owned(),
         stack: (!frames.is_empty()).then(|| frames.join("\n")),

@@ -44,17 +44,19 @@ impl DescriptorSocket {
     pub(super) fn of_run(&mut self, start: &Start) -> Result<GivenToRun, Failure> {
         let (door, dirs) = (start.http.as_ref(), &start.read_dirs);
         let desk = start.desk.as_ref();
-        let sockets = door.iter().map(|door| &door.socket);
-        let sockets = sockets.chain(desk.iter().map(|door| &door.socket));
+        let sockets = door
+            .iter()
+            .map(|door| &door.socket)
+            .chain(desk.iter().map(|door| &door.socket));
         let handovers = sockets.chain(dirs.iter().map(|dir| &dir.dir));
         let comes = handovers.filter(|it| **it == Handover::Comes).count();
         // Take it even if the run fails, so that the next message gets its own.
-        let group = if comes == 0 {
+        let files = if comes == 0 {
             Ok(Vec::new())
         } else {
             self.group(comes)
         };
-        let mut group = group.map(Vec::into_iter);
+        let mut group = files.map(Vec::into_iter);
         let mut next = |handover: &Handover| match (handover, &mut group) {
             (Handover::Failed(cause), _) => Err(cause.clone()),
             (Handover::Comes, Err(cause)) => Err(cause.clone()),
@@ -62,12 +64,14 @@ impl DescriptorSocket {
         };
         let broker = door.map(|door| next(&door.socket).map(UnixStream::from));
         let desk = desk.map(|door| next(&door.socket).map(UnixStream::from));
-        let dirs = dirs.iter().map(|GivenDir { grant, dir }| {
-            next(dir)
-                .map(|fd| (File::from(fd), grant.guest.clone()))
-                .map_err(|cause| missing(&grant.host, &cause))
-        });
-        let dirs = dirs.collect::<Result<_, _>>()?;
+        let dirs = dirs
+            .iter()
+            .map(|GivenDir { grant, dir }| {
+                next(dir)
+                    .map(|fd| (File::from(fd), grant.guest.clone()))
+                    .map_err(|cause| missing(&grant.host, &cause))
+            })
+            .collect::<Result<_, _>>()?;
         Ok(GivenToRun { dirs, broker, desk })
     }
 

@@ -227,8 +227,10 @@ impl Cell {
         let paths: Vec<&Path> = match message {
             ToCell::Load { path, .. } => vec![path],
             ToCell::Start(start) => {
-                let comes = start.read_dirs.iter();
-                let comes = comes.filter(|given| given.dir == Handover::Comes);
+                let comes = start
+                    .read_dirs
+                    .iter()
+                    .filter(|given| given.dir == Handover::Comes);
                 comes.map(|given| Path::new(&given.grant.host)).collect()
             }
             _ => Vec::new(),

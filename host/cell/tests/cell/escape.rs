@@ -102,9 +102,11 @@ fn isolate(user_map: &[u8], is_root: bool) -> std::io::Result<()> {
 fn program(how: How, index: usize, stage: &Stage) -> Command {
     let folder = stage.folder.path();
     let mut command = Command::new(folder.join("program"));
-    let words = [("isolated", how.is_isolated), ("reads", how.reads)];
-    let words = words.into_iter().filter(|(_, has)| *has);
-    let words: Vec<&str> = words.map(|(word, _)| word).collect();
+    let words: Vec<&str> = [("isolated", how.is_isolated), ("reads", how.reads)]
+        .into_iter()
+        .filter(|(_, has)| *has)
+        .map(|(word, _)| word)
+        .collect();
     command
         .args(["attack-as", how.kind, &index.to_string()])
         .arg(folder)
@@ -212,8 +214,10 @@ fn no_attempt_of_a_child_that_compiles_succeeds() {
 fn children_that_compile_end_at_their_limits() {
     for kind in ["compiler", "schemas"] {
         let ended = |what: &str| {
-            let output = Command::new(PROGRAM).args(["bomb", kind, what]).output();
-            let output = output.unwrap();
+            let output = Command::new(PROGRAM)
+                .args(["bomb", kind, what])
+                .output()
+                .unwrap();
             assert_eq!(output.stdout, b"now\n", "{kind}, {what}: {output:?}");
             let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
             (output.status.signal(), stderr)
@@ -262,13 +266,15 @@ fn the_attempts_succeed_where_nothing_is_restricted() {
 
 /// Makes a program run as if the kernel had no Landlock.
 fn without_landlock(command: &mut Command) {
-    let filter = SeccompFilter::new(
+    let filter: BpfProgram = SeccompFilter::new(
         BTreeMap::from([(libc::SYS_landlock_create_ruleset, Vec::new())]),
         SeccompAction::Allow,
         SeccompAction::Errno(libc::ENOSYS.cast_unsigned()),
         std::env::consts::ARCH.try_into().unwrap(),
-    );
-    let filter: BpfProgram = filter.unwrap().try_into().unwrap();
+    )
+    .unwrap()
+    .try_into()
+    .unwrap();
     // SAFETY: between fork and exec it makes only system calls.
     unsafe {
         command.pre_exec(move || {

@@ -147,9 +147,9 @@ fn a_heroscript_becomes_steps() {
 #[test]
 fn the_vectors_become_steps() {
     let mut cell = Cell::start();
-    let vectors = include_str!("../../../../interpreters/heroscript/tests/vectors.json");
-    let vectors: Value = serde_json::from_str(vectors).unwrap();
-    let vectors = vectors["vectors"].as_array().unwrap();
+    let text = include_str!("../../../../interpreters/heroscript/tests/vectors.json");
+    let document: Value = serde_json::from_str(text).unwrap();
+    let vectors = document["vectors"].as_array().unwrap();
     assert!(vectors.len() > 5, "{vectors:?}");
     for vector in vectors {
         let script = vector["in"].as_str().unwrap();

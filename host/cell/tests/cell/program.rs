@@ -122,8 +122,8 @@ fn panic_when_triggered(trigger: OwnedFd) {
 }
 
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = words.iter().map(String::as_str).collect();
     let number = |text: &str| text.parse::<u32>().expect("a number");
     let done = match args[..] {
         ["panic", fd, slots, memory_mib, _] => {

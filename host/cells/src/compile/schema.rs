@@ -104,8 +104,12 @@ impl Schema {
             .iter_errors(params)
             .take(VIOLATIONS_NAMED)
             .map(|error| {
-                let place = error.instance_path().to_string();
-                let place = if place.is_empty() { "params" } else { &place };
+                let pointer = error.instance_path().to_string();
+                let place = if pointer.is_empty() {
+                    "params"
+                } else {
+                    &pointer
+                };
                 format!("{place}: {}", error.masked())
             })
             .collect();

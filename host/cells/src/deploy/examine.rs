@@ -186,8 +186,8 @@ impl Examiner {
         let code = CodeFile::make(&folder)?;
         let protection = protection::probe(&setup.program, code, setup.slots).await?;
         let roots = setup.program.confinement.read_roots.clone();
-        let spawner = Spawner::start(setup.program, setup.lock, groups());
-        let spawner = spawner.map_err(StartError::Thread)?;
+        let spawner =
+            Spawner::start(setup.program, setup.lock, groups()).map_err(StartError::Thread)?;
         Ok(Self {
             cache,
             cells: Cells::new(spawner, tasks, setup.memory_mib, roots, setup.reach),
@@ -256,8 +256,10 @@ impl Examiner {
         candidate: Candidate,
     ) -> Result<Revision, Flaw> {
         let signature = self.vouched(&candidate.component)?;
-        let program = self.program(handlers, candidate.digest, &candidate.component.bytes);
-        let program = program.await.map_err(Flaw::Compile)?;
+        let program = self
+            .program(handlers, candidate.digest, &candidate.component.bytes)
+            .await
+            .map_err(Flaw::Compile)?;
         let offered = self.describe(&program, &candidate.manifest).await?;
         Ok(Revision {
             component: candidate.name,
@@ -298,16 +300,18 @@ impl Examiner {
 
     /// Compiles all schemas of a component in a limited process.
     async fn vet(&self, handlers: &[HandlerInfo]) -> Result<(), Flaw> {
-        let schemas = handlers.iter().flat_map(|handler| {
-            let named = [
-                ("params", &handler.params_schema),
-                ("result", &handler.result_schema),
-            ];
-            named
-                .into_iter()
-                .filter_map(|(what, schema)| Some((&handler.name, what, schema.as_ref()?)))
-        });
-        let schemas: Vec<_> = schemas.collect();
+        let schemas: Vec<_> = handlers
+            .iter()
+            .flat_map(|handler| {
+                let named = [
+                    ("params", &handler.params_schema),
+                    ("result", &handler.result_schema),
+                ];
+                named
+                    .into_iter()
+                    .filter_map(|(what, schema)| Some((&handler.name, what, schema.as_ref()?)))
+            })
+            .collect();
         if schemas.is_empty() {
             return Ok(());
         }
@@ -332,8 +336,7 @@ impl Examiner {
 fn groups() -> Option<Groups> {
     match cgroup::find().and_then(cgroup::Delegated::divide) {
         Ok(groups) => {
-            let limits = groups.controllers();
-            let limits = limits.join(" ");
+            let limits = groups.controllers().join(" ");
             tracing::info!(limits, "each cell has a control group");
             Some(groups)
         }

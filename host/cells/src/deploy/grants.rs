@@ -131,11 +131,12 @@ pub fn changes(
     handlers: &[HandlerInfo],
 ) -> GrantChanges {
     let stays = |old: &&HandlerInfo| handlers.iter().any(|new| new.name == old.name);
-    let before = current.map(|revision| {
-        let staying = revision.handlers.iter().filter(stays);
-        lines(&revision.manifest, staying)
-    });
-    let before = before.unwrap_or_default();
+    let before = current
+        .map(|revision| {
+            let staying = revision.handlers.iter().filter(stays);
+            lines(&revision.manifest, staying)
+        })
+        .unwrap_or_default();
     let after = lines(manifest, handlers.iter());
     GrantChanges {
         added: after.difference(&before).cloned().collect(),
@@ -150,17 +151,24 @@ fn lines<'a>(
     let of_handler = |handler: &HandlerInfo| {
         let (name, grants) = (&handler.name, manifest.grants(&handler.name));
         let env = grants.env.iter().map(|name| grant_words::env(name));
-        let dirs = grants.read_dirs.iter();
-        let dirs = dirs.map(|dir| grant_words::dir(&dir.host, &dir.guest));
+        let dirs = grants
+            .read_dirs
+            .iter()
+            .map(|dir| grant_words::dir(&dir.host, &dir.guest));
         let http = grants.http.iter().map(http_line);
-        let jobs = grants.jobs.iter();
-        let jobs = jobs.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
-        let state = grants.state.iter();
-        let state = state.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
+        let job_grants = grants.jobs.iter();
+        let jobs = job_grants.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
+        let state_grants = grants.state.iter();
+        let state = state_grants.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
         let secrets = grants.secrets.iter().map(|name| grant_words::secret(name));
         let hold = grants.hold.iter().map(grant_words::hold);
-        let all = env.chain(dirs).chain(http).chain(jobs);
-        let all = all.chain(state).chain(secrets).chain(hold);
+        let all = env
+            .chain(dirs)
+            .chain(http)
+            .chain(jobs)
+            .chain(state)
+            .chain(secrets)
+            .chain(hold);
         all.map(|line| format!("{name}: {line}"))
             .collect::<Vec<_>>()
     };

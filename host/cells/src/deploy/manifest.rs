@@ -72,8 +72,14 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
     toml::from_str(text).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let number = before.unwrap_or_default().matches('\n').count();
-        let line = text.lines().nth(number).unwrap_or_default().trim();
-        let line: String = line.chars().take(LINE_CHARS_SHOWN).collect();
+        let line: String = text
+            .lines()
+            .nth(number)
+            .unwrap_or_default()
+            .trim()
+            .chars()
+            .take(LINE_CHARS_SHOWN)
+            .collect();
         let message = words::plain(error.message()).replace("an object", "a table");
         ManifestError::Unreadable(format!("line {}, `{line}`: {message}", number + 1))
     })

@@ -84,8 +84,9 @@ impl Trust {
             return Ok(None);
         }
         let text = signature.ok_or(Untrusted::Unsigned)?;
-        let decoded = Some(text).filter(|text| text.len() <= SIGNATURE_BYTES_MAX);
-        let decoded = decoded.and_then(|text| Decoded::decode(text).ok());
+        let decoded = Some(text)
+            .filter(|text| text.len() <= SIGNATURE_BYTES_MAX)
+            .and_then(|text| Decoded::decode(text).ok());
         let key = text.lines().nth(1).and_then(id);
         let (Some(decoded), Some(key)) = (decoded, key) else {
             return Err(Untrusted::Unreadable);

@@ -330,9 +330,9 @@ impl<P: CellPort> Pool<P> {
         start.run = next;
         if let Some(door) = &mut start.http {
             let started_at = run.started_at;
-            let number = run.record;
+            let recorded = run.record;
             let number =
-                number.unwrap_or_else(|| self.port.record_requests(started_at, &start.context));
+                recorded.unwrap_or_else(|| self.port.record_requests(started_at, &start.context));
             run.record = Some(number);
             door.pass.report_as = Some(ReportAs {
                 run: number,

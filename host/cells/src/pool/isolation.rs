@@ -143,8 +143,10 @@ impl<P: CellPort> Pool<P> {
 
     /// Ends cells that have been idle for long, and cells whose component is no longer needed.
     pub(super) fn retire_idle(&mut self, is_due: impl Fn(&Cell) -> bool) {
-        let idle = self.cells.iter();
-        let idle = idle.filter(|(_, cell)| cell.is_bound() && cell.runs.is_empty());
+        let idle = self
+            .cells
+            .iter()
+            .filter(|(_, cell)| cell.is_bound() && cell.runs.is_empty());
         let due: Vec<CellId> = idle
             .filter(|(_, cell)| is_due(cell))
             .map(|(id, _)| *id)
@@ -163,8 +165,10 @@ impl<P: CellPort> Pool<P> {
     }
 
     fn retire_longest_idle(&mut self) {
-        let idle = self.cells.iter();
-        let idle = idle.filter(|(_, cell)| cell.is_bound() && cell.runs.is_empty());
+        let idle = self
+            .cells
+            .iter()
+            .filter(|(_, cell)| cell.is_bound() && cell.runs.is_empty());
         let longest = idle.min_by_key(|(_, cell)| cell.idle_since);
         if let Some(id) = longest.map(|(id, _)| *id) {
             self.retire(id);

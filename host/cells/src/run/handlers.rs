@@ -167,8 +167,8 @@ impl Handlers {
     /// Records that a cell could not load a compiled component.
     pub fn record_damaged(&self, component: ComponentKey) {
         let programs = self.programs.read();
-        let mut programs = programs.iter();
-        if let Some((digest, _)) = programs.find(|(_, program)| program.component == component) {
+        let mut found = programs.iter();
+        if let Some((digest, _)) = found.find(|(_, program)| program.component == component) {
             self.damaged().insert(*digest);
             self.damaged.found.notify_one();
         }
@@ -240,8 +240,8 @@ impl Handlers {
     pub fn components(&self) -> Components {
         let deployed = self.deployed();
         let known = deployed.revisions.iter().filter_map(|revision| {
-            let flaw = self.taken(revision)?.err();
-            let flaw = flaw.map(|flaw| flaw.message.chars().take(FLAW_CHARS).collect());
+            let failure = self.taken(revision)?.err();
+            let flaw = failure.map(|failure| failure.message.chars().take(FLAW_CHARS).collect());
             let component = Component {
                 revision: revision.revision,
                 flaw,
@@ -271,8 +271,7 @@ impl Handlers {
     /// missing, or if this host must not run it, for example because a grant was taken back.
     pub fn executable(&self, name: &Name) -> Result<(Arc<Handler>, Arc<Program>), Failure> {
         let failed = |message| Failure::new(FailureKind::HandlerNotFound, message);
-        let handler = self.get(name);
-        let handler = handler.ok_or_else(|| not_deployed(name))?;
+        let handler = self.get(name).ok_or_else(|| not_deployed(name))?;
         let revision = &handler.revision;
         let component = revision.component.as_str();
         if let Some(Err(flaw)) = self.taken(revision)

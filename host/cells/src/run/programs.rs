@@ -182,8 +182,7 @@ fn granted(
         let sent = env.iter().rfind(|(key, _)| key == name);
         let value = sent
             .map(|(_, value)| value)
-            .or_else(|| environment.get(name));
-        let value = value.ok_or_else(|| {
+            .or_else(|| environment.get(name)).ok_or_else(|| {
             let message = format!(
                 "the manifest of {component} grants the environment variable {name}, {NO_VARIABLE}"
             );

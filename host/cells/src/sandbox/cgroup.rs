@@ -67,14 +67,16 @@ fn locate(groups: &str, mounts: &str) -> Result<PathBuf, NotDelegated> {
     let own = groups
         .find_map(|line| line.strip_prefix("0::/"))
         .ok_or_else(|| NotDelegated("the kernel has no cgroup v2".to_owned()))?;
-    let mount = mounts.lines().find_map(|line| {
-        let (before, after) = line.split_once(" - ")?;
-        let is_v2 = after.split(' ').next() == Some("cgroup2");
-        let mut fields = before.split(' ').skip(3);
-        let (root, place) = (fields.next()?, fields.next()?);
-        (is_v2 && root == "/").then_some(place)
-    });
-    let mount = mount.ok_or_else(|| NotDelegated("cgroup v2 is not mounted".to_owned()))?;
+    let mount = mounts
+        .lines()
+        .find_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            let is_v2 = after.split(' ').next() == Some("cgroup2");
+            let mut fields = before.split(' ').skip(3);
+            let (root, place) = (fields.next()?, fields.next()?);
+            (is_v2 && root == "/").then_some(place)
+        })
+        .ok_or_else(|| NotDelegated("cgroup v2 is not mounted".to_owned()))?;
     if own.is_empty() || own.split('/').any(|part| part == "..") {
         return Err(NotDelegated(
             "this process has no group of its own; with systemd, set Delegate=yes".to_owned(),
@@ -107,8 +109,8 @@ fn inspect(folder: &Path, process: i32, needs_note: bool) -> Result<Delegated, N
     if processes.lines().any(|line| line != process.to_string()) {
         return refused("has other processes too");
     }
-    let offered = fs::read_to_string(file("cgroup.controllers")).unwrap_or_default();
-    let offered: Vec<_> = offered.split_ascii_whitespace().collect();
+    let text = fs::read_to_string(file("cgroup.controllers")).unwrap_or_default();
+    let offered: Vec<_> = text.split_ascii_whitespace().collect();
     let mut controllers = CONTROLLERS.to_vec();
     controllers.retain(|name| offered.contains(name));
     Ok(Delegated {

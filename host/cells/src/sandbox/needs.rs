@@ -52,14 +52,13 @@ pub(crate) fn advice(folder: &Path) -> String {
 }
 
 fn advise(may_execute: bool, has_address_limit: bool) -> String {
-    let advice = [
+    let advice: Vec<_> = [
         (!may_execute).then_some(
             "the file system of the data directory is mounted noexec: mount it with exec (`docker run --tmpfs DIR:exec`) \
              or name another --data",
         ),
         has_address_limit.then_some("a pool of sandboxes reserves terabytes of addresses: run `ulimit -v unlimited`"),
-    ];
-    let advice: Vec<_> = advice.into_iter().flatten().collect();
+    ].into_iter().flatten().collect();
     if advice.is_empty() {
         return "memory or the limit of processes (`ulimit -u`) may be too low; `host doctor` checks this machine"
             .to_owned();

@@ -101,9 +101,12 @@ pub async fn probe(
 /// Makes a file without a name.
 fn make_file(folder: &Path) -> io::Result<File> {
     let path = folder.join(format!("probe-{}", ids::unique()));
-    let mut options = File::options();
-    let options = options.read(true).write(true).create_new(true).mode(0o600);
-    let file = options.open(&path)?;
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)?;
     fs::remove_file(&path)?;
     Ok(file)
 }

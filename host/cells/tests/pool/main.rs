@@ -514,8 +514,8 @@ fn a_chain_keeps_its_slot_and_its_lease_to_the_end() {
         panic!("{ended:?}")
     };
     assert_eq!(run.lease.0.as_u128(), 1);
-    let result = JsonText(r#"[{"n":"echo"},null,{"n":"echo"}]"#.to_owned());
-    let result = Some(result);
+    let array = JsonText(r#"[{"n":"echo"},null,{"n":"echo"}]"#.to_owned());
+    let result = Some(array);
     assert_eq!(*outcome, Outcome::Completed { result });
     assert_eq!(meter.fuel, 4, "all four are counted");
     assert_eq!((bench.pool.runs(), bench.pool.free()), (0, 8));

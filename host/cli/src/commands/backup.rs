@@ -61,8 +61,9 @@ impl Backup {
         let doing = format!("back up {from} to {to}");
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
         let reader = Owner::find(&self.data).map_err(|error| failed(&error))?;
-        let original = reader.act(|| store_of(&self.data, "--data", &doing));
-        let original = original.map_err(|error| failed(&error))??;
+        let original = reader
+            .act(|| store_of(&self.data, "--data", &doing))
+            .map_err(|error| failed(&error))??;
         if is_inside(&self.to, &self.data) {
             let cause = "a backup inside the data directory would become part of it";
             return Err(CliError::new(Exit::Usage, doing, cause)
@@ -93,7 +94,7 @@ impl Backup {
             to: &self.to,
             writer,
         };
-        let store = if is_file(&self.to) {
+        let copied = if is_file(&self.to) {
             let copied = way.copy_store(&original, &self.to, &mut on_progress);
             copied.map(|()| self.to.clone())
         } else {
@@ -103,7 +104,7 @@ impl Backup {
                 .and_then(|()| way.copy(&mut on_progress))
                 .map(|()| self.to.join(STORE))
         };
-        let store = store.map_err(|error| {
+        let store = copied.map_err(|error| {
             failed(&error).next(match error {
                 StoreError::Damaged { .. } => {
                     "`host store check` shows what is wrong; --to FILE.db copies the jobs without logs.db"
@@ -113,8 +114,9 @@ impl Backup {
         })?;
         spinner.say(&format!("checking {to}"));
         let logs = self.to.is_dir().then(|| self.to.join(LOGS));
-        let copy = writer.act(|| Copy::check(&store, logs.as_deref(), &doing));
-        let copy = copy.map_err(|error| failed(&error))??;
+        let copy = writer
+            .act(|| Copy::check(&store, logs.as_deref(), &doing))
+            .map_err(|error| failed(&error))??;
         drop(spinner);
         leave_note(&self.data, "backup", &format!("{from} to {to}"));
         copy.print(output, &self.to)?;
@@ -154,8 +156,9 @@ impl Copy {
             return Err(CliError::new(Exit::Failed, doing, cause)
                 .next("`host store check` shows whether the original is damaged too"));
         }
-        let queues = host_store::sqlite::open_reader(store).and_then(|reader| reader.queues());
-        let queues = queues.map_err(|error| CliError::new(Exit::Failed, doing, error))?;
+        let queues = host_store::sqlite::open_reader(store)
+            .and_then(|reader| reader.queues())
+            .map_err(|error| CliError::new(Exit::Failed, doing, error))?;
         let bytes = std::fs::metadata(store)
             .map_err(|error| CliError::new(Exit::Failed, doing, error))?
             .len();

@@ -147,8 +147,12 @@ impl Batch {
 }
 
 fn new(new: New) -> Result<(), CliError> {
-    let jobs = new.jobs.as_deref().map(jobs).transpose()?;
-    let jobs = jobs.unwrap_or_default();
+    let jobs = new
+        .jobs
+        .as_deref()
+        .map(jobs)
+        .transpose()?
+        .unwrap_or_default();
     let (client, output) = new.remote.open()?;
     let doing = "create a batch";
     let (first, rest) = jobs.split_at(jobs.len().min(JOBS_AT_ONCE));
@@ -217,8 +221,9 @@ fn close(named: &BatchArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("close the batch {id}");
-    let answer = client.close_batch(&named.id);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .close_batch(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &id, || {
         put_line(&match answer.view.state.as_str() {
             ENDED => format!("{id} has ended"),
@@ -231,8 +236,9 @@ fn cancel(cancel: Cancel) -> Result<(), CliError> {
     let (client, output) = cancel.named.remote.open()?;
     let id = plain::line(&cancel.named.id);
     let doing = format!("cancel the batch {id}");
-    let answer = client.cancel_batch(&cancel.named.id, cancel.reason);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .cancel_batch(&cancel.named.id, cancel.reason)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &id, || {
         put_line(&match answer.view.state.as_str() {
             ENDED => format!("{id} has ended"),
@@ -283,8 +289,9 @@ fn show(named: &BatchArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("show the batch {id}");
-    let answer = client.batch(&named.id);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .batch(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
     output.print_item(&answer.json, &id, || {
         let mut rows = Rows::pairs();

@@ -113,11 +113,15 @@ pub(super) fn hint_removed(output: Output, removed: &[RemovedHandlerView]) {
 
 /// Prints what handlers may reach that they could not reach before, and what they can no longer reach.
 pub(super) fn put_grants(deployed: &DeployedView) -> Result<(), CliError> {
-    let added = deployed.grants_added.iter();
-    let added = added.map(|it| format!("+ {}", plain::line(it)));
+    let added = deployed
+        .grants_added
+        .iter()
+        .map(|it| format!("+ {}", plain::line(it)));
     put_list("new grants", added)?;
-    let removed = deployed.grants_removed.iter();
-    let removed = removed.map(|it| format!("- {}", plain::line(it)));
+    let removed = deployed
+        .grants_removed
+        .iter()
+        .map(|it| format!("- {}", plain::line(it)));
     put_list("grants removed", removed)
 }
 
@@ -134,8 +138,9 @@ pub(super) fn put_changed_limits(changes: &[LimitChangeView]) -> Result<(), CliE
             None => lines.push((what, vec![handler])),
         }
     }
-    let lines = lines.into_iter();
-    let lines = lines.map(|(what, handlers)| format!("{what}: {}", handlers.join(" ")));
+    let lines = lines
+        .into_iter()
+        .map(|(what, handlers)| format!("{what}: {}", handlers.join(" ")));
     put_list("changed limits", lines)
 }
 
@@ -156,8 +161,11 @@ fn changed_limit(change: &LimitChangeView) -> String {
 
 /// Says that a component imports sockets, which handlers do not have.
 pub(super) fn note_stubbed(output: Output, interfaces: &[String]) {
-    let packages = interfaces.iter().filter_map(|it| it.split('/').next());
-    let packages: BTreeSet<_> = packages.map(plain::line).collect();
+    let packages: BTreeSet<_> = interfaces
+        .iter()
+        .filter_map(|it| it.split('/').next())
+        .map(plain::line)
+        .collect();
     if !packages.is_empty() {
         let packages: Vec<_> = packages.into_iter().collect();
         output.note(&format!(

@@ -126,15 +126,17 @@ struct View {
 fn ls(output: Output) -> Result<(), CliError> {
     let all = Contexts::load()?;
     let current = all.current;
-    let views = all.contexts.into_iter().map(|(name, context)| {
-        let current = current.as_ref() == Some(&name);
-        Item::new(View {
-            name,
-            current,
-            context,
+    let views: Vec<_> = all
+        .contexts
+        .into_iter()
+        .map(|(name, context)| {
+            let current = current.as_ref() == Some(&name);
+            Item::new(View {
+                name,
+                current,
+                context,
+            })
         })
-    });
-    let views: Vec<_> = views
         .collect::<Result<_, _>>()
         .map_err(|error| CliError::new(Exit::Failed, "write JSON", error))?;
     output.list(&views, |view| &view.name, || table(&views))?;
@@ -152,8 +154,8 @@ fn table(views: &[Item<View>]) -> Rows {
         Column::Left("TOKEN FILE"),
     ]);
     for Item { view, .. } in views {
-        let file = view.context.token_file.as_ref();
-        let file = file.map_or("none".into(), |file| file.to_string_lossy());
+        let token_file = view.context.token_file.as_ref();
+        let file = token_file.map_or("none".into(), |token_file| token_file.to_string_lossy());
         rows.row(vec![
             Cell::new(if view.current { "*" } else { "" }),
             Cell::new(plain::line(&view.name)),

@@ -75,8 +75,8 @@ impl Deploy {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
-        let file = self.file.display().to_string();
-        let file = plain::line(&file);
+        let path = self.file.display().to_string();
+        let file = plain::line(&path);
         let mut manifest = Manifest::read(&self.file, self.manifest.as_deref())?;
         let name = self.name(&manifest)?;
         manifest.set_name(self.name.as_ref());
@@ -123,8 +123,8 @@ impl Deploy {
             );
         }
         if let Some(timeout) = self.wait_nodes {
-            let revision = &deployed.revision;
-            let revision = (revision.component.as_str(), revision.revision);
+            let view = &deployed.revision;
+            let revision = (view.component.as_str(), view.revision);
             waiting::all_ready(&client, output, revision, timeout)?;
         } else if deployed.nodes_ready < deployed.nodes_all {
             output.hint(&format!(

@@ -86,8 +86,8 @@ impl Dev {
         let shown = data.display().to_string();
         let doing = format!("run a host with its data in {}", plain::line(&shown));
         let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
-        let values = [("data", &*shown), ("http.listen", "127.0.0.1:0")];
-        let values = values.map(|(key, value)| (key.to_owned(), Stated::by_flag(key, value)));
+        let values = [("data", &*shown), ("http.listen", "127.0.0.1:0")]
+            .map(|(key, value)| (key.to_owned(), Stated::by_flag(key, value)));
         let flags = Flags {
             config: None,
             values: values.into(),
@@ -116,8 +116,7 @@ impl Dev {
         let address = address.unwrap_or_default();
         let client = connect(&format!("http://{address}"), &TlsFiles::default())?;
         let output = self.shown.open();
-        let watch = Watch::open(&project.dir, &project.target);
-        let mut watch = watch.map_err(|error| {
+        let mut watch = Watch::open(&project.dir, &project.target).map_err(|error| {
             let dir = project.dir.display().to_string();
             let doing = format!("watch {}", plain::line(&dir));
             CliError::new(Exit::Failed, doing, error)

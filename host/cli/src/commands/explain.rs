@@ -45,8 +45,9 @@ impl Explain {
         let Some(code) = &self.code else {
             return list(output);
         };
-        let meanings = problem::explain(code).map(View::from);
-        let mut meanings = meanings.chain(wires::explain(code).map(View::from));
+        let mut meanings = problem::explain(code)
+            .map(View::from)
+            .chain(wires::explain(code).map(View::from));
         let Some(mut view) = meanings.next() else {
             let doing = format!("explain {}", plain::line(code));
             let error = CliError::new(Exit::NotFound, doing, "no such code exists");
@@ -126,8 +127,10 @@ impl From<&Explanation> for View {
 
 impl From<WireCode> for View {
     fn from(known: WireCode) -> Self {
-        let meanings = known.on.iter();
-        let meanings = meanings.map(|(wire, meaning)| format!("{wire}: {meaning}"));
+        let meanings = known
+            .on
+            .iter()
+            .map(|(wire, meaning)| format!("{wire}: {meaning}"));
         Self {
             code: known.code,
             wires: known.on.iter().map(|(wire, _)| *wire).collect(),

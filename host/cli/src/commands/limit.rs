@@ -141,8 +141,9 @@ fn set(set: Set) -> Result<(), CliError> {
         units: set.units,
         when_full: set.when_full,
     };
-    let answer = client.set_limit(&set.name, &body);
-    let answer = answer.map_err(cannot(&format!("set the limit {name}")))?;
+    let answer = client
+        .set_limit(&set.name, &body)
+        .map_err(cannot(&format!("set the limit {name}")))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name}: {}", answer.view.limit.allowed_in_words()))
     })?;
@@ -186,8 +187,9 @@ fn show(show: &Show) -> Result<(), CliError> {
     let (client, output) = show.named.remote.open()?;
     let name = plain::line(&show.named.name);
     let doing = format!("show the limit {name}");
-    let answer = client.limit(&show.named.name, show.keys);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .limit(&show.named.name, show.keys)
+        .map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
     output.print_item(&answer.json, &name, || {
         let mut rows = Rows::pairs();
@@ -235,8 +237,9 @@ fn remove(named: &LimitArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("remove the limit {name}");
-    let answer = client.remove_limit(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .remove_limit(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })

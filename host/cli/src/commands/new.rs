@@ -237,8 +237,10 @@ impl New {
     /// Runs the command.
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
-        let dir = self.dir.clone();
-        let dir = dir.unwrap_or_else(|| PathBuf::from(&self.name));
+        let dir = self
+            .dir
+            .clone()
+            .unwrap_or_else(|| PathBuf::from(&self.name));
         let shown = dir.display().to_string();
         let doing = format!("write a new handler to {}", plain::line(&shown));
         let written = self.write(&dir).map_err(|error| {
@@ -264,8 +266,12 @@ impl New {
             text.replace("{{name}}", &self.name)
                 .replace("{{function}}", &function(&self.name))
         };
-        let own = self.lang.template().iter();
-        let own: Vec<_> = own.map(|(path, text)| (fill(path), fill(text))).collect();
+        let own: Vec<_> = self
+            .lang
+            .template()
+            .iter()
+            .map(|(path, text)| (fill(path), fill(text)))
+            .collect();
         let (folder, sdk) = self.lang.sdk();
         let mut new: Vec<String> = own.iter().map(|(path, _)| path.clone()).collect();
         new.push(folder.to_owned());
@@ -273,8 +279,9 @@ impl New {
             let message = format!("{path} already exists");
             return Err(std::io::Error::other(message));
         }
-        let sdk = sdk.into_iter();
-        let sdk = sdk.map(|(path, text)| (format!("{folder}/{path}"), text));
+        let sdk = sdk
+            .into_iter()
+            .map(|(path, text)| (format!("{folder}/{path}"), text));
         for (path, text) in own.into_iter().chain(sdk) {
             let path = dir.join(path);
             path.parent().map_or(Ok(()), fs::create_dir_all)?;

@@ -45,8 +45,7 @@ struct NodeArgs {
 /// Returns the name of a node if no other of `nodes` has it, else its id.
 pub(super) fn name_among(node: &NamedNode, nodes: &[&NamedNode]) -> String {
     let is_other = |other: &&NamedNode| other.name == node.name && other.id != node.id;
-    let name = node.name.as_ref();
-    let name = name.filter(|_| !nodes.iter().any(is_other));
+    let name = node.name.as_ref().filter(|_| !nodes.iter().any(is_other));
     plain::line(name.unwrap_or(&node.id)).into_owned()
 }
 

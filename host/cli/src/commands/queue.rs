@@ -141,8 +141,9 @@ fn show(named: &QueueArgs) -> Result<(), CliError> {
 fn pause(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
-    let answer = client.pause_queue(&named.name);
-    let answer = answer.map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
+    let answer = client
+        .pause_queue(&named.name)
+        .map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))?;
         if answer.view.counts.values().all(|jobs| *jobs == 0) {
@@ -158,8 +159,9 @@ fn pause(named: &QueueArgs) -> Result<(), CliError> {
 fn resume(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
-    let answer = client.resume_queue(&named.name);
-    let answer = answer.map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
+    let answer = client
+        .resume_queue(&named.name)
+        .map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
     output.print_item(&answer.json, &name, || put_line(&format!("{name} is open")))
 }
 
@@ -175,8 +177,9 @@ fn set(set: &Set) -> Result<(), CliError> {
         ..LimitBody::default()
     };
     let limit = format!("queue:{}", set.named.name);
-    let answer = client.set_limit(&limit, &body);
-    let answer = answer.map_err(cannot(&format!("limit queue {name}")))?;
+    let answer = client
+        .set_limit(&limit, &body)
+        .map_err(cannot(&format!("limit queue {name}")))?;
     let limit = plain::line(&limit);
     output.print_item(&answer.json, &limit, || {
         let jobs = human::count(set.concurrency.into());

@@ -161,8 +161,9 @@ impl Run {
                 "grant-http-networks",
                 self.grant_http_networks.join(","),
             ),
-        ];
-        let keys = keys.into_iter().filter(|(.., text)| !text.is_empty());
+        ]
+        .into_iter()
+        .filter(|(.., text)| !text.is_empty());
         keys.map(|(key, flag, text)| (key.to_owned(), Stated::by_flag(flag, text)))
             .collect()
     }
@@ -181,15 +182,19 @@ fn show(output: Output, spinner: &Spinner, event: RunEvent) {
         RunEvent::Log(lines) => {
             for line in lines {
                 let label = log::label(line.source.as_str(), line.level.as_str());
-                let fields = line.fields.iter();
-                let fields = fields.map(|(key, value)| (key.as_str(), value.as_str()));
+                let fields = line
+                    .fields
+                    .iter()
+                    .map(|(key, value)| (key.as_str(), value.as_str()));
                 let line = log::line(line.at_ms, label, &line.message, fields);
                 spinner.above(|| say(&line));
             }
         }
         RunEvent::Progress(progress) if output.is_live() => {
-            let percent = progress.percent.map(|percent| format!("{percent:.0} % "));
-            let percent = percent.unwrap_or_default();
+            let percent = progress
+                .percent
+                .map(|percent| format!("{percent:.0} % "))
+                .unwrap_or_default();
             spinner.say(&format!("{percent}{}", plain::line(&progress.message)));
         }
         RunEvent::Progress(_) => {}

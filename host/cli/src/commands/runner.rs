@@ -59,8 +59,10 @@ struct Show {
 impl RunnerArgs {
     /// Splits `python/2` into the pool and the number of its runner.
     fn split(&self) -> (&str, Option<usize>) {
-        let one = self.name.rsplit_once('/');
-        let one = one.and_then(|(pool, number)| Some((pool, number.parse().ok()?)));
+        let one = self
+            .name
+            .rsplit_once('/')
+            .and_then(|(pool, number)| Some((pool, number.parse().ok()?)));
         one.map_or((&self.name, None), |(pool, number)| (pool, Some(number)))
     }
 }
@@ -86,8 +88,10 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     output.list(&items, |pool| &pool.name, || table(&pools))?;
     // A runner that has not answered yet is not down.
     let is_short = |pool: &&&PoolView| {
-        let starting = pool.runners.iter();
-        let starting = starting.filter(|runner| runner.state == "starting");
+        let starting = pool
+            .runners
+            .iter()
+            .filter(|runner| runner.state == "starting");
         pool.up + (starting.count() as u64) < pool.size()
     };
     output.hint(&match pools.iter().find(is_short) {
@@ -98,8 +102,9 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
         Some(pool) => {
             let name = plain::line(&pool.name);
             let node = pool.node.as_ref();
-            let at = node.map(|node| format!(" --node {}", plain::line(&node.id)));
-            let at = at.unwrap_or_default();
+            let at = node
+                .map(|node| format!(" --node {}", plain::line(&node.id)))
+                .unwrap_or_default();
             format!("`host runner show {name}{at}` shows why some of its runners are down")
         }
     });
@@ -157,8 +162,9 @@ fn show(named: &RunnerArgs, node: Option<String>) -> Result<(), CliError> {
     let name = plain::line(&named.name);
     let doing = format!("show runner {name}");
     let (of, number) = named.split();
-    let answer = client.runner(of, &NodeQuery { node });
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .runner(of, &NodeQuery { node })
+        .map_err(cannot_find(&doing, LISTED))?;
     let mut pool = answer.view;
     if number.is_some() {
         pool.runners.retain(|runner| runner.executor == named.name);
@@ -226,8 +232,9 @@ fn restart(named: &RunnerArgs) -> Result<(), CliError> {
     let whole = plain::line(&named.name);
     let (pool, number) = named.split();
     let doing = format!("restart runner {whole}");
-    let answer = client.restart_runner(pool, &RestartBody { runner: number });
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .restart_runner(pool, &RestartBody { runner: number })
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &whole, || {
         if answer.view.external {
             put_line(&format!("reconnecting to {whole}"))?;

@@ -180,8 +180,10 @@ fn set(set: Set) -> Result<(), CliError> {
     let name = plain::line(&set.name).into_owned();
     let doing = format!("set the schedule {name}");
     let unread = |error| CliError::new(Exit::Failed, &doing, error);
-    let params = set.params.as_deref();
-    let params = params.map(|given| json::argument("--params", given));
+    let params = set
+        .params
+        .as_deref()
+        .map(|given| json::argument("--params", given));
     let job = NewJobBody {
         handler: set.handler,
         params: params.transpose()?,
@@ -270,16 +272,18 @@ fn show(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("show the schedule {name}");
-    let answer = client.schedule(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .schedule(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     let view = &answer.view;
     output.print_item(&answer.json, &name, || {
         let counts = view.counts;
         let overlap = view.schedule.overlap.map(word_of);
         let catch_up = view.schedule.catch_up.map(word_of);
         let window = view.schedule.window.map(|window| window.0.to_text());
-        let catch_up = catch_up.zip(window);
-        let catch_up = catch_up.map(|(which, window)| format!("{which} within {window}"));
+        let catch_up = catch_up
+            .zip(window)
+            .map(|(which, window)| format!("{which} within {window}"));
         let mut rows = Rows::pairs();
         let lines = [
             ("when", view.schedule.when_in_words()),
@@ -310,8 +314,10 @@ fn show(named: &ScheduleArgs) -> Result<(), CliError> {
             rows.pair(key, &plain::line(value));
         }
         output.rows(rows)?;
-        let firings = client.firings(&named.name);
-        let firings = firings.map_err(cannot_find(&doing, LISTED))?.items;
+        let firings = client
+            .firings(&named.name)
+            .map_err(cannot_find(&doing, LISTED))?
+            .items;
         if firings.is_empty() {
             return put_line("it has not fired yet");
         }
@@ -330,8 +336,10 @@ fn firing_table(firings: &[Item<FiringView>]) -> Rows {
     ]);
     for Item { view, .. } in firings {
         let times = view.times.map(|times| format!("{times} times"));
-        let more = [view.job.clone(), times, view.reason.clone()];
-        let more: Vec<String> = more.into_iter().flatten().collect();
+        let more: Vec<String> = [view.job.clone(), times, view.reason.clone()]
+            .into_iter()
+            .flatten()
+            .collect();
         rows.row(vec![
             Cell::new(plain::line(&view.nominal)),
             Cell::new(plain::line(&view.at)),
@@ -345,8 +353,10 @@ fn firing_table(firings: &[Item<FiringView>]) -> Rows {
 fn next(next: &Next) -> Result<(), CliError> {
     let (client, output) = next.named.remote.open()?;
     let doing = format!("show when {} fires", plain::line(&next.named.name));
-    let coming = client.coming_firings(&next.named.name, next.count);
-    let coming = coming.map_err(cannot_find(&doing, LISTED))?.items;
+    let coming = client
+        .coming_firings(&next.named.name, next.count)
+        .map_err(cannot_find(&doing, LISTED))?
+        .items;
     let table = |items: &[Item<ComingView>]| {
         let mut rows = Rows::new(&[Column::Left("NOMINAL"), Column::Left("FIRES AT")]);
         for Item { view, .. } in items {
@@ -368,8 +378,9 @@ fn pause(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("pause the schedule {name}");
-    let answer = client.pause_schedule(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .pause_schedule(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))
     })?;
@@ -381,8 +392,9 @@ fn resume(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("resume the schedule {name}");
-    let answer = client.resume_schedule(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .resume_schedule(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     let fires_at = fires_at(&answer.view);
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} fires at {}", plain::line(&fires_at)))
@@ -393,8 +405,9 @@ fn trigger(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("trigger the schedule {name}");
-    let answer = client.trigger_schedule(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .trigger_schedule(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     let jobs = answer.view.jobs.join("\n");
     output.print_item(&answer.json, &plain::line(&jobs), || {
         put_line(&plain::line(&jobs))
@@ -412,8 +425,9 @@ fn backfill(backfill: &Backfill) -> Result<(), CliError> {
         from: backfill.from.clone(),
         until: backfill.until.clone(),
     };
-    let answer = client.backfill_schedule(&named.name, &body);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .backfill_schedule(&named.name, &body)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &name, || {
         answer
             .view
@@ -430,8 +444,9 @@ fn remove(named: &ScheduleArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("remove the schedule {name}");
-    let answer = client.remove_schedule(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .remove_schedule(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })

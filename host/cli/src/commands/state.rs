@@ -114,8 +114,10 @@ impl State {
 
 fn spaces(remote: &Remote) -> Result<(), CliError> {
     let (client, output) = remote.open()?;
-    let spaces = client.state_spaces();
-    let spaces = spaces.map_err(cannot("list the spaces of state"))?.items;
+    let spaces = client
+        .state_spaces()
+        .map_err(cannot("list the spaces of state"))?
+        .items;
     output.list(&spaces, |it| &it.space, || space_table(&spaces))?;
     output.hint(if spaces.is_empty() {
         "no handler keeps state; `[handlers.NAME.state]` in a manifest allows it"
@@ -144,8 +146,10 @@ fn space_table(spaces: &[Item<StateSpaceView>]) -> Rows {
 fn keys(space: &str, ls: &Ls) -> Result<(), CliError> {
     let (client, output) = ls.remote.open()?;
     let doing = format!("list the state {}", plain::line(space));
-    let keys = client.state_keys(space, ls.prefix.as_deref());
-    let keys = keys.map_err(cannot_find(&doing, LISTED))?.items;
+    let keys = client
+        .state_keys(space, ls.prefix.as_deref())
+        .map_err(cannot_find(&doing, LISTED))?
+        .items;
     output.list(&keys, |it| &it.key, || key_table(&keys))?;
     output.hint(if keys.is_empty() {
         "it has no such keys; `host state ls` lists the spaces"
@@ -178,8 +182,9 @@ fn show(get: &Get) -> Result<(), CliError> {
         "read the key {key} of the state {}",
         plain::line(&get.space)
     );
-    let answer = client.state_value(&get.space, &get.key);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .state_value(&get.space, &get.key)
+        .map_err(cannot_find(&doing, LISTED))?;
     let (json, view) = (answer.json, answer.view);
     output.print_item(&json, &key, || {
         put_with(|out| {
@@ -204,8 +209,9 @@ fn write(set: &Set) -> Result<(), CliError> {
         let read = std::io::stdin().take(limit).read_to_end(&mut value);
         read.map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
     }
-    let answer = client.set_state(&set.space, &set.key, value);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .set_state(&set.space, &set.key, value)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &key, || {
         put_line(&format!("{key} is written"))
     })
@@ -216,8 +222,9 @@ fn remove(rm: &Rm) -> Result<(), CliError> {
     let space = plain::line(&rm.space);
     let doing = format!("remove state of {space}");
     if let Some(key) = &rm.key {
-        let answer = client.remove_state(&rm.space, key);
-        let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+        let answer = client
+            .remove_state(&rm.space, key)
+            .map_err(cannot_find(&doing, LISTED))?;
         let key = plain::line(key);
         return output.print_item(&answer.json, &key, || {
             put_line(&format!("{key} is removed"))
@@ -225,8 +232,9 @@ fn remove(rm: &Rm) -> Result<(), CliError> {
     }
     let mut removed = 0;
     loop {
-        let answer = client.remove_state_keys(&rm.space, rm.prefix.as_deref());
-        let mut answer = answer.map_err(cannot_find(&doing, LISTED))?;
+        let mut answer = client
+            .remove_state_keys(&rm.space, rm.prefix.as_deref())
+            .map_err(cannot_find(&doing, LISTED))?;
         removed += answer.view.removed;
         if !answer.view.more {
             answer.view.removed = removed;

@@ -117,8 +117,8 @@ impl Check {
             let path = store_of(&data, "--data", &doing)?;
             let spinner = Spinner::new(output, &doing);
             let mut findings = host_store::check(&path);
-            let next = "copy the data directory as it is now, then restore a backup";
-            let next = (!findings.is_empty()).then_some(next);
+            let advice = "copy the data directory as it is now, then restore a backup";
+            let next = (!findings.is_empty()).then_some(advice);
             findings.extend(host_store::check_logs(&data.join(LOGS)));
             drop(spinner);
             report(output, &findings, &doing, next)

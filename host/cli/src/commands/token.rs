@@ -144,8 +144,12 @@ fn create(create: Create) -> Result<(), CliError> {
         put_line(&plain::line(&view.token))
     })?;
     let id = plain::line(&view.view.id);
-    let until = view.view.expires_at.as_deref().map(plain::line);
-    let until = until.map(|at| format!("; it expires at {at}"));
+    let until = view
+        .view
+        .expires_at
+        .as_deref()
+        .map(plain::line)
+        .map(|at| format!("; it expires at {at}"));
     output.note(&format!(
         "token {id} allows {}{}",
         plain::line(&view.view.verbs.join(", ")),
@@ -169,8 +173,10 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
             Column::Left("EXPIRES"),
         ]);
         for Item { view, .. } in items {
-            let used = view.last_used_at.as_deref();
-            let used = used.map_or("never".to_owned(), |at| human::ago(now, Some(at)));
+            let used = view
+                .last_used_at
+                .as_deref()
+                .map_or("never".to_owned(), |at| human::ago(now, Some(at)));
             rows.row(vec![
                 Cell::new(plain::line(&view.id)),
                 Cell::new(plain::line(&view.name)),
@@ -259,8 +265,9 @@ fn revoke(named: &TokenArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let id = plain::line(&named.id);
     let doing = format!("revoke token {id}");
-    let answer = client.revoke_token(&named.id);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .revoke_token(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &id, || put_line(&format!("{id} is revoked")))
 }
 
@@ -271,8 +278,9 @@ fn rotate(rotate: &Rotate) -> Result<(), CliError> {
     let body = RotateBody {
         overlap_seconds: rotate.overlap,
     };
-    let answer = client.rotate_token(&rotate.named.id, &body);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .rotate_token(&rotate.named.id, &body)
+        .map_err(cannot_find(&doing, LISTED))?;
     let token = plain::line(&answer.view.token);
     output.print_item(&answer.json, &token, || put_line(&token))
 }

@@ -106,15 +106,15 @@ fn is_switch(flag: &WorkerFlag) -> bool {
 }
 
 fn option(flag: &'static WorkerFlag) -> Arg {
-    let option = Arg::new(flag.setting.key)
+    let described = Arg::new(flag.setting.key)
         .long(flag.flag)
         .value_name(flag.setting.value_name())
         .required(flag.is_required)
         .help(flag.help())
         .hide_env_values(true);
     let option = match flag.env {
-        Some(variable) => option.env(variable),
-        None => option,
+        Some(variable) => described.env(variable),
+        None => described,
     };
     if is_switch(flag) {
         option.action(ArgAction::SetTrue)
@@ -246,8 +246,8 @@ impl Common {
             ("grants.read_roots", "grant-read", self.grant_read.clone()),
             ("grants.env", "grant-env", self.grant_env.clone()),
             ("grants.http", "grant-http", self.grant_http.clone()),
-        ];
-        let given = given.into_iter();
+        ]
+        .into_iter();
         given.filter_map(|(key, flag, text)| Some((key.to_owned(), Stated::by_flag(flag, text?))))
     }
 

@@ -224,8 +224,11 @@ fn a_large_component_is_refused_before_it_is_sent() {
     let server = format!("http://{}", listener.local_addr().unwrap());
     let refusing = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let head = BufReader::new(&stream).lines().map(Result::unwrap);
-        let head: Vec<_> = head.take_while(|line| !line.is_empty()).collect();
+        let head: Vec<_> = BufReader::new(&stream)
+            .lines()
+            .map(Result::unwrap)
+            .take_while(|line| !line.is_empty())
+            .collect();
         let problem = r#"{"detail":"a component has at most 1 MiB","code":"body_too_large"}"#;
         let length = problem.len();
         write!(
@@ -290,8 +293,8 @@ fn wrong_arguments() {
             "--fuel=1".to_owned(),
         ],
     ] {
-        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
-        let arguments = [vec!["deploy"], arguments].concat();
+        let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let arguments = [vec!["deploy"], words].concat();
         seen.add(&files.without_path(&run_alone(&arguments)));
     }
     seen.check();

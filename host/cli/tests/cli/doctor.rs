@@ -27,8 +27,10 @@ fn each_check_has_a_line_and_each_complaint_an_advice() {
             "{check}"
         );
     }
-    let zones = lines.iter().find(|line| line.contains("time zones"));
-    let zones = zones.unwrap_or_else(|| panic!("{ran}"));
+    let zones = lines
+        .iter()
+        .find(|line| line.contains("time zones"))
+        .unwrap_or_else(|| panic!("{ran}"));
     let has_version = zones
         .split('"')
         .any(|text| text.starts_with("20") && text.ends_with(", for schedules"));

@@ -125,8 +125,8 @@ impl Machine {
         let ran = command
             .args(arguments)
             .current_dir(self.root.path())
-            .output();
-        let ran = ran.unwrap();
+            .output()
+            .unwrap();
         let said = String::from_utf8_lossy(&ran.stdout) + String::from_utf8_lossy(&ran.stderr);
         assert_ne!(ran.status.code(), Some(124), "{arguments:?} hangs: {said}");
         said.into_owned()
@@ -253,8 +253,13 @@ fn a_backup_by_root_is_of_root_and_what_is_restored_is_of_the_owner() {
         let found = fs::metadata(&path).unwrap();
         assert_eq!((found.uid(), found.mode() & 0o077), (0, 0), "{path:?}");
     }
-    let note = fs::read_dir(machine.at("data/notes")).unwrap().next();
-    let note = note.unwrap().unwrap().metadata().unwrap();
+    let note = fs::read_dir(machine.at("data/notes"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .metadata()
+        .unwrap();
     assert_eq!(
         (note.uid(), note.mode() & 0o777),
         (0, 0o644),

@@ -38,8 +38,8 @@ fn pools_of_several_nodes() {
     let python = at(
         PYTHON,
         r#"{"id":"0199a0b0-0000-7000-8000-00000000000a","name":"db-1"}"#,
-    );
-    let python = python.replacen(r#""up":1"#, r#""runners_omitted":3,"up":5"#, 1);
+    )
+    .replacen(r#""up":1"#, r#""runners_omitted":3,"up":5"#, 1);
     let theirs = at(THEIRS, r#"{"id":"0199a0b0-0000-7000-8000-00000000000b"}"#);
     let page = format!(r#"{{"items":[{python},{theirs}],"next_cursor":null}}"#);
     let missing = r#"{"status":404,"title":"No such runner","detail":"no runner of the node db-1 is named perl","code":"runner_not_found"}"#;

@@ -7,8 +7,8 @@ use crate::canned::{Transcript, run_alone};
 #[test]
 fn where_there_is_nothing() {
     let mut seen = Transcript::new("store_where_there_is_nothing");
-    let folder = TempDir::new().unwrap();
-    let folder = folder.path().display().to_string();
+    let temporary = TempDir::new().unwrap();
+    let folder = temporary.path().display().to_string();
     let nobody = "postgres://me@127.0.0.1:1/jobs";
     for arguments in [
         &["status"][..],

@@ -108,8 +108,8 @@ fn the_audit_is_listed_and_verified() {
 #[test]
 fn contexts_are_added_listed_and_removed() {
     let mut seen = Transcript::new("token_contexts");
-    let home = tempfile::tempdir().unwrap();
-    let home = [("HOME", home.path().to_str().unwrap())];
+    let folder = tempfile::tempdir().unwrap();
+    let home = [("HOME", folder.path().to_str().unwrap())];
     for arguments in [
         &["context", "ls"][..],
         &[

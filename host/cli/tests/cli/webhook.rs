@@ -24,9 +24,9 @@ fn help() {
 fn test() {
     let mut seen = Transcript::new("webhook_test");
     let answered = delivery("completed", r#","result":{"status":200,"body":"ok"}"#);
-    let gone =
+    let failure =
         r#","failure":{"kind":"user_error","message":"the receiver answered 410: it is gone"}"#;
-    let gone = delivery("discarded", gone);
+    let gone = delivery("discarded", failure);
     let host = CannedHost::start(&[
         (201, ACCEPTED),
         (200, &answered),

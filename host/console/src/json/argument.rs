@@ -10,8 +10,9 @@ use crate::input;
 /// standard input.
 pub fn argument(option: &str, given: &str) -> Result<Box<RawValue>, CliError> {
     let (source, text) = input::argument(option, "JSON", given)?;
-    let from = source.map(|source| format!(" from {source}"));
-    let from = from.unwrap_or_default();
+    let from = source
+        .map(|source| format!(" from {source}"))
+        .unwrap_or_default();
     serde_json::from_str(&text).map_err(|error| {
         let cause = words::of(&error);
         CliError::new(Exit::Usage, format!("read {option}{from} as JSON"), cause).next(format!(

@@ -108,11 +108,12 @@ async fn converse(
                 span_id: span.unwrap_or(parent.span_id),
                 ..parent
             });
-            let decided = broker.decide(&pass, request, trace, &mut asked);
-            let decided = decided.and_then(|order| {
-                let taken = allowance.take(&order)?;
-                Ok((order, taken))
-            });
+            let decided = broker
+                .decide(&pass, request, trace, &mut asked)
+                .and_then(|order| {
+                    let taken = allowance.take(&order)?;
+                    Ok((order, taken))
+                });
             let elapsed_ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
             let report_as = pass.report_as.map(|it| ReportAs {
                 began_ms: it.began_ms.saturating_add(elapsed_ms),

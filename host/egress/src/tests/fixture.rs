@@ -82,8 +82,8 @@ pub(super) fn run_with<F: Future<Output = ()>>(networks: &[&str], test: impl FnO
         roots.add(authority.der().clone()).unwrap();
         let tls = trust::tls(&roots, None).unwrap();
         let names = Names::default();
-        let resolver = child::resolver(&[name_server(Rc::clone(&names)).await]);
-        let resolver = resolver.map(|builder| builder.build().unwrap());
+        let resolver = child::resolver(&[name_server(Rc::clone(&names)).await])
+            .map(|builder| builder.build().unwrap());
         let (control, theirs) = pair();
         spawn_local(read_reports(control.try_clone().unwrap()));
         let clients = Clients::new(Dial::new(resolver, networks), tls);

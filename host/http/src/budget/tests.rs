@@ -82,8 +82,9 @@ async fn one_caller_leaves_memory_for_others() {
 async fn bodies_are_charged_until_they_are_dropped() {
     let budget = budget(4);
     let limit_bytes = 10 * FREE_BYTES;
-    let large = read(&budget, &[FREE_BYTES, 2 * FREE_BYTES], limit_bytes);
-    let large = large.await.unwrap();
+    let large = read(&budget, &[FREE_BYTES, 2 * FREE_BYTES], limit_bytes)
+        .await
+        .unwrap();
     assert_eq!(large.bytes.len(), 3 * FREE_BYTES);
     assert_eq!(budget.units.available_permits(), 1);
 

@@ -66,8 +66,8 @@ async fn malformed_requests_get_one_clear_answer() {
     let address = start(&tasks, &Arc::default(), None).await;
     let get = "GET /api/ping HTTP/1.1\r\nhost: localhost\r\n";
     let long = |bytes: usize| format!("{get}connection: close\r\nx: {}\r\n\r\n", "x".repeat(bytes));
-    let many: Vec<String> = (0..200).map(|n| format!("x{n}: y")).collect();
-    let many = format!("{get}{}\r\n\r\n", many.join("\r\n"));
+    let fields: Vec<String> = (0..200).map(|n| format!("x{n}: y")).collect();
+    let many = format!("{get}{}\r\n\r\n", fields.join("\r\n"));
     let open = "POST /api/echo HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     let post = format!("{open}connection: close\r\n");
     let huge = format!("{open}content-length: 99999999999\r\n\r\n");
@@ -121,8 +121,8 @@ async fn malformed_requests_get_one_clear_answer() {
         if status != "200" {
             let documented = answer.contains("content-type: application/problem+json");
             assert!(documented, "{sent:?}: {answer}");
-            let document = answer.split("\r\n\r\n").nth(1).unwrap();
-            let document: serde_json::Value = serde_json::from_str(document).unwrap();
+            let body = answer.split("\r\n\r\n").nth(1).unwrap();
+            let document: serde_json::Value = serde_json::from_str(body).unwrap();
             let stated = document["status"].to_string();
             assert!(
                 answer.starts_with(&format!("HTTP/1.1 {stated}")),

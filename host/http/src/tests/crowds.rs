@@ -99,7 +99,7 @@ async fn one_address_uses_half_of_the_connections_and_some_are_reserved() {
     assert_eq!(&first, b"HTTP/1.1 200");
     drop((idle, more));
     // All connections have requests: the reserve answers one request of those that are always answered.
-    let refused = async {
+    let refusal = async {
         for n in 4.. {
             // It may give way before its request has arrived.
             waiting.push(connect_from([127, 0, 0, n], address, WAIT).await);
@@ -110,7 +110,7 @@ async fn one_address_uses_half_of_the_connections_and_some_are_reserved() {
         }
         unreachable!("an address of its own for each attempt")
     };
-    let refused = tokio::time::timeout(SOON, refused).await.unwrap();
+    let refused = tokio::time::timeout(SOON, refusal).await.unwrap();
     assert!(refused.contains("retry-after: 1"), "{refused}");
     let always = exchange(address, &format!("{LIST}{LIST}")).await;
     assert!(

@@ -123,8 +123,8 @@ fn groups() -> Vec<Group> {
         Route::post(Access::Open, "/api/touch/{name}", touch).body_optional(),
         Route::put(Access::Open, "/api/file", || async { "kept" })
             .takes(&["application/wasm", "text/plain"]),
-    ];
-    let api = api.map(|route| route.with_state(bodies.clone()));
+    ]
+    .map(|route| route.with_state(bodies.clone()));
     let other = vec![
         Route::get(Access::Open, "/api/other/stuck", pending::<&str>),
         Route::post(Access::Open, "/api/other/any", || async { "taken" }).takes(&[]),

@@ -78,8 +78,9 @@ pub(super) fn verifier(
     for authority in authorities {
         roots.add(authority).map_err(|error| error.to_string())?;
     }
-    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-    let inner = inner.map_err(|error| error.to_string())?;
+    let inner = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
+        .build()
+        .map_err(|error| error.to_string())?;
     Ok(Arc::new(NameVerifier { inner, names }))
 }
 

@@ -25,8 +25,9 @@ fn what_cannot_be_used_is_named_with_its_file() {
         fs::write(&path, text).unwrap();
         path
     };
-    let half = fs::read_to_string(&good.certificate).unwrap();
-    let half = half.replace("MII", "!!!");
+    let half = fs::read_to_string(&good.certificate)
+        .unwrap()
+        .replace("MII", "!!!");
     let with = |certificate, key| TlsFiles {
         certificate,
         key,

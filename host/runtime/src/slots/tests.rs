@@ -141,8 +141,12 @@ fn all_free_slots_are_asked_for_at_once() {
     }
     // A wave of ends makes few requests.
     assert_eq!(host.take_counts(), [1, 1, 2]);
-    let ends = host.ends.lock();
-    let ends: Vec<u128> = ends.iter().map(|ended| ended.job.0.as_u128()).collect();
+    let ends: Vec<u128> = host
+        .ends
+        .lock()
+        .iter()
+        .map(|ended| ended.job.0.as_u128())
+        .collect();
     assert_eq!(ends, [1, 2, 3, 4]);
     assert_eq!(slots.in_flight(), [(python, 0)].into());
 }

@@ -48,8 +48,11 @@ impl ExecuteAudit {
     pub fn assert_settled(&self) {
         self.assert_kept();
         let executions = self.executions.lock();
-        let open = executions.iter().filter(|(_, it)| !it.is_answered);
-        let open: Vec<Tag> = open.map(|(tag, _)| *tag).collect();
+        let open: Vec<Tag> = executions
+            .iter()
+            .filter(|(_, it)| !it.is_answered)
+            .map(|(tag, _)| *tag)
+            .collect();
         assert!(open.is_empty(), "no last answer was given to {open:?}");
     }
 }

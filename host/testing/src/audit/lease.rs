@@ -68,8 +68,11 @@ impl LeaseAudit {
     pub fn assert_settled(&self) {
         self.assert_kept();
         let granted = self.state.granted.lock();
-        let held = granted.iter().filter(|(_, lease)| lease.over.is_none());
-        let held: Vec<_> = held.map(|(key, _)| *key).collect();
+        let held: Vec<_> = granted
+            .iter()
+            .filter(|(_, lease)| lease.over.is_none())
+            .map(|(key, _)| *key)
+            .collect();
         assert!(held.is_empty(), "still held: {held:?}");
     }
 }

@@ -29,8 +29,11 @@ impl Nodes {
         holder: Option<NodeId>,
         events: Option<&Arc<dyn LeaseEvents>>,
     ) -> Vec<Arc<dyn LeaseEvents>> {
-        let others = self.0.iter().filter(|(node, _)| Some(**node) != holder);
-        let others = others.flat_map(|(_, wires)| wires.values());
+        let others = self
+            .0
+            .iter()
+            .filter(|(node, _)| Some(**node) != holder)
+            .flat_map(|(_, wires)| wires.values());
         events.into_iter().chain(others).cloned().collect()
     }
 }

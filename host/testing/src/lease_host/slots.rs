@@ -38,12 +38,13 @@ impl LeaseHost {
     /// Returns how many attempts an executor takes, including those in flight.
     pub fn capacity(&self, executor: &str) -> usize {
         let inner = self.inner.lock();
-        let waiting = inner.waiting.iter();
-        let waiting = waiting.filter(|it| !it.respond.is_gone());
-        let waiting = waiting.map(|it| &it.request);
-        let waiting = waiting.filter(|request| request.executors[0].as_str() == executor);
-        let in_flight = inner.jobs.values().map(|job| &job.lifecycle);
-        let in_flight = in_flight.filter(|job| {
+        let waiting = inner
+            .waiting
+            .iter()
+            .filter(|it| !it.respond.is_gone())
+            .map(|it| &it.request)
+            .filter(|request| request.executors[0].as_str() == executor);
+        let in_flight = inner.jobs.values().map(|job| &job.lifecycle).filter(|job| {
             job.lease.is_some()
                 && job
                     .runner
@@ -56,12 +57,12 @@ impl LeaseHost {
     /// Waits until an executor takes so many attempts.
     pub async fn until_capacity(&self, executor: &str, attempts: usize) {
         // A request may be withdrawn without a new one.
-        let reached = async {
+        let change = async {
             while self.capacity(executor) != attempts {
                 tokio::task::yield_now().await;
             }
         };
-        let reached = tokio::time::timeout(BOUND, reached).await;
+        let reached = tokio::time::timeout(BOUND, change).await;
         assert!(reached.is_ok(), "{}", self.capacity(executor));
     }
 
@@ -73,8 +74,8 @@ impl LeaseHost {
     /// Waits for this end.
     pub async fn until_end(&self, id: JobId) -> (String, End) {
         let mut changes = self.changes.subscribe();
-        let reached = changes.wait_for(|_| self.end(id).is_some());
-        let reached = tokio::time::timeout(BOUND, reached).await.is_ok();
+        let change = changes.wait_for(|_| self.end(id).is_some());
+        let reached = tokio::time::timeout(BOUND, change).await.is_ok();
         assert!(reached, "it stays {:?}", self.kept(id));
         self.end(id).unwrap()
     }

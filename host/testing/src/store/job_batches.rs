@@ -29,8 +29,11 @@ impl BatchRows for Model {
     }
 
     fn due_job_batches(&mut self, now: Time, limit: usize) -> Result<Vec<JobBatch>, StoreError> {
-        let due = self.batches.values();
-        let mut due: Vec<_> = due.filter_map(|it| Some((it.wake_at()?, it))).collect();
+        let mut due: Vec<_> = self
+            .batches
+            .values()
+            .filter_map(|it| Some((it.wake_at()?, it)))
+            .collect();
         due.retain(|(at, _)| *at <= now);
         due.sort_by_key(|(at, batch)| (*at, batch.id));
         Ok(due

@@ -68,8 +68,10 @@ impl LimitRows for Model {
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
         let keys = self.limit_keys.iter();
-        let due = keys.filter_map(|(key, (_, wake_at))| Some(((*wake_at)?, key)));
-        let mut due: Vec<(Time, &LimitKey)> = due.filter(|(at, _)| *at <= now).collect();
+        let mut due: Vec<(Time, &LimitKey)> = keys
+            .filter_map(|(key, (_, wake_at))| Some(((*wake_at)?, key)))
+            .filter(|(at, _)| *at <= now)
+            .collect();
         due.sort_unstable();
         Ok(due
             .into_iter()
@@ -84,8 +86,10 @@ impl LimitRows for Model {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let keys = self.limit_keys.keys();
-        let keys = keys.filter(|key| key.limit == number && &*key.key >= from);
+        let keys = self
+            .limit_keys
+            .keys()
+            .filter(|key| key.limit == number && &*key.key >= from);
         Ok(keys.take(limit).cloned().collect())
     }
 
@@ -137,12 +141,12 @@ impl Model {
 
     /// Returns the fullest keys of a limit.
     pub(super) fn fullest(&self, number: u64, limit: u32) -> Vec<(String, KeyUse)> {
-        let keys = self
+        let mut keys: Vec<(String, KeyUse)> = self
             .limit_keys
             .iter()
-            .filter(|(key, _)| key.limit == number);
-        let keys = keys.map(|(key, (used, _))| (key.key.to_string(), *used));
-        let mut keys: Vec<(String, KeyUse)> = keys.collect();
+            .filter(|(key, _)| key.limit == number)
+            .map(|(key, (used, _))| (key.key.to_string(), *used))
+            .collect();
         keys.sort_by_key(|(_, used)| std::cmp::Reverse(used.waiting));
         keys.truncate(limit as usize);
         keys

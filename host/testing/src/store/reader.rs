@@ -225,10 +225,10 @@ impl Reader for MemoryReader {
     fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let model = self.state.lock();
         let available = model.entries().map(|entry| &entry.lifecycle);
-        let awaited = available
+        let awaited: BTreeSet<Name> = available
             .filter(|job| job.state == State::Available)
-            .filter_map(|job| job.runner.clone());
-        let awaited: BTreeSet<Name> = awaited.collect();
+            .filter_map(|job| job.runner.clone())
+            .collect();
         Ok(awaited.into_iter().collect())
     }
 
@@ -324,8 +324,11 @@ impl Reader for MemoryReader {
         limit: u32,
     ) -> Result<Vec<JobBatch>, StoreError> {
         let model = self.state.lock();
-        let older = model.batches.values().rev();
-        let older = older.filter(|it| before.is_none_or(|before| it.id < before));
+        let older = model
+            .batches
+            .values()
+            .rev()
+            .filter(|it| before.is_none_or(|before| it.id < before));
         Ok(older.take(limit as usize).cloned().collect())
     }
 
@@ -363,8 +366,10 @@ impl Reader for MemoryReader {
 
     fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
         let model = self.state.lock();
-        let later = model.audit.iter();
-        let later = later.filter(|entry| entry.number > after && entry.at >= since);
+        let later = model
+            .audit
+            .iter()
+            .filter(|entry| entry.number > after && entry.at >= since);
         Ok(later.take(limit as usize).cloned().collect())
     }
 

@@ -36,8 +36,11 @@ impl Waits {
 
     pub(super) fn on(&self, prerequisites: &[JobId]) -> impl Iterator<Item = (JobId, JobId)> {
         prerequisites.iter().flat_map(|prerequisite| {
-            let waiting = self.dependencies.get(prerequisite).into_iter();
-            let waiting = waiting.flat_map(BTreeMap::values);
+            let waiting = self
+                .dependencies
+                .get(prerequisite)
+                .into_iter()
+                .flat_map(BTreeMap::values);
             waiting.map(|job| (*prerequisite, *job))
         })
     }

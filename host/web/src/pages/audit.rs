@@ -41,26 +41,26 @@ pub(crate) async fn list(ask: Ask, Query(query): Query<AuditQuery>) -> Result<Re
     let page: PageView<EntryView> = ask.get(path::AUDIT, &query).await?;
     let is_full = page.items.len() >= ENTRIES_SHOWN as usize;
     let next = page.next_cursor.filter(|_| is_full).map(|cursor| {
-        let next = AuditQuery {
+        let next_query = AuditQuery {
             since: query.since.clone(),
             principal: query.principal.clone(),
             verb: query.verb.clone(),
             limit: None,
             cursor: Some(cursor),
         };
-        let next = serde_urlencoded::to_string(&next).unwrap_or_default();
+        let next = serde_urlencoded::to_string(&next_query).unwrap_or_default();
         format!("/audit?{next}")
     });
     let entries = page.items.iter();
-    let command = [
+    let options = [
         ("--since", &query.since),
         ("--principal", &query.principal),
         ("--verb", &query.verb),
     ];
-    let command = command
+    let command = options
         .iter()
-        .fold(Command::new("audit ls"), |command, (option, value)| {
-            command.option(option, value.as_deref().unwrap_or_default())
+        .fold(Command::new("audit ls"), |options, (option, value)| {
+            options.option(option, value.as_deref().unwrap_or_default())
         });
     Ok(show(&Page {
         frame: ask

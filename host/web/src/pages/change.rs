@@ -154,10 +154,10 @@ pub(crate) async fn change(
     if change.is_selection {
         return selected(&ask, change, &action).await;
     }
-    let filter = JobListQuery::new(&change.q)
+    let parsed = JobListQuery::new(&change.q)
         .filter(ask.now)
         .map_err(wrong)?;
-    let filter = until_now(&ask, filter);
+    let filter = until_now(&ask, parsed);
     change.q = filter_text::write(&filter);
     let states = states(&change.action, filter.state);
     let Some(first) = states.first() else {
@@ -172,8 +172,11 @@ pub(crate) async fn change(
     if change.state.is_none() || !change.sure {
         let matching = Matching::count(&ask, &filter, &states).await?;
         if matching.states.is_empty() {
-            let states = states.iter().map(|state| state.as_str());
-            let states = states.collect::<Vec<_>>().join(", ");
+            let states = states
+                .iter()
+                .map(|state| state.as_str())
+                .collect::<Vec<_>>()
+                .join(", ");
             return Err(wrong(format!(
                 "no job that matches is in one of these states: {states}"
             )));
@@ -226,11 +229,11 @@ impl Matching {
         if filter.state.is_some() {
             return String::new();
         }
-        let each = self.states.iter().map(|(state, count)| {
+        let counts = self.states.iter().map(|(state, count)| {
             let least = if count.complete { "" } else { "at least " };
             format!("{least}{} {}", number(count.jobs), state.as_str())
         });
-        let each = each.collect::<Vec<_>>().join(", ");
+        let each = counts.collect::<Vec<_>>().join(", ");
         format!(" {each}; jobs in other states stay as they are.")
     }
 

@@ -62,11 +62,12 @@ fn grants(component: &ComponentView) -> Vec<String> {
         let names = kept.revision.handlers.iter();
         names.filter_map(|name| Some((kept.manifest.grants(&name.parse().ok()?), name)))
     });
-    let lines = handlers.flat_map(|(grants, name)| {
-        let lines = GrantsView::from(&grants).lines().into_iter();
-        lines.map(move |line| format!("{name}: {line}"))
-    });
-    let mut lines: Vec<String> = lines.collect();
+    let mut lines: Vec<String> = handlers
+        .flat_map(|(grants, name)| {
+            let lines = GrantsView::from(&grants).lines().into_iter();
+            lines.map(move |line| format!("{name}: {line}"))
+        })
+        .collect();
     PageBudget(GRANTS_BYTES).take_grants(&mut lines);
     lines
 }
@@ -170,8 +171,11 @@ struct Upload {
 impl Upload {
     async fn read(web: &Web, request: Request) -> Result<Self, Response> {
         let (parts, body) = request.into_parts();
-        let read = web.bodies.read(&parts, body, UPLOAD_BYTES_MAX).await;
-        let read = read.map_err(|refusal| crate::render(&refusal))?;
+        let read = web
+            .bodies
+            .read(&parts, body, UPLOAD_BYTES_MAX)
+            .await
+            .map_err(|refusal| crate::render(&refusal))?;
         let mut request = Request::from_parts(parts, Body::from(read.bytes.clone()));
         // The body is bounded and read already.
         DefaultBodyLimit::disable().apply(&mut request);
@@ -259,9 +263,8 @@ pub(crate) async fn deploy(
             deployed,
         })),
         Err(problem) if problem.code == GRANTS_NOT_ACCEPTED => {
-            let others = "these files differ from those that were shown: ";
             let others = if upload.accepted.is_some() {
-                others
+                "these files differ from those that were shown: "
             } else {
                 ""
             };

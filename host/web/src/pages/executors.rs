@@ -37,8 +37,8 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     }
     let frame = ask
         .frame("Executors", "/executors")
-        .same_as("runner ls", path::RUNNERS);
-    let frame = frame.live(&live.address("/executors"), live.is_on(), "");
+        .same_as("runner ls", path::RUNNERS)
+        .live(&live.address("/executors"), live.is_on(), "");
     Ok(show_part(&pools.items, live.from, |pools, next| Page {
         frame: frame.followed_by("/executors", next),
         pools,

@@ -30,8 +30,8 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     }
     let frame = ask
         .frame("Failures", "/failures")
-        .same_as("job ls --state discarded", path::FAILURES);
-    let frame = frame.live(&live.address("/failures"), live.is_on(), "");
+        .same_as("job ls --state discarded", path::FAILURES)
+        .live(&live.address("/failures"), live.is_on(), "");
     Ok(show_part(&found.items, live.from, |causes, next| Page {
         frame: frame.followed_by("/failures", next),
         causes,

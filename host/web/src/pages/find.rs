@@ -137,8 +137,8 @@ async fn find_matches(ask: &Ask, q: &str) -> Result<Vec<NameMatch>, Problem> {
             .map(|name| some("Queue", name, page(name))),
     );
     // Callers that may not see components find none.
-    let components: Result<PageView<RevisionView>, Problem> = ask.get(path::COMPONENTS, &ALL).await;
-    let components = components.map(|page| page.items).unwrap_or_default();
+    let page: Result<PageView<RevisionView>, Problem> = ask.get(path::COMPONENTS, &ALL).await;
+    let components = page.map(|page| page.items).unwrap_or_default();
     let names = components.iter().map(|it| it.component.as_str());
     let page = |name: &str| format!("/components/{}", path::segment(name));
     found.extend(

@@ -43,8 +43,8 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     }
     let frame = ask
         .frame("Handlers", "/handlers")
-        .same_as("handler ls", path::HANDLERS);
-    let frame = frame.live(&live.address("/handlers"), live.is_on(), "");
+        .same_as("handler ls", path::HANDLERS)
+        .live(&live.address("/handlers"), live.is_on(), "");
     Ok(show_part(&handlers.items, live.from, |handlers, next| {
         List {
             frame: frame.followed_by("/handlers", next),
@@ -101,9 +101,10 @@ pub(crate) async fn show(
     let mut grants = handler.grants.lines();
     room.take_grants(&mut grants);
     let schema = handler.params_schema.as_deref().map(RawValue::get);
-    let fields = schema.and_then(fields::parse);
-    let fields = fields.and_then(|mut fields| begin(&mut fields, &params).then_some(fields));
-    let mut fields = fields.unwrap_or_default();
+    let parsed = schema.and_then(fields::parse);
+    let mut fields = parsed
+        .and_then(|mut parsed| begin(&mut parsed, &params).then_some(parsed))
+        .unwrap_or_default();
     for field in &mut fields {
         room.take(&mut field.value, PARAMS_BYTES_MAX);
         room.take(&mut field.about, ABOUT_BYTES_MAX);

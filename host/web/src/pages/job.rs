@@ -183,10 +183,18 @@ struct Node {
 
 impl Graph {
     async fn load(ask: &Ask, job: &JobView) -> Self {
-        let before = job.depends_on.iter().flatten();
-        let before: Vec<_> = before.map(|it| (it.job(), it.when())).collect();
-        let after = job.dependents.iter().flatten();
-        let after: Vec<_> = after.map(|id| (id.as_str(), When::Completed)).collect();
+        let before: Vec<_> = job
+            .depends_on
+            .iter()
+            .flatten()
+            .map(|it| (it.job(), it.when()))
+            .collect();
+        let after: Vec<_> = job
+            .dependents
+            .iter()
+            .flatten()
+            .map(|id| (id.as_str(), When::Completed))
+            .collect();
         let (before, before_more) = nodes(ask, &before).await;
         let (after, after_more) = nodes(ask, &after).await;
         Self {
@@ -210,8 +218,8 @@ async fn nodes(ask: &Ask, jobs: &[(&str, When)]) -> (Vec<Node>, usize) {
             id: Some((*id).to_owned()),
             ..FilterQuery::default()
         };
-        let found: Result<PageView<JobView>, Problem> = ask.get(path::JOBS, &query).await;
-        let found = found.ok().and_then(|page| page.items.into_iter().next());
+        let page: Result<PageView<JobView>, Problem> = ask.get(path::JOBS, &query).await;
+        let found = page.ok().and_then(|page| page.items.into_iter().next());
         let (handler, state) = found.map(|job| (job.handler, job.state)).unzip();
         nodes.push(Node {
             id: (*id).to_owned(),
@@ -240,12 +248,13 @@ pub(crate) async fn show(
     };
     let mut room = PageBudget(ROOM_BYTES);
     let attributes = fit_job(&mut job, &mut room);
-    let details = job.failure.as_ref().and_then(|it| it.details.as_deref());
-    let details = Document::new(details, &mut room);
+    let json = job.failure.as_ref().and_then(|it| it.details.as_deref());
+    let details = Document::new(json, &mut room);
     let params = Document::new(job.params.as_deref(), &mut room);
     let result = Document::new(job.result.as_deref(), &mut room);
-    let from = query.attempts_after;
-    let from = from.unwrap_or_else(|| job.attempt.saturating_sub(ATTEMPTS_SHOWN));
+    let from = query
+        .attempts_after
+        .unwrap_or_else(|| job.attempt.saturating_sub(ATTEMPTS_SHOWN));
     let attempts = attempts(&ask, &job, from, &mut room).await?;
     let timeline = draw(ask.now, &job, attempts.iter().map(|row| &row.attempt));
     let graph = Graph::load(&ask, &job).await;
@@ -391,7 +400,7 @@ pub(crate) async fn enqueue(
         found.map(|(_, value)| value.trim())
     };
     let handler = value("handler").ok_or_else(|| refused("handler: missing".to_owned()))?;
-    let params = match value("params") {
+    let text = match value("params") {
         Some("") => "null".to_owned(),
         Some(params) => params.to_owned(),
         None => {
@@ -404,7 +413,7 @@ pub(crate) async fn enqueue(
         }
     };
     // As it was typed: no digit of a number is lost.
-    let params = RawValue::from_string(params).map_err(|error| {
+    let params = RawValue::from_string(text).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         refused(format!(
             "params: not valid JSON at line {line}, column {column}"

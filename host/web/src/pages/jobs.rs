@@ -84,8 +84,8 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
         ..shown.clone()
     };
     // What happens in other queues changes nothing here.
-    let what = filter.queue.as_deref().map(|queue| ("queue", queue));
-    let what = serde_urlencoded::to_string(Vec::from_iter(what)).unwrap_or_default();
+    let queue = filter.queue.as_deref().map(|queue| ("queue", queue));
+    let what = serde_urlencoded::to_string(Vec::from_iter(queue)).unwrap_or_default();
     let mut actions = ACTIONS.to_vec();
     actions.retain(|(action, _)| ask.may(verb(action)) && !states(action, filter.state).is_empty());
     let command = Command::new("job ls")
@@ -170,8 +170,9 @@ async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<u64>, Problem> {
     let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let is_meant = |queue: &&QueueView| filter.queue.as_ref().is_none_or(|it| *it == queue.name);
     let count = |queue: &QueueView| {
-        let states = STATES.into_iter();
-        let states = states.filter(|it| filter.state.is_none_or(|state| state == *it));
+        let states = STATES
+            .into_iter()
+            .filter(|it| filter.state.is_none_or(|state| state == *it));
         states.map(|state| queue.count(state)).sum::<u64>()
     };
     Ok(Some(queues.items.iter().filter(is_meant).map(count).sum()))

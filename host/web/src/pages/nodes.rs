@@ -23,8 +23,10 @@ struct Page<'a> {
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
     let nodes: PageView<NodeView> = ask.get(path::NODES, &ALL).await?;
-    let frame = ask.frame("Nodes", "/nodes").same_as("node ls", path::NODES);
-    let frame = frame.live(&live.address("/nodes"), live.is_on(), "");
+    let frame = ask
+        .frame("Nodes", "/nodes")
+        .same_as("node ls", path::NODES)
+        .live(&live.address("/nodes"), live.is_on(), "");
     Ok(show_part(&nodes.items, live.from, |nodes, next| Page {
         frame: frame.followed_by("/nodes", next),
         nodes,

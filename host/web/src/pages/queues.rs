@@ -26,8 +26,8 @@ pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response,
     let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let frame = ask
         .frame("Queues", "/queues")
-        .same_as("queue ls", path::QUEUES);
-    let frame = frame.live(&live.address("/queues"), live.is_on(), "");
+        .same_as("queue ls", path::QUEUES)
+        .live(&live.address("/queues"), live.is_on(), "");
     Ok(show_part(&queues.items, live.from, |queues, next| Page {
         frame: frame.followed_by("/queues", next),
         queues,

@@ -187,13 +187,13 @@ pub(crate) async fn set(ask: Ask, Form(new): Form<New>) -> Result<Response, Prob
     if there.is_ok() {
         return Err(refused(format!("a schedule is named {name} already")));
     }
-    let params = given(&new.params).unwrap_or_else(|| "null".to_owned());
-    let params = serde_json::value::RawValue::from_string(params);
-    let params = params.map_err(|error| refused(format!("params: {error}")))?;
+    let text = given(&new.params).unwrap_or_else(|| "null".to_owned());
+    let params = serde_json::value::RawValue::from_string(text)
+        .map_err(|error| refused(format!("params: {error}")))?;
     let job = json!({"handler": new.handler.trim(), "queue": given(&new.queue), "params": params});
     let when = json!({"cron": given(&new.cron), "every": given(&new.every)});
-    let body = json!({"when": when, "time_zone": given(&new.time_zone), "job": job});
-    let body = Some(("application/json", body.to_string().into_bytes()));
+    let schedule = json!({"when": when, "time_zone": given(&new.time_zone), "job": job});
+    let body = Some(("application/json", schedule.to_string().into_bytes()));
     let _: Value = ask.ask(Method::PUT, &route, &ALL, body).await?;
     Ok(crate::see(&format!("/schedules/{}", path::segment(&name))))
 }

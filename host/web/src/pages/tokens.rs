@@ -109,9 +109,9 @@ pub(crate) async fn act(ask: Ask, Form(asked): Form<Clicked>) -> Result<Response
 
 fn new(asked: &Clicked) -> Result<NewTokenBody, Problem> {
     let words = |text: &str| text.split_whitespace().map(str::to_owned).collect();
-    let days = asked.days.trim();
-    let days: Option<u64> = days.parse().ok().filter(|days| (1..=365).contains(days));
-    let days = days.ok_or_else(|| {
+    let text = asked.days.trim();
+    let in_range: Option<u64> = text.parse().ok().filter(|text| (1..=365).contains(text));
+    let days = in_range.ok_or_else(|| {
         let detail = format!("days must be 1–365, got {:?}", asked.days);
         Problem::bad_request("No token was created", detail, "Go back and correct it.")
     })?;

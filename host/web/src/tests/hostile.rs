@@ -118,9 +118,11 @@ async fn pressed(pages: &Router, text: &str) -> Vec<(String, String)> {
             ("component", component.as_bytes()),
         ];
         let upload = Multipart::new(&parts);
-        let request = Request::post("/components").header(HOST, "localhost");
-        let request = request.header(CONTENT_TYPE, upload.kind());
-        let request = request.body(Body::from(upload.into_body())).unwrap();
+        let request = Request::post("/components")
+            .header(HOST, "localhost")
+            .header(CONTENT_TYPE, upload.kind())
+            .body(Body::from(upload.into_body()))
+            .unwrap();
         shown.push((format!("deploy {component}"), ask(pages, request).await.1));
     }
     shown

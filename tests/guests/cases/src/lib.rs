@@ -45,8 +45,9 @@ fn fail(_ctx: &Ctx, params: Value) -> Result<(), Error> {
         Some("data-quality") => Category::DataQuality,
         _ => Category::UserCode,
     };
-    let error = Error::new(category, "NoLuck", "no luck");
-    let error = error.code("E1").details(&json!({"a": 1}));
+    let error = Error::new(category, "NoLuck", "no luck")
+        .code("E1")
+        .details(&json!({"a": 1}));
     Err(match params["retryable"].as_bool() {
         Some(retryable) => error.retryable(retryable),
         None => error,
@@ -228,8 +229,8 @@ mod tests {
 
     #[test]
     fn the_mock_host_agrees_with_the_cases() {
-        let cases = CASES.replace("{origin}", "http://api.example.com");
-        let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+        let text = CASES.replace("{origin}", "http://api.example.com");
+        let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
         for case in cases {
             let (then, host) = (&case["then"], host(&case["given"]));
             let name = case["handler"].as_str().unwrap();

@@ -254,12 +254,17 @@ mod wasi {
 
     pub(super) fn end(response: FutureIncomingResponse) -> Result<Value, RequestFailure> {
         response.subscribe().block();
-        let response = response.get().and_then(Result::ok);
-        let response = response.ok_or_else(|| refusal("no response"))?;
-        let response = response.map_err(failed)?;
-        let headers = response.headers().entries().into_iter();
-        let headers = headers.map(|(name, value)| (name, String::from_utf8_lossy(&value).into()));
-        let headers: Vec<_> = headers.collect();
+        let response = response
+            .get()
+            .and_then(Result::ok)
+            .ok_or_else(|| refusal("no response"))?
+            .map_err(failed)?;
+        let headers: Vec<_> = response
+            .headers()
+            .entries()
+            .into_iter()
+            .map(|(name, value)| (name, String::from_utf8_lossy(&value).into()))
+            .collect();
         let body: IncomingBody = response.consume().map_err(|()| refusal("the body"))?;
         let stream = body.stream().map_err(|()| refusal("the stream"))?;
         let mut whole = Vec::new();

@@ -25,11 +25,14 @@ from typing import Protocol, Union
         let about = doc(&definition.docs, 4);
         match &definition.kind {
             TypeDefKind::Enum(cases) => {
-                let cases = cases.cases.iter().map(|case| {
-                    let key = case.name.replace('-', "_").to_uppercase();
-                    format!("    {key} = \"{}\"\n{}", case.name, doc(&case.docs, 4))
-                });
-                let cases: String = cases.collect();
+                let cases: String = cases
+                    .cases
+                    .iter()
+                    .map(|case| {
+                        let key = case.name.replace('-', "_").to_uppercase();
+                        format!("    {key} = \"{}\"\n{}", case.name, doc(&case.docs, 4))
+                    })
+                    .collect();
                 format!("\n\nclass {name}(Enum):\n{about}\n{cases}")
             }
             TypeDefKind::Record(record) => {
@@ -51,15 +54,22 @@ from typing import Protocol, Union
                 format!("\n\n@{dataclass}\nclass {name}{base}:\n{about}\n{fields}")
             }
             TypeDefKind::Variant(variant) => {
-                let cases = variant.cases.iter().map(|case| {
-                    let ty = case.ty.as_ref().map(|ty| self.name(ty)).unwrap_or_default();
-                    let about = doc(&case.docs, 4);
-                    let key = pascal(&case.name);
-                    format!("\n\n@dataclass\nclass {name}{key}:\n{about}\n    value: {ty}\n")
-                });
-                let cases: String = cases.collect();
-                let names = variant.cases.iter().map(|case| pascal(&case.name));
-                let names: Vec<_> = names.map(|case| format!("{name}{case}")).collect();
+                let cases: String = variant
+                    .cases
+                    .iter()
+                    .map(|case| {
+                        let ty = case.ty.as_ref().map(|ty| self.name(ty)).unwrap_or_default();
+                        let about = doc(&case.docs, 4);
+                        let key = pascal(&case.name);
+                        format!("\n\n@dataclass\nclass {name}{key}:\n{about}\n    value: {ty}\n")
+                    })
+                    .collect();
+                let names: Vec<_> = variant
+                    .cases
+                    .iter()
+                    .map(|case| pascal(&case.name))
+                    .map(|case| format!("{name}{case}"))
+                    .collect();
                 let about = doc(&definition.docs, 0);
                 let names = names.join(", ");
                 format!("{cases}\n\n{name} = Union[{names}]\n{about}")
@@ -72,15 +82,17 @@ from typing import Protocol, Union
         let mut text = format!("\n\nclass {}(Protocol):\n", pascal(name));
         text += &doc(&interface.docs, 4);
         for function in interface.functions.values() {
-            let params = function.params.iter();
-            let params = params.map(|param| {
-                format!(
-                    ", {}: {}",
-                    param.name.replace('-', "_"),
-                    self.name(&param.ty)
-                )
-            });
-            let params: String = params.collect();
+            let params: String = function
+                .params
+                .iter()
+                .map(|param| {
+                    format!(
+                        ", {}: {}",
+                        param.name.replace('-', "_"),
+                        self.name(&param.ty)
+                    )
+                })
+                .collect();
             let (ok, err) = answer(self.wit, function);
             let ok = ok.map_or_else(|| "None".to_owned(), |ty| self.name(ty));
             let name = function.name.replace('-', "_");
@@ -95,12 +107,13 @@ from typing import Protocol, Union
     }
 
     fn host(&self, interfaces: &[&str]) -> String {
-        let fields = interfaces.iter();
-        let fields = fields.map(|name| {
-            let ty = pascal(name);
-            format!("\n    @property\n    def {name}(self) -> {ty}: ...\n")
-        });
-        let fields: String = fields.collect();
+        let fields: String = interfaces
+            .iter()
+            .map(|name| {
+                let ty = pascal(name);
+                format!("\n    @property\n    def {name}(self) -> {ty}: ...\n")
+            })
+            .collect();
         format!("\n\nclass Host(Protocol):\n    \"\"\"All that the host offers.\"\"\"\n{fields}")
     }
 }
@@ -146,7 +159,8 @@ fn quoted(text: &str, indent: usize) -> String {
         return String::new();
     }
     let margin = " ".repeat(indent);
-    let text = text.replace('\n', &format!("\n{margin}"));
-    let text = text.replace(&format!("\n{margin}\n"), "\n\n");
+    let text = text
+        .replace('\n', &format!("\n{margin}"))
+        .replace(&format!("\n{margin}\n"), "\n\n");
     format!("{margin}\"\"\"{text}\"\"\"\n")
 }

@@ -18,32 +18,39 @@ impl Language for TypeScript<'_> {
         let about = doc(&definition.docs, "");
         match &definition.kind {
             TypeDefKind::Enum(cases) => {
-                let cases = cases.cases.iter();
-                let cases =
-                    cases.map(|case| format!("{}  | '{}'\n", doc(&case.docs, "  "), case.name));
-                let cases: String = cases.collect();
+                let cases: String = cases
+                    .cases
+                    .iter()
+                    .map(|case| format!("{}  | '{}'\n", doc(&case.docs, "  "), case.name))
+                    .collect();
                 format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             TypeDefKind::Record(record) => {
-                let fields = record.fields.iter().map(|field| {
-                    let field_name = camel(&field.name);
-                    let (mark, ty) = self.field(&field.ty);
-                    format!("{}  {field_name}{mark}: {ty};\n", doc(&field.docs, "  "))
-                });
-                let fields: String = fields.collect();
+                let fields: String = record
+                    .fields
+                    .iter()
+                    .map(|field| {
+                        let field_name = camel(&field.name);
+                        let (mark, ty) = self.field(&field.ty);
+                        format!("{}  {field_name}{mark}: {ty};\n", doc(&field.docs, "  "))
+                    })
+                    .collect();
                 format!("\n{about}export interface {name} {{\n{fields}}}\n")
             }
             TypeDefKind::Variant(variant) => {
-                let cases = variant.cases.iter().map(|case| {
-                    let (mark, ty) = case
-                        .ty
-                        .as_ref()
-                        .map(|ty| self.field(ty))
-                        .unwrap_or_default();
-                    let about = doc(&case.docs, "  ");
-                    format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
-                });
-                let cases: String = cases.collect();
+                let cases: String = variant
+                    .cases
+                    .iter()
+                    .map(|case| {
+                        let (mark, ty) = case
+                            .ty
+                            .as_ref()
+                            .map(|ty| self.field(ty))
+                            .unwrap_or_default();
+                        let about = doc(&case.docs, "  ");
+                        format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
+                    })
+                    .collect();
                 format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             _ => String::new(),
@@ -57,10 +64,11 @@ impl Language for TypeScript<'_> {
             pascal(name)
         );
         for function in interface.functions.values() {
-            let params = function.params.iter();
-            let params =
-                params.map(|param| format!("{}: {}", camel(&param.name), self.name(&param.ty)));
-            let params: Vec<_> = params.collect();
+            let params: Vec<_> = function
+                .params
+                .iter()
+                .map(|param| format!("{}: {}", camel(&param.name), self.name(&param.ty)))
+                .collect();
             let (ok, err) = answer(self.wit, function);
             let ok = ok.map_or_else(|| "void".to_owned(), |ty| self.name(ty));
             let mut about = documented(&function.docs).to_owned();
@@ -75,9 +83,10 @@ impl Language for TypeScript<'_> {
     }
 
     fn host(&self, interfaces: &[&str]) -> String {
-        let fields = interfaces.iter();
-        let fields = fields.map(|name| format!("  {name}: {};\n", pascal(name)));
-        let fields: String = fields.collect();
+        let fields: String = interfaces
+            .iter()
+            .map(|name| format!("  {name}: {};\n", pascal(name)))
+            .collect();
         format!("\n/** All that the host offers. */\nexport interface Host {{\n{fields}}}\n")
     }
 }
@@ -145,8 +154,9 @@ fn commented(text: &str, margin: &str) -> String {
     if !text.contains('\n') {
         return format!("{margin}/** {text} */\n");
     }
-    let lines = text.lines().map(|line| format!("{margin} * {line}\n"));
-    let lines: String = lines
+    let lines: String = text
+        .lines()
+        .map(|line| format!("{margin} * {line}\n"))
         .map(|line| line.trim_end().to_owned() + "\n")
         .collect();
     format!("{margin}/**\n{lines}{margin} */\n")

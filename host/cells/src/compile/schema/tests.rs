@@ -185,8 +185,9 @@ fn checks_that_share_a_budget_are_bounded_together() {
     let schema = compiled(&json!({ "items": { "type": "integer" } })).unwrap();
     let params = Value::Array(vec![json!(1); 1_000]);
     let mut budget = Budget::new(10_000);
-    let checked = (0..100).take_while(|_| schema.check(&params, &mut budget).is_ok());
-    let checked = checked.count();
+    let checked = (0..100)
+        .take_while(|_| schema.check(&params, &mut budget).is_ok())
+        .count();
     assert!((1..10).contains(&checked), "{checked}");
     assert!(budget.is_spent());
 }

@@ -76,8 +76,8 @@ impl Calls {
         };
         let mut params: BTreeMap<String, Box<RawValue>> =
             serde_json::from_str(params).map_err(unread)?;
-        let answers = format!("[{}]", self.answers.join(","));
-        let answers = RawValue::from_string(answers).map_err(unread)?;
+        let array = format!("[{}]", self.answers.join(","));
+        let answers = RawValue::from_string(array).map_err(unread)?;
         params.insert(ANSWERS.to_owned(), answers);
         Ok(Step {
             params: JsonText(serde_json::to_string(&params).map_err(unread)?),
@@ -105,15 +105,19 @@ impl Calls {
             self.failures.insert(self.number(), failure);
         }
         let current = self.current.take();
-        let key = current.as_ref().map(|current| json!(current.key));
-        let key = key.unwrap_or_default();
-        let kept = current.and_then(|current| current.kept);
-        let kept = kept.map_or_else(String::new, |kept| format!(r#","kept":{kept}"#));
+        let key = current
+            .as_ref()
+            .map(|current| json!(current.key))
+            .unwrap_or_default();
+        let saved = current.and_then(|current| current.kept);
+        let kept = saved.map_or_else(String::new, |saved| format!(r#","kept":{saved}"#));
         self.answers.push(match result {
             Ok(result) => format!(r#"{{"key":{key},"ok":{}{kept}}}"#, result.as_str()),
             Err(failure) => {
-                let kind = failure.user_kind.as_deref();
-                let kind = kind.unwrap_or(failure.kind.as_str());
+                let kind = failure
+                    .user_kind
+                    .as_deref()
+                    .unwrap_or(failure.kind.as_str());
                 let failed = json!({"kind": kind, "message": failure.message});
                 format!(r#"{{"key":{key},"failed":{failed}{kept}}}"#)
             }
@@ -162,9 +166,10 @@ impl Chain {
                 }
             },
             Some(CALL_FAILED) => {
-                let cause = serde_json::from_str::<Cause>(details).ok();
-                let cause = cause.zip(self.calls.as_ref());
-                let cause = cause.and_then(|(cause, calls)| calls.failures.get(&cause.call));
+                let parsed = serde_json::from_str::<Cause>(details)
+                    .ok()
+                    .zip(self.calls.as_ref());
+                let cause = parsed.and_then(|(parsed, calls)| calls.failures.get(&parsed.call));
                 Next::End(Outcome::Failed(cause.cloned().unwrap_or(failure)))
             }
             _ => Next::End(Outcome::Failed(failure)),

@@ -46,8 +46,10 @@ impl Broker {
         let mut frames = Framed::new(UnixStream::from_std(socket)?, codec);
         let frame = postcard::to_stdvec(request).map_err(io::Error::other)?;
         frames.send(Bytes::from(frame)).await?;
-        let frame = frames.next().await;
-        let frame = frame.unwrap_or_else(|| Err(io::Error::other("the broker has ended")))?;
+        let frame = frames
+            .next()
+            .await
+            .unwrap_or_else(|| Err(io::Error::other("the broker has ended")))?;
         postcard::from_bytes(&frame).map_err(io::Error::other)
     }
 }

@@ -108,8 +108,8 @@ fn each_cell_has_the_limits_of_its_room() {
         }
         groups.fill(cell.path(), ROOM).unwrap();
         for file in files {
-            let limit = expected.iter().find(|(name, _)| *name == file);
-            let limit = limit.map_or("", |(_, limit)| *limit);
+            let row = expected.iter().find(|(name, _)| *name == file);
+            let limit = row.map_or("", |(_, row)| *row);
             let found = fs::read_to_string(cell.path().join(file)).unwrap();
             assert_eq!(found, limit, "{offered}: {file}");
         }

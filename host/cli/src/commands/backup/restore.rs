@@ -79,8 +79,10 @@ impl Restore {
             way.copy(&mut on_progress)
         } else {
             // A link to a backup stands for the backup.
-            let store = reader.act(|| store.canonicalize()).flatten();
-            let store = store.map_err(|error| failed(&error))?;
+            let store = reader
+                .act(|| store.canonicalize())
+                .flatten()
+                .map_err(|error| failed(&error))?;
             way.copy_store(&store, &target, &mut on_progress)
         };
         copied.map_err(|error| {
@@ -88,8 +90,9 @@ impl Restore {
         })?;
         spinner.say(&format!("checking {data}"));
         let logs = is_dir.then(|| self.data.join(LOGS));
-        let copy = writer.act(|| Copy::check(&target, logs.as_deref(), &doing));
-        let copy = copy.map_err(|error| failed(&error))??;
+        let copy = writer
+            .act(|| Copy::check(&target, logs.as_deref(), &doing))
+            .map_err(|error| failed(&error))??;
         drop(spinner);
         leave_note(&self.data, "restore", &format!("{from} to {data}"));
         copy.print(output, &self.data)?;

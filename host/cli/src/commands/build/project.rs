@@ -73,8 +73,9 @@ impl Project {
             CliError::new(Exit::Usage, &doing, cause)
                 .next("pass the folder of a handler; `host new NAME` creates one")
         };
-        let dir = std::path::absolute(dir).and_then(std::fs::canonicalize);
-        let dir = dir.map_err(|error| wrong(&error.to_string()))?;
+        let dir = std::path::absolute(dir)
+            .and_then(std::fs::canonicalize)
+            .map_err(|error| wrong(&error.to_string()))?;
         let mut languages = LANGUAGES.iter();
         let (_, find) = languages
             .find(|(file, _)| dir.join(file).exists())

@@ -11,8 +11,9 @@ pub(super) fn run(named: &ComponentArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
     let doing = format!("remove component {name}");
-    let answer = client.remove_component(&named.name);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .remove_component(&named.name)
+        .map_err(cannot_find(&doing, LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })

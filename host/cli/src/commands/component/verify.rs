@@ -67,8 +67,8 @@ impl Verify {
         }
         let config = self.config.clone();
         let values = Flags::default().values;
-        let config = Config::load(&Flags { config, values });
-        let config = config.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let config = Config::load(&Flags { config, values })
+            .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         if config.trust.requires_signatures() {
             return Ok(config.trust);
         }

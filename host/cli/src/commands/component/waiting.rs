@@ -70,8 +70,8 @@ pub(in crate::commands) fn all_ready(
 
 fn reasons(nodes: &[&ReadinessView]) -> String {
     let one = |node: &&ReadinessView| {
-        let name = node.name.as_deref().filter(|name| !name.is_empty());
-        let name = plain::line(name.unwrap_or(&node.id)).into_owned();
+        let own_name = node.name.as_deref().filter(|name| !name.is_empty());
+        let name = plain::line(own_name.unwrap_or(&node.id)).into_owned();
         match &node.reason {
             Some(reason) => format!(
                 "{name} ({}): {}",

@@ -66,8 +66,10 @@ impl Watch {
 
     /// Waits for events and forgets them. Returns whether there were any.
     fn wait(&self, timeout: Option<Duration>) -> io::Result<bool> {
-        let timeout = timeout.map(Timespec::try_from).transpose();
-        let timeout = timeout.map_err(|_| io::ErrorKind::InvalidInput)?;
+        let timeout = timeout
+            .map(Timespec::try_from)
+            .transpose()
+            .map_err(|_| io::ErrorKind::InvalidInput)?;
         let mut fds = [PollFd::new(&self.events, PollFlags::IN)];
         match poll(&mut fds, timeout.as_ref()) {
             Ok(0) => return Ok(false),
@@ -104,8 +106,8 @@ impl Watch {
                 let Ok(metadata) = entry.metadata() else {
                     continue;
                 };
-                let name = entry.file_name();
-                let name = name.to_string_lossy();
+                let file_name = entry.file_name();
+                let name = file_name.to_string_lossy();
                 if name.starts_with('.') || IGNORED.contains(&&*name) || path == self.except {
                     continue;
                 }

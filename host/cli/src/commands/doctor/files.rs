@@ -18,16 +18,21 @@ pub(super) fn checks(reach: &Reach) -> Vec<Check> {
             SecretSource::File(path) => Some((format!("secrets.{name}.file"), path)),
             SecretSource::Value(_) => None,
         });
-    let authorities = reach.authorities.iter();
-    let authorities = authorities.map(|path| ("egress.ca_file".to_owned(), path));
+    let authorities = reach
+        .authorities
+        .iter()
+        .map(|path| ("egress.ca_file".to_owned(), path));
     let files: Vec<_> = secrets.chain(authorities).collect();
-    let flaws = files.iter().filter_map(|(key, path)| {
-        let error = read(path).err()?;
-        let found = format!("{key}: cannot read {}: {error}", path.display());
-        let next = "write it so that the host's user can read it; until then, what needs it fails";
-        Some(Check::warn(NAME, found, next))
-    });
-    let flaws: Vec<_> = flaws.collect();
+    let flaws: Vec<_> = files
+        .iter()
+        .filter_map(|(key, path)| {
+            let error = read(path).err()?;
+            let found = format!("{key}: cannot read {}: {error}", path.display());
+            let next =
+                "write it so that the host's user can read it; until then, what needs it fails";
+            Some(Check::warn(NAME, found, next))
+        })
+        .collect();
     if flaws.is_empty() && !files.is_empty() {
         let found = "those of secrets and certificates can be read";
         return vec![Check::ok(NAME, found)];

@@ -28,8 +28,9 @@ impl Show {
         let (client, output) = self.remote.open()?;
         let doing = format!("show handler {}", plain::line(&self.name));
         let next = "`host handler ls` lists the handlers";
-        let answer = client.handler(&self.name);
-        let answer = answer.map_err(cannot_find(&doing, next))?;
+        let answer = client
+            .handler(&self.name)
+            .map_err(cannot_find(&doing, next))?;
         let name = plain::line(&answer.view.name);
         output.print_item(&answer.json, &name, || print(output, &answer.view))?;
         output.hint(&format!(

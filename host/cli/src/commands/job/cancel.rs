@@ -80,8 +80,9 @@ impl Cancel {
     fn cancel_one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("cancel job {shown}");
-        let answer = client.cancel_job(id, &self.body());
-        let answer = answer.map_err(cannot(&doing))?;
+        let answer = client
+            .cancel_job(id, &self.body())
+            .map_err(cannot(&doing))?;
         let (document, state) = if self.wait && answer.view.state != "cancelled" {
             let words = format!(
                 "the job is still asked to stop; `host job show {}` shows it",

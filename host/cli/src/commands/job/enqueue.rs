@@ -110,9 +110,11 @@ impl Enqueue {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("enqueue {}", plain::line(&self.name));
-        let params = self.params.as_deref();
-        let params = params.map(|given| json::argument("--params", given));
-        let params = params.transpose()?;
+        let params = self
+            .params
+            .as_deref()
+            .map(|given| json::argument("--params", given))
+            .transpose()?;
         let is_awaited = self.wait;
         let name = plain::line(&self.name).into_owned();
         let job = self.job(&client, params)?;
@@ -165,14 +167,16 @@ impl Enqueue {
                 (None, unique)
             }
         };
-        let depends_on = self.depends_on.iter();
-        let depends_on = depends_on.map(|it| {
-            Ok(DependsOnBody::new(
-                full_id(client, it.job(), "--depends-on")?,
-                it.when(),
-            ))
-        });
-        let mut depends_on = depends_on.collect::<Result<Vec<_>, CliError>>()?;
+        let mut depends_on = self
+            .depends_on
+            .iter()
+            .map(|it| {
+                Ok(DependsOnBody::new(
+                    full_id(client, it.job(), "--depends-on")?,
+                    it.when(),
+                ))
+            })
+            .collect::<Result<Vec<_>, CliError>>()?;
         let mut inputs = BTreeMap::new();
         for (name, id) in self.inputs {
             let id = full_id(client, &id, "--input")?;

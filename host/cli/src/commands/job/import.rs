@@ -198,8 +198,10 @@ impl Totals {
     }
 
     fn print(self, output: Output) -> Result<(), CliError> {
-        let refusals = self.refusals.iter();
-        let refusals = refusals.map(|(line, detail)| json!({"line": line, "detail": detail}));
+        let refusals = self
+            .refusals
+            .iter()
+            .map(|(line, detail)| json!({"line": line, "detail": detail}));
         let document = json!({
             "enqueued": self.enqueued,
             "existing": self.existing,

@@ -144,7 +144,9 @@ fn print(line: &LineView, position: &mut Position) -> Result<(), CliError> {
     }
     position.attempt = line.attempt;
     let label = log::label(&line.source, &line.level);
-    let fields = line.fields.iter();
-    let fields = fields.map(|(key, value)| (key.as_str(), value.as_str()));
+    let fields = line
+        .fields
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()));
     put_line(&log::line(line.at_ms, label, &line.message, fields))
 }

@@ -126,8 +126,8 @@ fn table(items: &[Item<View>], now: Option<Time>) -> Rows {
             Cell::new(note(view, now)),
         ];
         if !nodes.is_empty() {
-            let node = view.node.as_ref();
-            let node = node.map(|node| node::name_among(node, &nodes));
+            let runs_at = view.node.as_ref();
+            let node = runs_at.map(|runs_at| node::name_among(runs_at, &nodes));
             cells.insert(4, Cell::new(node.unwrap_or_default()));
         }
         rows.row(cells);

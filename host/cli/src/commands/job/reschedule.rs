@@ -47,9 +47,9 @@ impl Reschedule {
             let doing = format!("reschedule job {shown}");
             let answer = client.reschedule_job(id, &body).map_err(cannot(&doing))?;
             output.print_item(&answer.json, &shown, || {
-                let starts = answer.view.run_at.as_deref();
+                let run_at = answer.view.run_at.as_deref();
                 let starts =
-                    starts.map(|at| format!(", starts {}", human::instant(answer.now, at)));
+                    run_at.map(|at| format!(", starts {}", human::instant(answer.now, at)));
                 let state = plain::line(&answer.view.state);
                 put_line(&format!("{shown} is {state}{}", starts.unwrap_or_default()))
             })

@@ -64,8 +64,7 @@ impl Retry {
     fn retry_one(&self, client: &Client, output: Output, id: &str) -> Result<(), CliError> {
         let shown = plain::line(id);
         let doing = format!("retry job {shown}");
-        let answer = client.retry_job(id, &self.body());
-        let answer = answer.map_err(cannot(&doing))?;
+        let answer = client.retry_job(id, &self.body()).map_err(cannot(&doing))?;
         if self.wait {
             return wait::until_end(client, output, id, None);
         }

@@ -37,8 +37,7 @@ impl Show {
         let doing = format!("show job {}", plain::line(&self.id));
         let answer = fetch(&client, &doing, &self.id)?;
         let view = &answer.view;
-        let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
-        let attempts = attempts.items;
+        let attempts = client.attempts(&view.id).map_err(cannot(&doing))?.items;
         let document = json::with_member(&answer.json, "attempts", &array(&attempts));
         output.print_item(&document, &plain::line(&view.id), || {
             print(output, view, &attempts, answer.now)

@@ -47,9 +47,9 @@ pub(crate) fn run(
         output.json(&json::with_member(&answer.json, "log", &array(&log)))?;
     }
     view.note_end(output);
-    let attempts = client.attempts(&view.id).map_err(cannot(&doing))?;
-    let attempts = attempts.items.iter().map(|item| &item.view);
-    Ok(cost(&view, &attempts.collect::<Vec<_>>()))
+    let listing = client.attempts(&view.id).map_err(cannot(&doing))?.items;
+    let attempts = Vec::from_iter(listing.iter().map(|item| &item.view));
+    Ok(cost(&view, &attempts))
 }
 
 fn cost(view: &View, attempts: &[&AttemptView]) -> Trial {

@@ -77,8 +77,9 @@ const WORKSPACE: &str = include_str!("../../../../../Cargo.toml");
 
 /// Returns the files of the SDK in Rust, as paths and texts.
 pub(super) fn rust() -> Vec<(String, String)> {
-    let manifests = MANIFESTS.iter();
-    let manifests = manifests.map(|(path, text)| ((*path).to_owned(), standalone(text)));
+    let manifests = MANIFESTS
+        .iter()
+        .map(|(path, text)| ((*path).to_owned(), standalone(text)));
     manifests.chain(as_they_are(RUST)).collect()
 }
 

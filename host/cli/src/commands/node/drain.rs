@@ -103,8 +103,9 @@ impl Drain {
 pub(super) fn resume(named: &NodeArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let doing = format!("resume node {}", plain::line(&named.id));
-    let answer = client.resume_node(&named.id);
-    let answer = answer.map_err(cannot_find(&doing, LISTED))?;
+    let answer = client
+        .resume_node(&named.id)
+        .map_err(cannot_find(&doing, LISTED))?;
     let node = &answer.view.node;
     output.print_item(&answer.json, &plain::line(&node.id), || {
         put_line(&match node.state.as_str() {

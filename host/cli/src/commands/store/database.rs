@@ -44,8 +44,8 @@ impl StoreOptions {
             config: self.config,
             values: store.into_iter().collect::<BTreeMap<_, _>>(),
         };
-        let config = Config::load(&flags);
-        let config = config.map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let config =
+            Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         Ok(config.store)
     }
 

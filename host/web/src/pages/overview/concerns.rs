@@ -115,8 +115,8 @@ async fn components(ask: &Ask) -> Result<Vec<Concern>, Problem> {
         let reason = component
             .nodes
             .iter()
-            .find_map(|node| node.reason.as_deref());
-        let reason = reason.unwrap_or_default();
+            .find_map(|node| node.reason.as_deref())
+            .unwrap_or_default();
         let name = &component.component;
         let text = format!(
             "no node can run jobs of {name}, revision {}: {reason}",
@@ -207,8 +207,8 @@ fn of_handlers(handlers: &[HandlerView]) -> impl Iterator<Item = Concern> {
 
 fn of_pools(pools: &[PoolView]) -> impl Iterator<Item = Concern> {
     pools.iter().filter(|pool| pool.up == 0).map(|pool| {
-        let reason = pool.runners.iter().find_map(|it| it.reason.as_deref());
-        let reason = reason.map_or_else(String::new, |reason| format!(": {reason}"));
+        let why = pool.runners.iter().find_map(|it| it.reason.as_deref());
+        let reason = why.map_or_else(String::new, |why| format!(": {why}"));
         let text = format!("no runner of {} takes work{reason}", pool.name);
         Concern::new(text, "/executors")
     })

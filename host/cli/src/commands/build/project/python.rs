@@ -80,8 +80,8 @@ pub(super) fn find(dir: &Path, doing: &str) -> Result<Project, CliError> {
 /// Makes the command that runs its tests.
 pub(super) fn test(project: &Project, settings: &Settings) -> Result<Command, CliError> {
     let packages = [packages(project)?];
-    let paths = settings.paths.iter().map(|path| project.dir.join(path));
-    let paths = std::env::join_paths(paths.chain(packages))
+    let own = settings.paths.iter().map(|path| project.dir.join(path));
+    let paths = std::env::join_paths(own.chain(packages))
         .map_err(|error| CliError::new(Exit::Failed, project.doing("run its tests"), error))?;
     let mut command = Command::new("python3");
     command

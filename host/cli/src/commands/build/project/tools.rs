@@ -18,9 +18,9 @@ const FOLDER: &str = "tools";
 pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
     let doing = format!("install {} from {}", tool.name, tool.registry.name());
     let failed = |error: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, error);
-    let cache = config::cache(&config::environment());
+    let configured = config::cache(&config::environment());
     let cache =
-        cache.ok_or_else(|| failed(&"no cache folder").next("set HOME or XDG_CACHE_HOME"))?;
+        configured.ok_or_else(|| failed(&"no cache folder").next("set HOME or XDG_CACHE_HOME"))?;
     let tools = cache.join(FOLDER);
     let folder = tools.join(tool.name);
     if is_complete(tool, &folder) {
