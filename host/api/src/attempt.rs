@@ -2,7 +2,8 @@
 
 use host_core::failure::Failure;
 use host_core::job::Lifecycle;
-use host_core::outcome::{Attempt, Meter};
+use host_core::outcome::{Attempt, Meter, WorkerReport};
+use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
@@ -60,9 +61,30 @@ pub struct AttemptView {
     #[serde(default)]
     #[schema(required = true)]
     pub peak_memory_bytes: u64,
+    /// What a foreign worker reports about itself and the end of the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker: Option<WorkerReportView>,
     /// Its requests to HTTP servers, once it has ended, if it made some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<RequestsView>,
+}
+
+/// What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = WorkerReport)]
+pub struct WorkerReportView {
+    /// The name that it gives itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// When the attempt ended, by the worker's clock.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<String>,
+    /// How many bytes the attempt read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_bytes: Option<u64>,
+    /// How many bytes the attempt wrote.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
 }
 
 /// How an attempt failed.
@@ -117,6 +139,7 @@ impl AttemptView {
             fuel: meter.fuel,
             cpu_ms: cpu_ms(meter),
             peak_memory_bytes: meter.peak_memory_bytes,
+            worker: None,
             requests: None,
         })
     }
@@ -145,7 +168,19 @@ impl From<Attempt> for AttemptView {
             fuel: attempt.meter.fuel,
             cpu_ms: cpu_ms(attempt.meter),
             peak_memory_bytes: attempt.meter.peak_memory_bytes,
+            worker: attempt.worker.map(|it| WorkerReportView::from(*it)),
             requests: attempt.requests.map(|it| RequestsView::from(*it)),
+        }
+    }
+}
+
+impl From<WorkerReport> for WorkerReportView {
+    fn from(report: WorkerReport) -> Self {
+        Self {
+            name: report.name,
+            ended_at: report.ended_at.map(Time::to_rfc3339),
+            read_bytes: report.read_bytes,
+            written_bytes: report.written_bytes,
         }
     }
 }

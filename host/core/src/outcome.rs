@@ -1,6 +1,6 @@
 //! How one attempt ended, what it used, and the record that is kept.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::failure::{Failure, FailureKind};
 use crate::json::JsonText;
@@ -71,6 +71,26 @@ pub struct Progress {
     pub message: String,
 }
 
+/// What a foreign worker reports about itself and the end of its attempt. It decides nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkerReport {
+    /// The name that it gives itself.
+    pub name: Option<String>,
+    /// When the attempt ended, by the worker's clock.
+    pub ended_at: Option<Time>,
+    /// How many bytes the attempt read.
+    pub read_bytes: Option<u64>,
+    /// How many bytes the attempt wrote.
+    pub written_bytes: Option<u64>,
+}
+
+impl WorkerReport {
+    /// Returns the report to keep, `None` if it says nothing.
+    pub fn non_empty(self) -> Option<Box<Self>> {
+        (self != Self::default()).then(|| Box::new(self))
+    }
+}
+
 /// What the executor of an attempt reports when it ends.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
@@ -83,6 +103,8 @@ pub struct Report {
     pub executor: String,
     /// The component and its revision, for attempts of deployed handlers.
     pub revision: Option<(String, u32)>,
+    /// What its foreign worker says about it.
+    pub worker: Option<Box<WorkerReport>>,
     /// Its requests to HTTP servers; `None` if it made none.
     pub requests: Option<Box<Requests>>,
 }
@@ -107,6 +129,16 @@ pub struct Attempt {
     pub meter: Meter,
     /// Its requests to HTTP servers; `None` if it made none or no report came.
     pub requests: Option<Box<Requests>>,
+    /// What its foreign worker says about it. It comes last: records of earlier hosts end before it.
+    #[serde(default, deserialize_with = "present")]
+    pub worker: Option<Box<WorkerReport>>,
+}
+
+/// Reads the last field of a record, which is absent from earlier ones.
+fn present<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Box<WorkerReport>>, D::Error> {
+    Ok(Option::deserialize(deserializer).unwrap_or_default())
 }
 
 impl Attempt {

@@ -148,7 +148,11 @@ impl Workers {
                 offset: *offset,
                 bytes: *bytes,
             }),
-            LeaseMessage::Complete { outcome, meter } => lease::Command::Complete(Complete {
+            LeaseMessage::Complete {
+                outcome,
+                meter,
+                worker: reported,
+            } => lease::Command::Complete(Complete {
                 job,
                 fence,
                 report: Box::new(Report {
@@ -157,6 +161,7 @@ impl Workers {
                     progress,
                     executor: worker,
                     revision: None,
+                    worker: reported.clone(),
                     requests: None,
                 }),
                 writes: None,

@@ -12,7 +12,7 @@ use crate::job::{Cancel, Lifecycle, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold, Revocation};
 use crate::name::Name;
-use crate::outcome::{Attempt, Meter, Outcome, Progress};
+use crate::outcome::{Attempt, Meter, Outcome, Progress, WorkerReport};
 use crate::query::JobDetail;
 use crate::rejection::LeaseRefusal;
 use crate::suspicion::Suspicion;
@@ -214,6 +214,8 @@ pub enum LeaseMessage {
         outcome: Outcome,
         /// What the attempt used, as far as the worker reports it.
         meter: Meter,
+        /// What else the worker reports.
+        worker: Option<Box<WorkerReport>>,
     },
     /// The worker has stopped because of a cancel. Refused if none was requested.
     CancelAck {

@@ -138,6 +138,7 @@ mod tests {
                 progress: None,
                 executor: String::new(),
                 revision: None,
+                worker: None,
                 requests: None,
             })),
         }

@@ -244,6 +244,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 progress: None,
                 executor: worker,
                 revision: refused.revision,
+                worker: None,
                 requests: None,
             })),
         };

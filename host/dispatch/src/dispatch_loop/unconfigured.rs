@@ -63,6 +63,7 @@ impl Unconfigured {
             progress: None,
             executor,
             revision: None,
+            worker: None,
             requests: None,
         }
     }

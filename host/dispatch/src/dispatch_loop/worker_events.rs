@@ -37,6 +37,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     progress,
                     executor: worker,
                     revision: None,
+                    worker: None,
                     requests: None,
                 }))
             }
@@ -87,6 +88,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     progress: self.signals.shared.live.forget(run.job),
                     executor: run.executor,
                     revision: Some(run.revision),
+                    worker: None,
                     requests: run.requests,
                 });
                 let end = match writes {

@@ -127,6 +127,7 @@ impl<R: Rows> Batch<'_, R> {
             progress: None,
             executor: executor.unwrap_or_default(),
             revision: None,
+            worker: None,
             requests: None,
         };
         self.attempt_reported(&before, &after, report, ack.message.clone())?;
@@ -169,6 +170,7 @@ impl<R: Rows> Batch<'_, R> {
             failure,
             meter: report.meter,
             requests: report.requests,
+            worker: report.worker,
         };
         let ended = Ended {
             attempt,
@@ -219,6 +221,7 @@ impl<R: Rows> Batch<'_, R> {
             failure: Some(failure),
             meter: Meter::default(),
             requests: self.lost_requests.take(),
+            worker: None,
         };
         let ended = Ended {
             attempt,

@@ -6,7 +6,7 @@ use host_core::id::{BatchId, JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, KeyOfJob, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
 use host_core::notify::{Event, Notify, Receiver, Sent};
-use host_core::outcome::{Attempt, Meter};
+use host_core::outcome::{Attempt, Meter, WorkerReport};
 use host_core::policy::Policy;
 use host_core::prerequisite::{Conditions, When};
 use host_core::requests::{Asked, Ended, RequestEnd, Requests};
@@ -113,6 +113,10 @@ fn requests() -> Requests {
     requests
 }
 
+/// An attempt as hosts wrote it before workers reported facts.
+const ATTEMPT: &str = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
+     7474703a2f2f6101022f6200c80102030405000000010a020304060000000200000003010406";
+
 fn attempt() -> Attempt {
     Attempt {
         number: 2,
@@ -131,6 +135,12 @@ fn attempt() -> Attempt {
             peak_memory_bytes: 3,
         },
         requests: Some(Box::new(requests())),
+        worker: Some(Box::new(WorkerReport {
+            name: Some("n".to_owned()),
+            ended_at: Some(Time(9)),
+            read_bytes: Some(1),
+            written_bytes: None,
+        })),
     }
 }
 
@@ -151,10 +161,23 @@ fn version_1_stays_as_it_is() {
                656e3a610106016b0501010006010175017301000101100000000000000000000000000000000801100000\
                00000000000000000000000000070101100000000000000000000000\
                000000000802010169100000000000000000000000000000000901";
-    let ended = "01020165010163010204046c6f7374010d016d000000000001010102030103010103474554010868\
-                 7474703a2f2f6101022f6200c80102030405000000010a020304060000000200000003010406";
     assert_eq!(hex(&encode(&lifecycle()).unwrap()), job);
-    assert_eq!(hex(&encode(&attempt()).unwrap()), ended);
+    let worker = "0101016e0112010100";
+    assert_eq!(
+        hex(&encode(&attempt()).unwrap()),
+        [ATTEMPT, worker].concat()
+    );
+}
+
+#[test]
+fn an_attempt_of_before_workers_reported_is_read() {
+    let old = Attempt {
+        worker: None,
+        ..attempt()
+    };
+    let digits = |at: usize| u8::from_str_radix(&ATTEMPT[at..at + 2], 16).unwrap();
+    let bytes: Vec<u8> = (0..ATTEMPT.len()).step_by(2).map(digits).collect();
+    assert_eq!(decode::<Attempt>(&bytes, String::new).unwrap(), old);
 }
 
 #[test]

@@ -68,6 +68,7 @@ fn complete(n: u128) -> Command {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: None,
+            worker: None,
             requests: None,
         }),
         writes: None,

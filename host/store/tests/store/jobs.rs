@@ -182,6 +182,7 @@ pub(crate) fn complete(job: u128, lease_id: u128, outcome: Outcome) -> Command {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
+            worker: None,
             requests: None,
         }),
         writes: None,

@@ -222,6 +222,7 @@ const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };
 
 fn complete() -> LeaseMessage {
     LeaseMessage::Complete {
+        worker: None,
         outcome: Outcome::Completed { result: None },
         meter: Meter::default(),
     }

@@ -27,7 +27,7 @@ pub struct Job {
 impl Job {
     /// Keeps what a message that was accepted says.
     pub(super) fn keep(&mut self, before: &Lifecycle, now: Time, message: LeaseMessage) {
-        let mut stopped = None;
+        let (mut stopped, mut worker) = (None, None);
         let (outcome, meter) = match message {
             LeaseMessage::Heartbeat { progress } => {
                 if progress.is_some() {
@@ -35,7 +35,14 @@ impl Job {
                 }
                 return;
             }
-            LeaseMessage::Complete { outcome, meter } => (outcome, meter),
+            LeaseMessage::Complete {
+                outcome,
+                meter,
+                worker: reported,
+            } => {
+                worker = reported;
+                (outcome, meter)
+            }
             LeaseMessage::CancelAck { partial, message } => {
                 stopped = message;
                 (Outcome::Cancelled { partial }, Meter::default())
@@ -57,6 +64,9 @@ impl Job {
             }
         };
         self.end(before, now, name, failure.as_ref(), meter);
+        if let Some(attempt) = self.attempts.last_mut() {
+            attempt.worker = worker;
+        }
         self.result = result;
         self.failure = failure;
     }
@@ -81,6 +91,7 @@ impl Job {
             failure: failure.cloned(),
             meter,
             requests: None,
+            worker: None,
         });
     }
 

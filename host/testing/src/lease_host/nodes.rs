@@ -156,7 +156,11 @@ impl LeaseHost {
         let loss = match end {
             End::Outcome(outcome) => {
                 let meter = Meter::default();
-                let message = LeaseMessage::Complete { outcome, meter };
+                let message = LeaseMessage::Complete {
+                    outcome,
+                    meter,
+                    worker: None,
+                };
                 return drop(
                     self.change(|inner, now| inner.handle(now, (node, job), &fence, message)),
                 );

@@ -94,6 +94,9 @@ fn rows(from: Option<&str>, attempts: Vec<AttemptView>, room: &mut PageBudget) -
             fit(failure, room, LISTED_BYTES_MAX);
         }
         room.take(&mut attempt.executor, LISTED_BYTES_MAX);
+        if let Some(name) = attempt.worker.as_mut().and_then(|it| it.name.as_mut()) {
+            room.take(name, LISTED_BYTES_MAX);
+        }
         let started = at(&attempt.started_at);
         let waited_ms = started
             .zip(begun)

@@ -227,7 +227,9 @@ pub(super) fn answer(path: &str, sample: &Answer, most: usize) -> Option<Value> 
         ),
         _ if path.ends_with("/attempts") => page(
             json!({"number": 1, "executor": name, "component": name, "fuel": 1_234_567,
-            "peak_memory_bytes": 3 << 20, "revision": 7, "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
+            "peak_memory_bytes": 3 << 20, "revision": 7,
+            "worker": {"name": text, "ended_at": "2026-05-17T18:30:01.000Z", "read_bytes": 1, "written_bytes": 3 << 20},
+            "started_at": "2026-05-17T18:30:00.000Z", "finished_at": "2026-05-17T18:30:01.000Z",
             "duration_ms": 1_000, "outcome": "failed", "failure": failure(sample), "cpu_ms": 0.5}),
         ),
         _ if path.ends_with("/logs") && !path.contains("hidden") => page(

@@ -6,7 +6,8 @@ mod tests;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::job::State;
 use host_core::json::JsonText;
-use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::outcome::{Meter, Outcome, Progress, WorkerReport};
+use host_core::time::Time;
 use host_wire_kit::text::cut_marked;
 use serde_json::value::RawValue;
 
@@ -15,6 +16,9 @@ use super::messages::{
 };
 use super::output::output;
 use super::refusals::Refused;
+
+/// How much of the name of a worker is kept, in characters.
+pub(super) const NAME_CHARS_MAX: usize = 256;
 
 /// The longest stack trace that is kept, in bytes.
 const STACK_BYTES_MAX: usize = 64 << 10;
@@ -30,6 +34,7 @@ const SHORT_BYTES_MAX: usize = 1 << 10;
 pub(super) struct Ended {
     pub(super) outcome: Outcome,
     pub(super) meter: Meter,
+    pub(super) worker: WorkerReport,
 }
 
 /// Reads how an attempt ended.
@@ -45,8 +50,16 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
             return Err(Refused::field(words));
         }
     };
+    let name = message.worker_id.as_deref();
+    let ended_at = message.completed_at.as_deref();
     Ok(Ended {
         outcome,
+        worker: WorkerReport {
+            name: name.map(|name| name.chars().take(NAME_CHARS_MAX).collect()),
+            ended_at: ended_at.and_then(Time::parse_rfc3339),
+            read_bytes: metrics.io_read_bytes,
+            written_bytes: metrics.io_write_bytes,
+        },
         meter: Meter {
             fuel: metrics.fuel.unwrap_or_default(),
             cpu_us: metrics
@@ -58,7 +71,7 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     })
 }
 
-pub(super) fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
+fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
         return Ok(TaskMetrics::default());
     };

@@ -220,7 +220,15 @@ impl Orchestrator {
 
     fn complete(&mut self, task: &Task, outcome: Outcome, actions: &mut OrchestratorActions) {
         let meter = Meter::default();
-        self.end(task, LeaseMessage::Complete { outcome, meter }, actions);
+        self.end(
+            task,
+            LeaseMessage::Complete {
+                outcome,
+                meter,
+                worker: None,
+            },
+            actions,
+        );
     }
 
     fn handle_message(

@@ -5,7 +5,7 @@ mod tests;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
-use host_core::outcome::{Outcome, Progress};
+use host_core::outcome::{Outcome, Progress, WorkerReport};
 use host_core::port::Assignment;
 use host_core::port::lease::{Granted, Standing};
 use host_core::time::Time;
@@ -166,6 +166,15 @@ fn failure(end: &EndIn, kind: FailureKind) -> Failure {
         code: end.exit_code.map(|code| code.to_string()),
         details: Some(kept(end)),
         ..Failure::new(kind, message(end))
+    }
+}
+
+/// Returns what the runner says about its end.
+pub(super) fn worker(end: &EndIn) -> WorkerReport {
+    let ended_at = end.finished_at.as_deref();
+    WorkerReport {
+        ended_at: ended_at.and_then(Time::parse_rfc3339),
+        ..WorkerReport::default()
     }
 }
 

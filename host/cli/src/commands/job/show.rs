@@ -86,7 +86,36 @@ fn print(
         put_line("")?;
         output.rows(rows)?;
     }
-    requests::more(attempts).try_for_each(|line| put_line(&line))
+    let reported = attempts.iter().filter_map(|it| worker_line(&it.view));
+    let lines = requests::more(attempts).chain(reported);
+    lines
+        .collect::<Vec<_>>()
+        .iter()
+        .try_for_each(|line| put_line(line))
+}
+
+/// Returns what a foreign worker reports about the end of its attempt.
+fn worker_line(attempt: &AttemptView) -> Option<String> {
+    let worker = attempt.worker.as_ref()?;
+    let size = |what: &str, bytes: Option<u64>| Some(format!("{what} {}", human::bytes(bytes?)));
+    let facts = [
+        worker
+            .name
+            .as_deref()
+            .map(|name| format!("its name is {}", plain::line(name))),
+        worker
+            .ended_at
+            .as_deref()
+            .map(|at| format!("it ended at {}", plain::line(at))),
+        size("it read", worker.read_bytes),
+        size("it wrote", worker.written_bytes),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    Some(format!(
+        "attempt {}: the worker reports: {}",
+        attempt.number,
+        facts.join(", ")
+    ))
 }
 
 fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {

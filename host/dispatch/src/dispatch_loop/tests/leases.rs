@@ -277,7 +277,11 @@ fn completed() -> LeaseMessage {
 
 fn ended(outcome: Outcome) -> LeaseMessage {
     let meter = Meter::default();
-    LeaseMessage::Complete { outcome, meter }
+    LeaseMessage::Complete {
+        outcome,
+        meter,
+        worker: None,
+    }
 }
 
 const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };

@@ -123,6 +123,7 @@ async fn workers_that_pull_end_spans_too_and_what_did_not_begin_has_none() {
     let granted = worker.lease().await;
     let seen = Parent::of(&granted.assignment.trace).unwrap();
     let complete = LeaseMessage::Complete {
+        worker: None,
         outcome: Outcome::Completed { result: None },
         meter: Meter::default(),
     };

@@ -124,6 +124,7 @@ impl<P: CellPort> Work<P> {
             progress: None,
             executor: run.executor,
             revision: Some(run.revision),
+            worker: None,
             requests: run.requests,
         };
         history.keep(running.ids, *running.job, (running.started_at, now), report);

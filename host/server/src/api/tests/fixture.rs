@@ -501,6 +501,7 @@ impl Host {
             progress: None,
             executor: "cell-1".to_owned(),
             revision: Some(("basics".to_owned(), 1)),
+            worker: None,
             requests: None,
         };
         let complete = Complete {

@@ -12,9 +12,6 @@ use crate::token::Scope;
 /// The largest body, in bytes: an output of 16 MiB with its other fields.
 pub(super) const BODY_BYTES_MAX: usize = (16 << 20) + (256 << 10);
 
-/// How much of a claim is kept, in characters.
-const CLAIM_CHARS_MAX: usize = 256;
-
 /// A callback.
 #[derive(Debug)]
 pub(super) struct Callback {
@@ -73,17 +70,10 @@ pub(super) fn heartbeat(body: &[u8]) -> Result<Message, Refused> {
 pub(super) fn completed(body: &[u8]) -> Result<Message, Refused> {
     let message: TaskCompleted = object(body)?;
     let ended = convert::ended(&message);
-    let metrics = convert::metrics(message.metrics.as_deref()).unwrap_or_default();
-    let number = |number: Option<u64>| number.map(|number| number.to_string());
     Ok(Message {
         attempt: attempt(message.attempt)?,
         attempt_id: message.attempt_id,
-        claims: claims([
-            ("worker_id", message.worker_id),
-            ("completed_at", message.completed_at),
-            ("io_read_bytes", number(metrics.io_read_bytes)),
-            ("io_write_bytes", number(metrics.io_write_bytes)),
-        ]),
+        claims: Vec::new(),
         report: ended.map(|ended| Report::Completed(Box::new(ended))),
     })
 }
@@ -98,7 +88,8 @@ fn claims<const N: usize>(all: [(&'static str, Option<String>); N]) -> Claims {
     let stated = all
         .into_iter()
         .filter_map(|(name, claim)| Some((name, claim?)));
-    let short = stated.map(|(name, claim)| (name, claim.chars().take(CLAIM_CHARS_MAX).collect()));
+    let short =
+        stated.map(|(name, claim)| (name, claim.chars().take(convert::NAME_CHARS_MAX).collect()));
     short.collect()
 }
 

@@ -36,6 +36,7 @@ impl End {
         LeaseMessage::Complete {
             outcome: convert::outcome(&self.report),
             meter: Meter::default(),
+            worker: convert::worker(&self.report).non_empty(),
         }
     }
 

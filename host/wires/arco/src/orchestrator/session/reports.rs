@@ -75,8 +75,12 @@ impl Orchestrator {
                     (LeaseMessage::Heartbeat { progress }, Step::Heartbeat)
                 }
                 Report::Completed(ended) => {
-                    let (outcome, meter) = (ended.outcome.clone(), ended.meter);
-                    (LeaseMessage::Complete { outcome, meter }, Step::Complete)
+                    let complete = LeaseMessage::Complete {
+                        outcome: ended.outcome.clone(),
+                        meter: ended.meter,
+                        worker: ended.worker.clone().non_empty(),
+                    };
+                    (complete, Step::Complete)
                 }
             },
             Cause::Undelivered(message) => (message.clone(), Step::Complete),
@@ -200,10 +204,7 @@ impl Orchestrator {
                 let cancel = standing.cancel.as_ref();
                 Ok(AnswerOut::heartbeat(at.wall, cancel, is_overdue))
             }
-            Step::Complete => {
-                self.note(at.now, &call, "the worker has ended", actions);
-                Ok(AnswerOut::completed(at.wall, standing.state))
-            }
+            Step::Complete => Ok(AnswerOut::completed(at.wall, standing.state)),
             // It answers no callback.
             Step::Warn => return,
         };
@@ -238,5 +239,6 @@ fn refused(words: &str) -> LeaseMessage {
     LeaseMessage::Complete {
         outcome: Outcome::Failed(failure),
         meter: Meter::default(),
+        worker: None,
     }
 }

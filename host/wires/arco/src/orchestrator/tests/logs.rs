@@ -1,7 +1,9 @@
-//! What workers say beside their outcomes: logs, and claims about themselves.
+//! What workers report beside their outcomes: logs, and facts about themselves.
 
 use host_core::cell::{LogLine, LogSource};
 use host_core::job::State;
+use host_core::outcome::WorkerReport;
+use host_core::time::Time;
 use serde_json::{Value, json};
 
 use super::fixture::{Plane, Setup, World};
@@ -131,7 +133,7 @@ async fn a_log_must_be_of_a_known_attempt_and_come_from_its_worker() {
 }
 
 #[tokio::test]
-async fn what_a_worker_says_of_itself_is_in_the_log() {
+async fn a_worker_reports_its_start_in_the_log_and_its_end_with_the_attempt() {
     let world = World::start().await;
     let (id, task) = world.begun().await;
     // A repetition is not noted.
@@ -153,12 +155,19 @@ async fn what_a_worker_says_of_itself_is_in_the_log() {
     let shown: Vec<_> = lines.iter().map(shown).collect();
     assert_eq!(
         shown,
-        [
-            "the worker has begun worker_id=w-1 started_at=2020-01-01T00:00:00Z",
-            "the worker has ended worker_id=w-1 completed_at=2020-01-01T00:00:05Z \
-             io_read_bytes=10 io_write_bytes=20",
-        ]
+        ["the worker has begun worker_id=w-1 started_at=2020-01-01T00:00:00Z",]
     );
+    let reported = world
+        .plane
+        .model
+        .look(id, |job| job.attempts[0].worker.clone());
+    let expected = WorkerReport {
+        name: Some("w-1".to_owned()),
+        ended_at: Time::parse_rfc3339("2020-01-01T00:00:05Z"),
+        read_bytes: Some(10),
+        written_bytes: Some(20),
+    };
+    assert_eq!(reported.as_deref(), Some(&expected));
     world.stop().await;
 }
 

@@ -301,6 +301,7 @@ const fn limit(timeout_ms: u64) -> Duration {
 fn timed_out(limit: Duration) -> LeaseMessage {
     let message = format!("the runner did not end within {} s", limit.as_secs());
     LeaseMessage::Complete {
+        worker: None,
         outcome: Outcome::Failed(Failure::new(FailureKind::TimedOut, message)),
         meter: Meter::default(),
     }
