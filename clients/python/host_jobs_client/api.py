@@ -102,6 +102,8 @@ class Attempt(TypedDict):
     """Which revision of it."""
     started_at: str
     """When it was claimed."""
+    worker: NotRequired[WorkerReport | None]
+    """What a foreign worker reports about itself and the end of the attempt."""
 
 
 AttemptOutcome: TypeAlias = 'Literal["running", "completed", "failed", "retry", "cancelled", "lost"]'
@@ -1748,6 +1750,19 @@ class WebhookTest(TypedDict):
     """The name of the secret that signs it."""
     url: str
     """Where the request goes."""
+
+
+class WorkerReport(TypedDict):
+    """What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it."""
+
+    ended_at: NotRequired[str | None]
+    """When the attempt ended, by the worker's clock."""
+    name: NotRequired[str | None]
+    """The name that it gives itself."""
+    read_bytes: NotRequired[int | None]
+    """How many bytes the attempt read."""
+    written_bytes: NotRequired[int | None]
+    """How many bytes the attempt wrote."""
 
 
 class HostListAuditQuery(TypedDict):

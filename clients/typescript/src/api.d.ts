@@ -53,6 +53,8 @@ export interface Attempt {
   revision?: number | null;
   /** When it was claimed. */
   started_at: string;
+  /** What a foreign worker reports about itself and the end of the attempt. */
+  worker?: WorkerReport | null;
 }
 
 /** How an attempt ended, or that it runs. */
@@ -1629,6 +1631,18 @@ export interface WebhookTest {
   secret: string;
   /** Where the request goes. */
   url: string;
+}
+
+/** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
+export interface WorkerReport {
+  /** When the attempt ended, by the worker's clock. */
+  ended_at?: string | null;
+  /** The name that it gives itself. */
+  name?: string | null;
+  /** How many bytes the attempt read. */
+  read_bytes?: number | null;
+  /** How many bytes the attempt wrote. */
+  written_bytes?: number | null;
 }
 
 export interface HostListAuditQuery {

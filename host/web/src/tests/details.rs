@@ -15,7 +15,9 @@ async fn a_job_shows_what_each_attempt_ran_with_and_what_it_took() {
     has(
         "/jobs/01990f3c",
         &[
-            "<td><bdi>nightly</bdi></td>\n<td><bdi>nightly</bdi> 7</td>",
+            "<td><bdi>nightly</bdi><details><summary>What the worker reports</summary>",
+            "<dt>Name</dt><dd><bdi>nightly</bdi></dd>",
+            "<dt>Read</dt><dd>1 B</dd><dt>Wrote</dt><dd>3.0 MiB</dd></dl></details></td>\n<td><bdi>nightly</bdi> 7</td>",
             "<td class=\"number\">1.0 s</td>",
             "<td class=\"number\">0.5</td>",
             "<td class=\"number\">1,234,567</td>",
