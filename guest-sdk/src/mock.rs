@@ -290,7 +290,7 @@ impl MockHost {
     ///
     /// # Panics
     ///
-    /// If the value is not what is asked for.
+    /// If the value does not deserialize into `T`.
     pub fn state<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
         let state = self.state.borrow();
         let value = state.value(&(None, key.to_owned()))?;

@@ -20,7 +20,7 @@ const REQUESTS: [(&str, &str, &str); 3] = [
     (
         "missing",
         "no-such-handler",
-        "a handler that nobody deployed",
+        "a handler that is not deployed",
     ),
 ];
 

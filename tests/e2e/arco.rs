@@ -131,7 +131,7 @@ fn a_worker_executes_jobs_of_a_control_plane() {
         );
     }
     for (handler, params, kind, category) in [
-        ("nobody", json!({}), "user_error", "CONFIGURATION"),
+        ("missing", json!({}), "user_error", "CONFIGURATION"),
         ("sleep", json!({"ms": "x"}), "user_error", "DATA_QUALITY"),
         (
             "fail",

@@ -73,7 +73,7 @@ fn assert_first_attempt_completes(client: &Client) {
         .as_array()
         .unwrap()
         .len();
-    assert_eq!(attempts, 1, "the damage is charged to nobody");
+    assert_eq!(attempts, 1, "the damage costs no attempt");
 }
 
 #[test]

@@ -216,7 +216,7 @@ fn all_that_a_runner_started_ends_if_the_host_was_killed_meanwhile() {
     let folder = TempDir::new().unwrap();
     let witness = folder.path().join("witness");
     let (host_end, mut supervisor_end) = UnixStream::pair().unwrap();
-    // Nobody reads, so the supervisor waits when it writes.
+    // No process reads, so the supervisor waits when it writes.
     supervisor_end.set_nonblocking(true).unwrap();
     while supervisor_end.write(&[0]).is_ok() {}
     supervisor_end.set_nonblocking(false).unwrap();

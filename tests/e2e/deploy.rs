@@ -129,7 +129,7 @@ fn an_invalid_manifest_is_refused() {
     let component = from_wat::component("good");
     for (manifest, named) in [
         ("[defaults]\nmemory_mb = 1\n", "memory_mib"),
-        ("[handlers.nobody]\nfuel = 1\n", "nobody"),
+        ("[handlers.missing]\nfuel = 1\n", "missing"),
         ("[defaults]\ntimeout_seconds = -1\n", "timeout_seconds"),
         ("defaults = [", ""),
         ("name = \"another\"\n", "another"),

@@ -120,7 +120,7 @@ fn storm(
         eventually("the parent that waits completes", PATIENCE, || {
             waiting.extend(server.waiting.try_iter());
             for mut stream in waiting.drain(..) {
-                // Of an attempt that is gone, nobody gets it.
+                // The attempt may be gone.
                 let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
             }
             (client.job(&held)["state"] == "completed").then_some(())

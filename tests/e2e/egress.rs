@@ -57,7 +57,7 @@ fn a_request_carries_the_secret_and_nobody_else_sees_it() {
         reflector.origin()
     );
     assert!(detail.contains(&grant), "{detail}");
-    assert_eq!(broker(&server), None, "nobody needs it yet");
+    assert_eq!(broker(&server), None, "no run needs it yet");
     deploy(&client, &reflector);
     let params = json!({"requests": [
         {"url": reflector.url("/first")},

@@ -18,7 +18,7 @@ use tempfile::TempDir;
 /// The handlers that make requests, by interface.
 const BOTH: [&str; 2] = ["request", "wasi_request"];
 
-/// How often a name that changes its address is asked for.
+/// How often a name that changes its address is resolved.
 const REBINDINGS: usize = 30;
 
 /// What one attempt may send to the paths below `/counted/`, and how much it tries to.

@@ -206,7 +206,7 @@ fn a_new_job_cancels_the_one_that_runs_on_another_node() {
     set(&first.client(), "by-branch", &by_branch);
     let old = first.client().enqueue(&for_customer("main", endless()));
     runs(&first.client(), &old, 1);
-    // Which of the nodes has claimed it does not matter: both are asked.
+    // Either node may have claimed it: the test asks both.
     knows(&second.client());
     let clients = [first.client(), second.client()];
     let new = [1, 2].map(|n| clients[n % 2].enqueue(&asleep("main", 50)));

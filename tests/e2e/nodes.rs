@@ -268,7 +268,7 @@ fn jobs_for_a_runner_of_one_node_are_accepted_by_all() {
         let job = json!({"handler": handler, "params": {"n": 1}, "unique_key": "one"});
         client.post("/api/v1/jobs", &job).unwrap()
     };
-    let refused = enqueue("nobody#echo");
+    let refused = enqueue("missing#echo");
     assert_eq!(
         (refused.status, &refused.body["code"]),
         (422, &json!("handler_not_found"))

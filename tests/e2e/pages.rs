@@ -129,7 +129,7 @@ fn jobs_are_run_watched_changed_and_forgotten_on_pages() {
     );
     let (_, page) = get(server, "/queues");
     assert!(page.contains("Resume mail"), "{page}");
-    // A form on somebody else's page does nothing.
+    // A form on a page of another site does nothing.
     let (status, page) = send(
         server,
         "http://elsewhere.example",

@@ -53,7 +53,7 @@ fn folder() -> std::path::PathBuf {
 }
 
 /// Runs a job on a host whose jobs are at `url`, and checks the store.
-fn assert_works(url: &str, meanwhile: impl FnOnce()) {
+fn assert_works(url: &str, change: impl FnOnce()) {
     let data = TempDir::new().unwrap();
     let mut options = Options::new(data.path());
     options
@@ -63,7 +63,7 @@ fn assert_works(url: &str, meanwhile: impl FnOnce()) {
     deploy(&server.client(), "basics");
     let echo = json!({"handler": "echo", "params": {"a": 5}});
     assert_eq!(server.client().run(&echo)["result"], echo["params"]);
-    meanwhile();
+    change();
     assert_eq!(server.stop(), Some(0));
     let (is_done, message) = store(&["check", "--store", url]);
     assert!(is_done, "{message}");

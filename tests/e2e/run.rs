@@ -55,7 +55,7 @@ fn each_outcome_has_its_exit_code() {
         (&["panic"],                                            3, "trapped"),
         (&["spin", "--timeout", "200ms"],                       3, "timed_out"),
         (&["alloc", "--params", r#"{"mib": 64}"#, "--memory-mib", "8"], 3, "memory_limit"),
-        (&["nobody"],                                           1, "has noop"),
+        (&["missing"],                                           1, "has noop"),
         (&["sleep", "--params", r#"{"ms": "long"}"#],           1, "/ms"),
         (&["echo", "--params", "{"],                            2, "--params"),
         (&["echo", "--env", "NOBODY_HAS_SET_THIS"],             1, "NOBODY_HAS_SET_THIS"),

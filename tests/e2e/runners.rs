@@ -74,7 +74,7 @@ fn failures_are_recorded_and_retried_by_the_rules_of_the_host() {
         "{flaky}"
     );
 
-    let unknown = client.run(&json!({"handler": "own#nobody"}));
+    let unknown = client.run(&json!({"handler": "own#missing"}));
     assert_eq!(unknown["state"], "discarded", "{unknown}");
     assert_eq!(unknown["failure"]["kind"], "handler_not_found");
     assert_eq!(unknown["attempt"], 1);

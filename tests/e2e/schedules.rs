@@ -143,7 +143,7 @@ fn schedules_of_a_manifest_come_and_go_with_the_component() {
     for (wrong, detail) in [
         (tick.replace("1s", "1x"), "schedule tick: when.every: "),
         (
-            tick.replace("echo", "nobody"),
+            tick.replace("echo", "missing"),
             "schedule tick: job.handler: ",
         ),
         (
@@ -189,14 +189,14 @@ fn schedules_of_the_configuration_come_and_go_with_it() {
         |schedules: &str| node.start_configured(&format!("[limits]\nqueues = 100\n{schedules}"));
     let tick = "[schedules.tick]\nwhen = { every = \"1s\" }\njob = { handler = \"echo\", params = { n = 1 } }\n";
     let nightly = "[schedules.nightly]\nwhen = { cron = [\"30 2 * * *\"] }\ntime_zone = \"Europe/Berlin\"\n\
-                   job = { handler = \"nobody\" }\n";
+                   job = { handler = \"missing\" }\n";
     let host = with(&format!("{tick}{nightly}"));
     deploy(&host.client());
     fires(&host.client(), "tick", 2);
     let shown = show(&host.client(), "nightly");
     assert_eq!(shown["source"], "configuration");
     assert_eq!(
-        shown["schedule"]["job"]["handler"], "nobody",
+        shown["schedule"]["job"]["handler"], "missing",
         "it may be deployed later"
     );
     let client = host.client();
@@ -216,5 +216,5 @@ fn schedules_of_the_configuration_come_and_go_with_it() {
     assert_eq!(client.get(path).unwrap().status, 404);
     let shown = show(&client, "nightly");
     assert_eq!(shown["schedule"]["when"]["cron"], "30 4 * * *");
-    assert_eq!(shown["schedule"]["paused"], true, "somebody has paused it");
+    assert_eq!(shown["schedule"]["paused"], true, "a user has paused it");
 }

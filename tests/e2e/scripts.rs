@@ -103,7 +103,7 @@ fn a_rhai_script_calls_handlers_in_its_own_attempt() {
         print("once");
         let made = run("vm.define", #{name: "a", cpu: 2});
         let seen = ();
-        try { run("vm.nobody"); } catch (e) { seen = e.kind; }
+        try { run("vm.missing"); } catch (e) { seen = e.kind; }
         [made.cpu + 40, run("vm.attempt").attempt, seen]
     "#;
     let job = client.run(&rhai(script));
@@ -150,7 +150,7 @@ fn what_a_rhai_script_calls_shares_its_limits_and_its_end() {
         "{job}"
     );
 
-    let job = client.run(&rhai("run(\"vm.nobody\")"));
+    let job = client.run(&rhai("run(\"vm.missing\")"));
     assert_eq!(job["failure"]["kind"], "handler_not_found", "{job}");
 }
 
@@ -158,12 +158,12 @@ fn what_a_rhai_script_calls_shares_its_limits_and_its_end() {
 fn a_script_with_an_unknown_handler_runs_no_action() {
     let own = host();
     let client = own.server.client();
-    let job = client.run(&heroscript("!!vm.define\n!!vm.nobody\n"));
+    let job = client.run(&heroscript("!!vm.define\n!!vm.missing\n"));
     assert_eq!(job["state"], "discarded", "{job}");
     assert_eq!(job["failure"]["kind"], "handler_not_found", "{job}");
     let message = job["failure"]["message"].as_str().unwrap();
     assert!(
-        message.starts_with("action 2 of 2, vm.nobody: "),
+        message.starts_with("action 2 of 2, vm.missing: "),
         "{message}"
     );
     let id = job["id"].as_str().unwrap();

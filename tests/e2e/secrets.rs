@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// The planted password, token and key.
 const PASSWORD: &str = secrets::VARIABLE.1;
 
-/// Environment variables that each contain a secret, as a user may set them. Nobody listens on port 1.
+/// Environment variables that each contain a secret, as a user may set them. Nothing listens on port 1.
 fn planted() -> Vec<(String, String)> {
     let with_password = |scheme: &str| format!("{scheme}://user:{PASSWORD}@127.0.0.1:1/0");
     let pairs = [
@@ -181,7 +181,7 @@ fn pages_and_files_of_a_host_show_no_secret() {
 }
 
 /// A user that owns nothing.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 /// A host that may not start threads panics as soon as it has read its configuration.
 #[test]
@@ -200,7 +200,7 @@ fn a_panic_shows_no_secret() {
         .stdin(Stdio::null());
     if rustix::process::geteuid().is_root() {
         // The limit does not apply to root.
-        command.uid(NOBODY).gid(NOBODY);
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
     }
     let output = command.output().unwrap();
     let message = String::from_utf8_lossy(&output.stderr);

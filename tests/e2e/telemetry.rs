@@ -202,7 +202,7 @@ fn a_trace_of_a_producer_goes_on_in_our_spans_and_refusals_are_counted() {
     traced["payload"]["context"]["trace_context"] =
         json!({"traceparent": format!("00-{trace}-{parent}-01")});
     assert_eq!(connection.ask(&traced)["status"], "success");
-    let failing = request("b", "nobody", &json!({}));
+    let failing = request("b", "missing", &json!({}));
     assert_eq!(connection.ask(&failing)["status"], "error");
     let mut refused = request("c", "noop", &json!({}));
     refused["payload"]["protocol_version"] = json!("1");

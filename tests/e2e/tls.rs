@@ -272,11 +272,11 @@ fn a_renewed_certificate_is_used_under_load_and_a_bad_one_is_not() {
     eventually("the new certificate", WAIT_MAX, || {
         log().contains("a new certificate is in use").then_some(())
     });
-    // Nobody asks: the host sees it by itself.
+    // The host notices without a request.
     std::fs::write(authority.path("server.key"), "nothing").unwrap();
     shows("host_http_certificate_reload_failures_total 1");
     assert!(log().contains("the old one stays in use"), "{}", log());
-    // It says once what is wrong, and again if somebody asks.
+    // It says once what is wrong, and again when asked.
     let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
     kill_process(pid, Signal::HUP).unwrap();
     shows("host_http_certificate_reload_failures_total 2");

@@ -376,7 +376,7 @@ fn two_principals_are_needed_for_new_grants() {
         (answer.status, answer.body["code"].clone())
     };
     let needed = (409, json!("second_person_needed"));
-    assert_eq!(accept(one), needed, "nobody has tried");
+    assert_eq!(accept(one), needed, "no attempt so far");
     let tried = one.deploy("hostile", &hostile, Some(&manifest)).unwrap();
     assert_eq!(tried.body["code"], "grants_not_accepted");
     assert_eq!(accept(one), needed, "it has tried itself");
@@ -390,7 +390,7 @@ fn two_principals_are_needed_for_new_grants() {
         let answer = roll_back(client, true);
         (answer.status, answer.body["code"].clone())
     };
-    assert_eq!(accept(one), needed, "nobody has tried to go back");
+    assert_eq!(accept(one), needed, "no rollback so far");
     let tried = roll_back(one, false);
     assert_eq!(tried.body["code"], "grants_not_accepted");
     assert_eq!(accept(one), needed, "it has tried itself");
@@ -560,7 +560,7 @@ fn a_revocation_ends_what_is_open_on_all_nodes_within_a_second() {
     let two = other.start_with(&env);
     deploy(&admin, "basics");
     let id = admin.enqueue(&json!({"handler": "echo", "delay_seconds": 3_600}));
-    let body = json!({"worker_id": "nobody", "script": "1"});
+    let body = json!({"worker_id": "missing", "script": "1"});
     let of_hero = admin.post("/api/v1/hero/jobs", &body).unwrap();
     assert_eq!(of_hero.status, 201, "{of_hero:?}");
     let of_hero = of_hero.body["id"].as_str().unwrap();

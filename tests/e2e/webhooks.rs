@@ -268,7 +268,7 @@ fn the_host_calls_only_what_its_configuration_allows() {
             assert_eq!(refused.status, 422, "{path} {url}: {refused:?}");
         }
     }
-    // Nobody makes deliveries by hand.
+    // Deliveries cannot be enqueued by hand.
     let params =
         json!({"url": webhook.url(), "secret": "hooks", "message": {"type": "job.completed"}});
     let forged = json!({"handler": "webhooks#deliver", "queue": "webhooks", "params": params});

@@ -241,7 +241,7 @@ fn the_client_in_rust() {
     client.cancel(&late.id, "enough").unwrap();
     let cancelled = client.result::<Value>(&late.id, None).unwrap_err();
     assert!(matches!(cancelled, WaitError::Ended(_)), "{cancelled}");
-    let refused = client.enqueue(job("nobody", &()).unwrap()).unwrap_err();
+    let refused = client.enqueue(job("missing", &()).unwrap()).unwrap_err();
     assert!(matches!(refused, Error::Refused { .. }), "{refused}");
     goes_on_after_a_kill(&mut own, &client);
 }

@@ -402,7 +402,7 @@ fn a_page_that_is_live_follows_what_happens() {
         );
         browser.open(&format!("/jobs?q=queue:{queue}&live=on"));
         browser.sees("Live: on");
-        desk.fail(queue, "while somebody looks");
+        desk.fail(queue, "while a user looks");
         desk.browser.sees("told_to_fail");
         desk.browser.click("Live: on");
         desk.browser.sees("Live: off");

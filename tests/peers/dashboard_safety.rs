@@ -1,5 +1,5 @@
-//! What the dashboard must never do: bugs that other dashboards had, requests from elsewhere, and work for a page that
-//! nobody looks at.
+//! What the dashboard must never do: bugs that other dashboards had, requests from elsewhere, and work for a page
+//! that is hidden.
 
 use std::time::Duration;
 
@@ -208,7 +208,7 @@ fn a_form_from_elsewhere_is_refused() {
     assert_eq!(queue["paused"], false, "{queue}");
 }
 
-/// Without a session, and with one that somebody made up.
+/// Without a session, and with an invented one.
 #[test]
 fn a_form_with_a_forged_token_is_refused() {
     let mut desk = Desk::with_tokens();
@@ -232,7 +232,7 @@ fn a_form_with_a_forged_token_is_refused() {
 }
 
 #[test]
-fn a_page_that_nobody_looks_at_costs_nothing() {
+fn a_hidden_page_costs_nothing() {
     let mut desk = Desk::new();
     desk.waiting("mail", 1);
     let browser = &mut desk.browser;
@@ -250,7 +250,7 @@ fn a_page_that_nobody_looks_at_costs_nothing() {
     let id = desk
         .client
         .enqueue(&json!({"handler": "noop", "queue": "mail"}));
-    desk.fail("reports", "nobody sees it");
+    desk.fail("reports", "unseen");
     assert_eq!(desk.browser.traffic(), (before, 0), "nothing was asked for");
     desk.browser.cover(false);
     desk.browser.sees(&id);

@@ -14,7 +14,7 @@ const MACHINE: &str = include_str!("first_handler/machine.sh");
 /// Variables that lead to a registry, if it is not the usual one.
 const REGISTRY: &[&str] = &["PIP_", "npm_config_", "SSL_CERT_", "NODE_EXTRA_CA_CERTS"];
 
-/// The way to each registry, where nobody serves. It is tried once.
+/// An address without a registry. It is tried once.
 const NO_WAY: &[(&str, &str)] = &[
     ("http_proxy", "http://127.0.0.1:1/"),
     ("https_proxy", "http://127.0.0.1:1/"),

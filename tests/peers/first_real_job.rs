@@ -192,7 +192,7 @@ fn resumes_after_a_kill(component: &Path, manifest: &str, params: &Value) {
     );
     // The next one has asked for its first page when the host is killed.
     let killed = client.enqueue(&fetch(3));
-    eventually("the second page is asked for", PATIENCE, || {
+    eventually("the second page is requested", PATIENCE, || {
         api.is_asked.load(Ordering::SeqCst).then_some(())
     });
     server.kill();

@@ -401,7 +401,7 @@ fn forged_status_fields_are_not_trusted() {
     all.take_dead_letter("a forged end", "E_JOB_ENDED");
     assert_eq!(all.client.field(n, "output"), "forged");
     all.check_unaffected("a forged end");
-    let n = all.submit(&[("output", "forged"), ("handler", "nobody")]);
+    let n = all.submit(&[("output", "forged"), ("handler", "missing")]);
     all.client.failed(n, "handler_not_found");
     // Forged while the job runs: the values from the start are used.
     let n = all.submit(&[("handler", "sleep"), ("script", r#"{"ms":4000}"#)]);
@@ -475,7 +475,7 @@ fn commands_that_redis_refuses_are_repeated_with_pauses() {
         let took = start.elapsed();
         assert!(
             took > Duration::from_millis(500),
-            "{trouble}: it is asked again within {took:?}"
+            "{trouble}: it is called again within {took:?}"
         );
         if is_key {
             let _: i64 = all.redis.del(&key).unwrap();

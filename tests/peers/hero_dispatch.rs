@@ -87,8 +87,8 @@ fn a_worker_written_from_the_document_executes_our_jobs() {
     assert_eq!(fails["state"], "discarded", "{fails}");
     assert_eq!(fails["failure"]["kind"], "user_error");
     assert_eq!(fails["failure"]["message"], "boom: told to");
-    let nobody = client.wait(&enqueue(&host, "hero-w1#nobody", &json!({})));
-    assert_eq!(nobody["failure"]["kind"], "handler_not_found", "{nobody}");
+    let unknown = client.wait(&enqueue(&host, "hero-w1#missing", &json!({})));
+    assert_eq!(unknown["failure"]["kind"], "handler_not_found", "{unknown}");
     let limit = json!({"timeout_seconds": 1});
     let id = enqueue_with(&host, "hero-w1#sleep", &json!({"ms": 60_000}), &limit);
     let long = client.wait(&id);
@@ -196,9 +196,9 @@ fn sent_jobs_survive_a_killed_redis() {
         (via["runners"][0]["state"] == "down").then_some(via)
     });
     assert!(down["runners"][0]["reason"].is_string(), "{down}");
-    let meanwhile = enqueue(&host, "hero-w1#echo", &json!({}));
+    let during = enqueue(&host, "hero-w1#echo", &json!({}));
     redis.start_again();
-    for id in jobs.iter().chain([&meanwhile]) {
+    for id in jobs.iter().chain([&during]) {
         let job = host.client().wait(id);
         assert_eq!(job["state"], "completed", "{job}");
         let attempts = attempts(&host, id);
@@ -280,7 +280,7 @@ fn one_host_sends_jobs_to_another_one() {
     let night = run("script", &script, &json!({"queue": "night"}));
     assert_eq!(night["result"], 7, "{night}");
     let failures = [
-        ("hero-w1#nobody", json!({}), "handler_not_found"),
+        ("hero-w1#missing", json!({}), "handler_not_found"),
         (
             "hero-w1#script",
             json!({"script": "let x = "}),

@@ -266,7 +266,7 @@ fn failures_retries_and_time_limits_are_as_documented() {
     client.submit(1, &[("handler", "fail"), ("script", broken)]);
     client.submit(2, &[("handler", "spin"), ("timeout", "0.3")]);
     client.submit(3, &[("script", "loop {}"), ("timeout", "0.3")]);
-    client.submit(4, &[("handler", "nobody")]);
+    client.submit(4, &[("handler", "missing")]);
     client.submit(5, &[("script", "let x = ")]);
     client.submit(6, &[("script", "1"), ("timeout", "0")]);
     client.submit(7, &[("script", "1"), ("log_path", "/etc/x")]);
@@ -372,7 +372,7 @@ fn a_context_has_one_turn_over_worker_ids_and_hosts_and_outlives_a_killed_one() 
     assert_eq!(
         client.field(1, "status"),
         "started",
-        "nobody takes the jobs of w1"
+        "no worker takes the jobs of w1"
     );
 }
 

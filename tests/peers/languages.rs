@@ -138,11 +138,11 @@ fn python() {
     let client = server.client();
     let stack: &[&str] = &[
         "File \"handlers.py\", line 19, in deep",
-        "ValueError: nobody catches this",
+        "ValueError: not caught here",
     ];
     assert_fails(
         &client,
-        ("throws", Some("ValueError"), "nobody catches this", stack),
+        ("throws", Some("ValueError"), "not caught here", stack),
     );
     assert_fails(
         &client,
@@ -164,10 +164,10 @@ fn typescript_in_quickjs() {
     let component = projects::component("failing-quickjs", "ts", TYPESCRIPT);
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
-    let stack: &[&str] = &["RangeError: nobody catches this", "(handlers.ts:16)"];
+    let stack: &[&str] = &["RangeError: not caught here", "(handlers.ts:16)"];
     assert_fails(
         &client,
-        ("throws", Some("RangeError"), "nobody catches this", stack),
+        ("throws", Some("RangeError"), "not caught here", stack),
     );
     let message = "cannot read property 'below' of undefined";
     assert_fails(
@@ -187,10 +187,10 @@ fn typescript_in_starlingmonkey() {
     let component = projects::component("failing-starlingmonkey", "ts", &files);
     let server = deploy(&reflector, &folder, &component);
     let client = server.client();
-    let stack: &[&str] = &["RangeError: nobody catches this", "(handlers.ts:16)"];
+    let stack: &[&str] = &["RangeError: not caught here", "(handlers.ts:16)"];
     assert_fails(
         &client,
-        ("throws", Some("RangeError"), "nobody catches this", stack),
+        ("throws", Some("RangeError"), "not caught here", stack),
     );
     assert_fetches(&client, &reflector, "fetches");
     assert_fetches(&client, &reflector, "fetches-itself");

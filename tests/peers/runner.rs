@@ -193,7 +193,7 @@ fn failures_and_retries_follow_the_rules_of_the_host() {
         assert_eq!(flaky["state"], "completed", "{flaky}");
         assert_eq!(flaky["result"], 3);
 
-        let unknown = python.run(&json!({"handler": "own#nobody"}));
+        let unknown = python.run(&json!({"handler": "own#missing"}));
         assert_eq!(unknown["state"], "discarded", "{unknown}");
         assert_eq!(unknown["failure"]["kind"], "handler_not_found", "{unknown}");
         assert_eq!(unknown["attempt"], 1);

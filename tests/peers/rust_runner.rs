@@ -51,7 +51,7 @@ fn jobs_run_on_the_example_runner() {
     for (n, result) in results(&pool, 100, echo).iter().enumerate() {
         assert_eq!(result["params"], json!({"n": n, "text": "ü"}), "{result}");
     }
-    let unknown = pool.client().run(&json!({"handler": "own#nobody"}));
+    let unknown = pool.client().run(&json!({"handler": "own#missing"}));
     assert_eq!(unknown["state"], "discarded", "{unknown}");
     assert_eq!(unknown["failure"]["kind"], "handler_not_found", "{unknown}");
     assert_eq!(unknown["attempt"], 1);

@@ -1,5 +1,5 @@
-//! A plain load balancer for HTTP: each request goes to the next backend that accepts connections, whoever
-//! sent it.
+//! A plain load balancer for HTTP: each request goes to the next backend that accepts connections, from
+//! every client.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, TcpListener, TcpStream};

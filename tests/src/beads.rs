@@ -24,7 +24,7 @@ pub struct BeadsWorker {
 }
 
 impl BeadsWorker {
-    /// Connects to an orchestrator. Returns an error if nobody listens.
+    /// Connects to an orchestrator. Returns an error if nothing listens.
     pub fn connect(path: &Path, id: &str) -> std::io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(WAIT_MAX))?;

@@ -252,7 +252,7 @@ impl Browser {
             let asked = json!({
                 "expression": format!("{FINDER}; {expression}"), "returnByValue": true, "awaitPromise": true,
             });
-            // The page may be replaced at any time; then the next one is asked.
+            // The page may be replaced at any time; then the next one answers.
             let answer = self.ask("Runtime.evaluate", &asked).ok()?;
             assert!(
                 answer.get("exceptionDetails").is_none(),

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::ports;
 use crate::wait::eventually;
-use host_testing::database::{Database, NOBODY, PORT, programs};
+use host_testing::database::{Database, NOBODY_UID, PORT, programs};
 
 /// How long a server may take to answer: after a crash it first recovers.
 const START_BOUND: Duration = Duration::from_mins(3);
@@ -103,7 +103,7 @@ impl Cluster {
     /// If it is not there.
     pub fn give(&self, path: &Path) {
         if rustix::process::getuid().is_root() {
-            chown(path, Some(NOBODY), Some(NOBODY)).expect("root gives a file away");
+            chown(path, Some(NOBODY_UID), Some(NOBODY_UID)).expect("root gives a file away");
         }
     }
 
@@ -202,7 +202,7 @@ impl Cluster {
         let mut command = Command::new(program);
         command.current_dir(self.folder());
         if rustix::process::getuid().is_root() {
-            command.uid(NOBODY).gid(NOBODY);
+            command.uid(NOBODY_UID).gid(NOBODY_UID);
         }
         command
     }

@@ -152,7 +152,7 @@ fn serve(
         if reader.read_exact(&mut body).is_err() {
             return;
         }
-        // If the test is over, nobody reads it.
+        // The test may be over.
         let _ = requests.send(head.clone() + &String::from_utf8_lossy(&body));
         if head.contains(" /wait ") {
             let _ = waits.send(stream);

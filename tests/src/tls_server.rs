@@ -1,5 +1,5 @@
-//! A TLS server that answers each request with the same small body, on a thread of its own. Its CPU time counts for
-//! nobody.
+//! A TLS server that answers each request with the same small body, on a thread of its own. Its CPU time is
+//! not measured.
 
 use std::sync::Arc;
 

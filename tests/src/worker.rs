@@ -285,7 +285,7 @@ impl Process {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("UTF-8");
         let is_document = |line: &str| line.starts_with('{') && line.ends_with('}');
-        // The last one may be cut: nobody has read the output of a worker that ends.
+        // The last one may be cut, because the output of a worker that ends is not read.
         let whole = rest.rfind('\n').map_or("", |end| &rest[..end]);
         assert!(
             whole.lines().all(is_document),

@@ -123,7 +123,7 @@ fn only_public_addresses_and_named_networks_are_reached() {
         }
         let run = world.run(1, vec![grant(&format!("http://allowed.test:{port}"))]);
         let error = run.get(&format!("http://allowed.test:{port}/")).await;
-        // The server listens on 127.0.0.1 alone: the address is allowed, and nobody is there.
+        // The server listens on 127.0.0.1 alone: the address is allowed, and nothing listens there.
         assert_eq!(error.unwrap_err().kind, HttpErrorKind::ConnectionRefused);
         let run = world.run(1, vec![grant("http://unknown.test")]);
         let error = run.get("http://unknown.test/").await.unwrap_err();

@@ -244,7 +244,7 @@ struct AuditedRequest {
 }
 
 impl AuditedRequest {
-    /// Keeps what the audit shows of a request, if anybody wants to know.
+    /// Keeps what the audit shows of a request, if it is audited.
     fn capture(guard: &Guard, request: &Request) -> Option<Self> {
         (guard.is_recorded || guard.gate.records_denials()).then(|| Self {
             peer: request.extensions().get().cloned().unwrap_or_default(),

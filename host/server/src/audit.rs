@@ -112,7 +112,7 @@ impl Export {
                 let reading = move |reader: &dyn host_store::Reader| {
                     reader.audit(last, Time::default(), READ)
                 };
-                // A database that is away is asked again.
+                // Retries while the database is away.
                 let Ok(page) = dispatch.read(reading).await else {
                     return;
                 };

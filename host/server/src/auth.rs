@@ -174,7 +174,7 @@ struct Inner {
     nodes: AtomicU32,
     /// The version of the tokens that this node has read last.
     seen: AtomicU64,
-    /// How often the store is asked because a token is unknown.
+    /// How often unknown tokens are looked up in the store.
     lookup_budget: Mutex<Bucket>,
     /// Held while tokens are read, so that an older reading does not replace a newer one.
     reading: tokio::sync::Mutex<()>,
@@ -213,7 +213,7 @@ impl Auth {
         }))
     }
 
-    /// Returns whether tokens are asked for.
+    /// Returns whether requests need tokens.
     pub(crate) fn requires_tokens(&self) -> bool {
         self.0.mode == AuthMode::Tokens
     }
@@ -468,7 +468,7 @@ impl Inner {
             if let Some(user) = self.user(peer) {
                 return Ok(user);
             }
-            // Browsers go on to send a session that is over. It is no guess, and does not slow them down.
+            // Browsers keep sending a session that is over. It is no guess, and does not slow them down.
             let session = session::read_cookie(headers, peer.is_tls);
             let caller = session.and_then(|text| self.find((text, true), peer.address, now));
             return caller.unwrap_or(Err(Refusal::Unauthenticated));

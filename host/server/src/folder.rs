@@ -53,7 +53,7 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
             manifest,
             component,
         } = read(&path)?;
-        // The operator has put it there, and nobody could answer a question.
+        // The operator has put it there, and could not be prompted.
         let consent = Consent {
             new_grants: true,
             tried_since: None,

@@ -82,8 +82,8 @@ pub struct Nodes {
 /// Who else may use the store.
 pub(crate) enum Sharing {
     Others(Arc<dyn Others>),
-    /// Nobody. A drain of this host is kept in this data directory.
-    Nobody(PathBuf),
+    /// No other node. A drain of this host is kept in this data directory.
+    Alone(PathBuf),
 }
 
 impl Nodes {
@@ -101,7 +101,7 @@ impl Nodes {
 
     async fn known(&self) -> Result<Vec<NodeRecord>, StoreError> {
         let info = Some(self.presence().info());
-        if let Sharing::Nobody(_) = self.sharing {
+        if let Sharing::Alone(_) = self.sharing {
             return Ok(vec![NodeRecord {
                 id: self.own,
                 version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -134,7 +134,7 @@ impl ports::Nodes for Nodes {
     fn set_drain(&self, node: NodeId, drain: bool) -> BoxFuture<'_, Result<(), StoreError>> {
         match &self.sharing {
             Sharing::Others(others) => others.set_drain(node, drain),
-            Sharing::Nobody(data) => {
+            Sharing::Alone(data) => {
                 let kept = keep(data, drain).map_err(|error| StoreError::Broken {
                     operation: "record that this node is to drain",
                     message: error.to_string(),

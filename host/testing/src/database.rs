@@ -13,8 +13,8 @@ use std::time::Duration;
 const RELEASES: &str = "/usr/lib/postgresql";
 const RELEASE_MIN: u32 = 14;
 
-/// The user `nobody`: a server refuses to run as root.
-pub const NOBODY: u32 = 65_534;
+/// A user without rights: a server refuses to run as root.
+pub const NOBODY_UID: u32 = 65_534;
 
 /// The default port of a server.
 pub const PORT: u16 = 5_432;
@@ -82,8 +82,8 @@ fn start() -> Database {
     serve.stdout(log.try_clone().expect("a file can be shared"));
     serve.stderr(log);
     if rustix::process::getuid().is_root() {
-        chown(&folder, Some(NOBODY), Some(NOBODY)).expect("root gives a folder away");
-        serve.uid(NOBODY).gid(NOBODY);
+        chown(&folder, Some(NOBODY_UID), Some(NOBODY_UID)).expect("root gives a folder away");
+        serve.uid(NOBODY_UID).gid(NOBODY_UID);
     }
     let database = Database {
         _serving: serve.spawn().expect("sh starts"),

@@ -16,7 +16,7 @@ impl Log {
     /// Keeps what this thread logs, until the guard is dropped.
     pub fn of_this_thread() -> (Self, impl Drop) {
         // While there is one subscriber alone, `tracing` asks the subscriber of the thread that comes first to an event
-        // whether anybody wants it, and keeps the answer for all threads: a thread without a log would silence it.
+        // whether a subscriber wants it, and keeps the answer for all threads: a thread without a log would silence it.
         static SECOND: LazyLock<Dispatch> =
             LazyLock::new(|| Dispatch::new(Log::default().subscriber()));
         LazyLock::force(&SECOND);

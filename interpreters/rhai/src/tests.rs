@@ -267,7 +267,7 @@ fn reflecting() -> MockHost {
         if request.url.ends_with("/gone") {
             return Err(HttpError {
                 kind: HttpErrorKind::Unreachable,
-                message: "nobody is there".to_owned(),
+                message: "no answer".to_owned(),
             });
         }
         let body = String::from_utf8_lossy(&request.body);

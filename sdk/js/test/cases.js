@@ -33,7 +33,7 @@ handler('case.throw', {}, async () => deep());
 
 async function deep() {
   await Promise.resolve();
-  throw new RangeError('nobody catches this');
+  throw new RangeError('not caught here');
 }
 
 handler('case.again', {}, () => {

@@ -46,7 +46,7 @@ def throw(ctx: Ctx, params: Any) -> None:
 
 
 def deep() -> None:
-    raise ValueError("nobody catches this")
+    raise ValueError("not caught here")
 
 
 @handler("case.again")

@@ -112,7 +112,7 @@ assert of_one[0] == "available" and of_one[-1] == "completed", of_one
 # What is refused.
 for refusing, code in [(client, "handler_not_found"), (Client(client.server, token="hst_wrong"), "unauthenticated")]:
     try:
-        refusing.enqueue("nobody")
+        refusing.enqueue("missing")
         raise AssertionError(code)
     except Refused as refused:
         assert refused.code == code and "hst_" not in str(refused), refused

@@ -131,7 +131,7 @@ const ofOne = await all(await client.events({ job: ids[0]!, after: 0 }), (it) =>
 equal([ofOne[0], ofOne.at(-1)], ["available", "completed"]);
 
 // What is refused.
-equal((await thrown(Refused, client.enqueue("nobody"))).code, "handler_not_found");
+equal((await thrown(Refused, client.enqueue("missing"))).code, "handler_not_found");
 const stranger = new Client({ server: client.server, token: "hst_wrong" });
 const refused = await thrown(Refused, stranger.enqueue("echo"));
 equal([refused.code, String(refused.stack).includes("hst_")], ["unauthenticated", false]);

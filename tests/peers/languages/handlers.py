@@ -16,7 +16,7 @@ def throws(ctx: Ctx, params: Any) -> int:
 
 def deep(n: int) -> int:
     if n == 0:
-        raise ValueError("nobody catches this")
+        raise ValueError("not caught here")
     return deep(n - 1)
 
 

@@ -13,7 +13,7 @@ export const throws = handler('throws', {}, async () => {
 
 async function deep(n: number): Promise<number> {
   if (n === 0) {
-    throw new RangeError('nobody catches this');
+    throw new RangeError('not caught here');
   }
   return (await deep(n - 1)) satisfies number;
 }

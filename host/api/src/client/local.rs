@@ -115,7 +115,7 @@ mod tests {
     use crate::client::Client;
 
     /// A user that owns nothing.
-    const NOBODY: u32 = 65_534;
+    const NOBODY_UID: u32 = 65_534;
 
     /// Needs root, because only root can switch users.
     #[test]
@@ -128,9 +128,9 @@ mod tests {
         let path = folder.path().join("api.sock");
         let at = path.clone();
         let listener = std::thread::spawn(move || {
-            let nobody = Uid::from_raw(NOBODY);
+            let user = Uid::from_raw(NOBODY_UID);
             // Only for this thread, which then ends.
-            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            set_thread_res_uid(user, user, user).unwrap();
             UnixListener::bind(at).unwrap()
         })
         .join()

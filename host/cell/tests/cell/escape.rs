@@ -18,7 +18,7 @@ use crate::child::PROGRAM;
 const REFUSED: i32 = 42;
 
 /// A user that owns nothing.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 /// The attempts that do not end their process. The handler of paths refuses the first eight (where something
 /// may be read, the kernel does); the last two seem not to exist.
@@ -165,7 +165,7 @@ fn attack(how: How) -> (Vec<&'static str>, Vec<&'static str>) {
 fn no_attempt_succeeds_as(kind: &'static str, may_read: bool, allowed: &[&str], survived: &[&str]) {
     assert!(ATTACKS.len() >= 60);
     let starters = if geteuid().is_root() {
-        vec![(None, 0), (None, NOBODY), (Some(NOBODY), 0)]
+        vec![(None, 0), (None, NOBODY_UID), (Some(NOBODY_UID), 0)]
     } else {
         vec![(None, 0)]
     };

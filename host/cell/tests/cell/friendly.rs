@@ -100,7 +100,7 @@ fn errors_retries_and_panics_keep_their_words() {
 
     for (handler, params, kind) in [
         ("basics/sleep", r#"{"ms":"x"}"#, FailureKind::InvalidParams),
-        ("basics/nobody", "null", FailureKind::HandlerNotFound),
+        ("basics/missing", "null", FailureKind::HandlerNotFound),
     ] {
         let Outcome::Failed(failure) = cell.run(handler, params, Limits::default()).outcome else {
             panic!("it fails")

@@ -37,7 +37,7 @@ Examples:
 A directory becomes a copy of the whole data directory, with the logs of jobs and the state of wires. A
 file whose name ends in .db gets the jobs, results and components alone. The copy holds each job that
 was acknowledged before this command began. It is checked as by `host store check`. Jobs continue
-meanwhile.
+during the copy.
 
 Exit codes: 0 copied and no problems found, 1 not copied or problems found, 5 DIR has no
 store.")]

@@ -83,7 +83,7 @@ pub(crate) struct Confined {
     /// The user to become
     #[arg(long)]
     user: Option<u32>,
-    /// Go on without protection that is needed
+    /// Run without the protection that is needed
     #[arg(long)]
     allow_weak: bool,
     /// The process has namespaces of its own

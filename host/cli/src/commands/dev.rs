@@ -40,7 +40,7 @@ Examples:
   host dev --once
 
 Starts a host of its own with its data in target/host-dev, and stops it at the end (Ctrl-C). Params are
-those of --params, or of the file params.json in DIR, which may change meanwhile.
+those of --params, or of the file params.json in DIR, which may change while it runs.
 
 Exit codes with --once: 0 completed, 1 not built or refused, 3 discarded, 4 cancelled.")]
 pub(crate) struct Dev {

@@ -38,7 +38,7 @@ Examples:
   host store check --store postgres://host@db/jobs
 
 In a data directory, it reads host.db with its log host.db-wal, and logs.db. A host may use the store
-meanwhile. The check takes about a minute for ten million jobs.
+during the check, which takes about a minute for ten million jobs.
 
 Exit codes: 0 no problems found, 1 problems found, 5 there is no store.")]
     Check(Check),

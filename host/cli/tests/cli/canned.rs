@@ -90,7 +90,7 @@ fn serve(listener: &TcpListener, answers: Vec<(u16, String)>, shared: &Mutex<Sha
     let mut answers = answers.into_iter();
     for stream in listener.incoming() {
         if shared.lock().unwrap().stopped {
-            assert_eq!(answers.len(), 0, "answers that nobody asked for");
+            assert_eq!(answers.len(), 0, "answers without a request");
             return;
         }
         let mut stream = stream.unwrap();

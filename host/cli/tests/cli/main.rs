@@ -1,7 +1,7 @@
 //! What each command prints and exits with, against a host whose answers are written down: a test
 //! runs the real binary and compares requests, output and exit code with a snapshot.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod backup;
 mod batch;

@@ -90,7 +90,7 @@ fn the_audit_is_listed_and_verified() {
     let mut seen = Transcript::new("token_the_audit_is_listed_and_verified");
     let whole = chain("");
     let changed = chain(
-        r#"{"at":"","principal":"nobody","verb":"read","object":"","outcome":"done","times":1}"#,
+        r#"{"at":"","principal":"uid:1","verb":"read","object":"","outcome":"done","times":1}"#,
     );
     let none = r#"{"items":[],"next_cursor":null}"#;
     let answers = [&whole, &whole, &whole, &whole, none, &changed];

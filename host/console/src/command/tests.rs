@@ -5,7 +5,7 @@ use clap::Args;
 use super::{Command, Derived};
 use crate::error::{CliError, Exit};
 
-/// Greet somebody.
+/// Greet a person.
 #[derive(Args)]
 struct Greet {
     name: String,
@@ -21,7 +21,7 @@ fn it_has_a_name_help_and_arguments() {
     let definition = GREET.clap();
     assert_eq!(definition.get_name(), "greet");
     let about = definition.get_about().map(ToString::to_string);
-    assert_eq!(about.as_deref(), Some("Greet somebody"));
+    assert_eq!(about.as_deref(), Some("Greet a person"));
     definition.debug_assert();
 }
 

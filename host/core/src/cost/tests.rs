@@ -40,7 +40,7 @@ fn attempts_are_counted_by_revision() {
     assert_eq!((day.ran_ms.p50, day.ran_ms.p99, day.ran_ms.max), (2, 4, 4));
     assert_eq!((day.fuel.max, day.cpu_us.max), (40, 400));
     assert_eq!(day.peak_memory_bytes.max, 4_000);
-    assert!(costs.of("nobody", at(2)).is_empty());
+    assert!(costs.of("missing", at(2)).is_empty());
 }
 
 #[test]

@@ -251,7 +251,7 @@ mod tests {
         demand.record_claim(&python, 1, 0);
         assert!(!demand.record_behind(&[]));
         assert!(!demand.record_behind(&[change(1, Some(Available), Some(Running))]));
-        assert!(!demand.record_behind(&[enqueued(1, Some("nobody"))]));
+        assert!(!demand.record_behind(&[enqueued(1, Some("missing"))]));
         assert!(demand.record_behind(&[enqueued(1, None)]));
         assert!(demand.has_shared());
         assert!(!demand.record_behind(&[enqueued(2, None)]), "it is known");

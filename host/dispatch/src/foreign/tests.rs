@@ -170,7 +170,7 @@ fn work_is_executed_and_answered() {
         panic!("it has not ended");
     };
     assert_eq!((tag, outcome), (7, Outcome::Completed { result }));
-    bench.begin(&session, 8, "nobody");
+    bench.begin(&session, 8, "missing");
     assert_eq!(bench.kind(8), FailureKind::HandlerNotFound);
     bench.begin(&session, 9, "crash");
     assert_eq!(bench.kind(9), FailureKind::CellLost);

@@ -54,7 +54,7 @@ fn a_place_with_a_request_gives_way_to_none_until_it_ends() {
     one.yield_place();
     let three = places.take(Some(client(3))).unwrap();
     assert!(one.is_over() && !two.is_over());
-    // Whoever is over changes nothing.
+    // A request that has ended changes nothing.
     one.hold();
     one.end();
     drop(one);

@@ -23,7 +23,7 @@ use crate::serve::{Accept, Transport, serve};
 const ASK: &[u8] = b"GET /api/peer HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
 
 /// A user that owns nothing.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 /// A listener whose peers all seem to be at one address.
 struct From(TcpListener, IpAddr);
@@ -134,9 +134,9 @@ async fn a_process_of_another_user_is_not_accepted() {
     let to = path.clone();
     let other = tokio::task::spawn_blocking(move || {
         let others = std::thread::spawn(move || {
-            let nobody = Uid::from_raw(NOBODY);
+            let user = Uid::from_raw(NOBODY_UID);
             // Only for this thread, which then ends.
-            set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            set_thread_res_uid(user, user, user).unwrap();
             let mut stream = BlockingStream::connect(to).unwrap();
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).unwrap();
@@ -147,7 +147,7 @@ async fn a_process_of_another_user_is_not_accepted() {
     let answer = tokio::time::timeout(SOON, other).await.unwrap().unwrap();
     assert_eq!(answer, b"");
     let denial = (
-        format!("uid:{NOBODY}"),
+        format!("uid:{NOBODY_UID}"),
         "connect to the local socket".to_owned(),
         403,
     );

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A user that owns nothing.
-const NOBODY: u32 = 65_534;
+const NOBODY_UID: u32 = 65_534;
 
 fn place() -> (TempDir, PathBuf) {
     let folder = TempDir::new().unwrap();
@@ -82,8 +82,8 @@ async fn what_is_not_a_dead_socket_of_ours_is_refused() {
     // Only root can give files away.
     if geteuid().is_root() {
         stale(&path);
-        chown(&path, Some(NOBODY), None).unwrap();
-        assert!(matches!(refused(), SocketError::OtherUser(NOBODY)));
+        chown(&path, Some(NOBODY_UID), None).unwrap();
+        assert!(matches!(refused(), SocketError::OtherUser(NOBODY_UID)));
         assert!(path.exists());
     }
 }

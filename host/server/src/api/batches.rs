@@ -263,11 +263,11 @@ fn accepted(jobs: Vec<Enqueued>) -> Vec<AcceptedView> {
 /// Reads the id in a path.
 fn id_of(text: &str) -> Result<BatchId, ApiError> {
     let shown: String = text.chars().take(64).collect();
-    let nobody = |_| {
+    let unknown = |_| {
         let detail = format!("no batch has the id {shown:?}; write the whole id");
         ApiError::new(&kinds::BATCH_NOT_FOUND, detail)
     };
-    text.parse().map_err(nobody)
+    text.parse().map_err(unknown)
 }
 
 /// Finds a batch that the caller may see.

@@ -49,7 +49,7 @@ impl IdInPath {
                 Err(unknown(id))
             };
         }
-        let nobody = || {
+        let unknown = || {
             let shown: String = text.chars().take(ID_CHARS).collect();
             ApiError::new(
                 &kinds::JOB_NOT_FOUND,
@@ -57,7 +57,7 @@ impl IdInPath {
             )
         };
         let Some(start) = start else {
-            return Err(nobody());
+            return Err(unknown());
         };
         let limit = if scope(&caller).is_all() { 2 } else { READ_MAX };
         let found = shared
@@ -71,7 +71,7 @@ impl IdInPath {
             }
         }
         match seen.as_slice() {
-            [] => Err(nobody()),
+            [] => Err(unknown()),
             [id] => Ok(*id),
             [one, other, ..] => Err(ApiError::new(
                 &kinds::AMBIGUOUS_ID,

@@ -13,7 +13,7 @@ use super::ports::Nodes;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
 
-/// The parts that are asked. Cloning shares them.
+/// The parts that provide the numbers. Cloning shares them.
 #[derive(Clone)]
 pub struct Scrape {
     /// Answers queries of the store.

@@ -249,8 +249,8 @@ fn jobs_are_routed_to_executors_of_any_wire() {
         (name("night"), name("hero-b.c")),
     ];
     assert_eq!(config.routes.queues, queues.into());
-    let nobody = file.replace("hero-a", "hero-");
-    assert!(resolve(&[], &[], &nobody).is_err(), "a worker has an id");
+    let unnamed = file.replace("hero-a", "hero-");
+    assert!(resolve(&[], &[], &unnamed).is_err(), "a worker has an id");
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("grants.http", "example.com",   "like https://api.example.com"),
         ("grants.http", "https://a.b/c", "like https://api.example.com"),
         ("grants.http_networks", "10.1", "like 10.1.0.0/16"),
-        ("grants.secrets", "nobody", "and nobody has none"),
+        ("grants.secrets", "missing", "and missing has none"),
         ("egress.nameservers", "10.0.0.53", "addresses with ports"),
         ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),
         ("shutdown.grace_seconds", "NaN", "expected 0–31536000 seconds"),

@@ -407,7 +407,7 @@ fn reach(
     files::follow_reach(cells, tasks).map_err(system("listen for SIGHUP"))
 }
 
-/// Reads the tokens, makes the first if nobody could make one, and follows their changes.
+/// Reads the tokens, makes the first if no token could make one, and follows their changes.
 async fn auth(
     config: &Config,
     dispatch: &Dispatch,

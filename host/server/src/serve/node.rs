@@ -47,7 +47,7 @@ pub(super) fn loop_channels(
 pub(super) fn sharing(config: &Config, node: Option<&Node>) -> Sharing {
     match node {
         Some(node) => Sharing::Others(Arc::clone(&node.others)),
-        None => Sharing::Nobody(config.data.clone()),
+        None => Sharing::Alone(config.data.clone()),
     }
 }
 

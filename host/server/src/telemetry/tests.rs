@@ -263,8 +263,8 @@ async fn what_a_collector_refuses_or_is_too_slow_for_is_dropped_and_counted() {
     }
     // A listener that never accepts: requests are never answered.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let nobody = format!("http://{}", silent.local_addr().unwrap());
-    let (slow, spans, metrics) = opened(&nobody, &[]);
+    let unanswered = format!("http://{}", silent.local_addr().unwrap());
+    let (slow, spans, metrics) = opened(&unanswered, &[]);
     for _ in 0..3 * 4_096 {
         spans.ended(some_span());
     }

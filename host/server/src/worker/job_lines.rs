@@ -122,7 +122,7 @@ impl JobLines {
             .name("job-lines".to_owned())
             .spawn(move || {
                 write(&waiting, &counted, out);
-                // Nobody may wait for it.
+                // The requester may be gone.
                 let _gone = end.send(());
             })?;
         Ok(Self {

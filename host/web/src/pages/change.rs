@@ -168,7 +168,7 @@ pub(crate) async fn change(
     if change.stop {
         return Ok(show(&Page::new(&ask, change)));
     }
-    // Only the first request of a change is asked about; the others continue it.
+    // Only the first request of a change needs a confirmation; the others continue it.
     if change.state.is_none() || !change.sure {
         let matching = Matching::count(&ask, &filter, &states).await?;
         if matching.states.is_empty() {

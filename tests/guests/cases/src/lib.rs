@@ -56,7 +56,7 @@ fn fail(_ctx: &Ctx, params: Value) -> Result<(), Error> {
 
 #[handler("case.throw")]
 fn throw(_ctx: &Ctx, _params: Value) -> Result<(), Error> {
-    Err(std::io::Error::other("nobody catches this"))?
+    Err(std::io::Error::other("not caught here"))?
 }
 
 #[handler("case.again")]

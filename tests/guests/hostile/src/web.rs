@@ -172,7 +172,7 @@ fn rest(hunted: &[String]) -> Value {
 #[cfg(target_family = "wasm")]
 fn count_text(text: &[u8]) -> usize {
     let bytes = core::arch::wasm32::memory_size(0) << 16;
-    // SAFETY: this is the whole linear memory; nothing writes to it meanwhile.
+    // SAFETY: this is the whole linear memory; nothing writes to it during the search.
     let memory = unsafe { std::slice::from_raw_parts(std::ptr::without_provenance(1), bytes - 1) };
     let is_here = |window: &&[u8]| {
         let mut pairs = window.iter().zip(text);
@@ -239,7 +239,7 @@ mod wasi {
         set.map_err(|()| refusal("the path"))?;
         let body = request.body().map_err(|()| refusal("the length"))?;
         let response = handle(request, None).map_err(failed)?;
-        // If the request has failed, nobody reads the body.
+        // If the request has failed, the body is not read.
         if let Ok(stream) = body.write() {
             let chunks = vec![b'a'; wanted.body_bytes];
             for chunk in chunks.chunks(4_096) {

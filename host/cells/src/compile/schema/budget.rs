@@ -104,6 +104,6 @@ mod tests {
         let (mut budget, waiting) = Budget::ending(u64::MAX);
         assert_eq!(budget.take(STEPS_UNSEEN), Some(()));
         drop(waiting);
-        assert_eq!(budget.take(1), None, "nobody waits");
+        assert_eq!(budget.take(1), None, "the requester is gone");
     }
 }

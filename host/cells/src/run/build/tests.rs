@@ -184,7 +184,7 @@ fn only_handlers_with_a_grant_get_a_way_to_the_desk() {
 #[test]
 fn an_unknown_handler_is_refused() {
     let runs = runs(&[], Environment::new());
-    for handler in ["nobody", "no name at all"] {
+    for handler in ["missing", "no name at all"] {
         let refused = build(&runs, request(handler, Caps::default())).unwrap_err();
         assert_eq!(refused.failure.kind, FailureKind::HandlerNotFound);
         assert_eq!(refused.revision, None);

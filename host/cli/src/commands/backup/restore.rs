@@ -78,7 +78,7 @@ impl Restore {
         let copied = if is_dir {
             way.copy(&mut on_progress)
         } else {
-            // A link to a backup stands for the backup.
+            // A link to a backup is followed.
             let store = reader
                 .act(|| store.canonicalize())
                 .flatten()

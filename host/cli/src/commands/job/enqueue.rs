@@ -210,7 +210,7 @@ impl Enqueue {
     }
 }
 
-/// Returns the id that `prefix` stands for; the host checks complete ids.
+/// Completes an id from its `prefix`; the host checks complete ids.
 fn full_id(client: &Client, prefix: &str, option: &str) -> Result<String, CliError> {
     if prefix.len() >= ID_CHARS {
         return Ok(prefix.to_owned());

@@ -145,7 +145,7 @@ impl Lines {
 }
 
 impl Totals {
-    /// Sends lines, and prints their answers if these are asked for.
+    /// Sends lines, and prints their answers if the user wants them.
     fn send(&mut self, client: &Client, output: Output, lines: &Lines) -> Result<(), CliError> {
         let mut answers = Vec::new();
         if let Some(first) = lines.numbers.first() {

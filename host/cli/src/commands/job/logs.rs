@@ -14,7 +14,7 @@ use host_core::seconds::Seconds;
 use super::{fetch, has_ended, parse_id};
 use crate::log;
 
-/// How often a followed job is asked for more.
+/// How often the host is polled for more of a followed log.
 const POLL: Seconds = Seconds { ms: 1_000 };
 
 /// Print the log of a job.

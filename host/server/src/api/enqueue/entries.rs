@@ -158,7 +158,7 @@ fn notify(api: &Api, queue: &Name, asked: Option<NotifyBody>) -> Result<Vec<Noti
     Ok(all)
 }
 
-/// Routes one entry and makes the job that is asked for.
+/// Routes one entry and makes its job.
 fn accept(
     api: &Api,
     scope: &Scope,

@@ -398,7 +398,7 @@ async fn jobs_out_of_scope_are_no_prerequisites_and_hold_no_keys() {
     let body = json!({"name": "m", "role": "producer", "handlers": ["noop"]});
     let token = guarded.make(&body).await;
     let hidden = guarded.job("web", "a/b").await;
-    let nobody = "01990f3c-1a2b-7000-8000-000000000001";
+    let unknown = "01990f3c-1a2b-7000-8000-000000000001";
     let enqueue = async |token: &str, body: Value| {
         guarded
             .send(token, ("POST", "/api/v1/jobs"), Some(&body))
@@ -407,8 +407,8 @@ async fn jobs_out_of_scope_are_no_prerequisites_and_hold_no_keys() {
     let on = |id: &str| json!({"handler": "noop", "depends_on": [id]});
     let refused = enqueue(&token, on(&hidden)).await;
     refused.fails(422, "unknown_prerequisite");
-    let missing = enqueue(&token, on(nobody)).await;
-    assert_eq!(missing.text.replace(nobody, &hidden), refused.text);
+    let missing = enqueue(&token, on(unknown)).await;
+    assert_eq!(missing.text.replace(unknown, &hidden), refused.text);
     // In arrays each job is checked, and none is kept if one is refused.
     let array = json!([{"handler": "noop"}, {"handler": "a/b"}]);
     let answer = enqueue(&token, array).await;
@@ -526,7 +526,7 @@ async fn state_keeps_to_the_handlers_of_the_scope() {
     let rest = guarded.send(&token, rest, None).await.body;
     assert_eq!(rest["items"], json!([]));
     put(&token, "handler:noop").await.is(StatusCode::OK);
-    for space in ["handler:typed", "shared:all", "handler:nobody"] {
+    for space in ["handler:typed", "shared:all", "handler:missing"] {
         let path = format!("/api/v1/state/{space}");
         let keys = guarded.send(&token, ("GET", &path), None).await;
         assert_eq!(keys.is(StatusCode::OK).body["items"], json!([]), "{space}");

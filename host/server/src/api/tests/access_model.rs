@@ -111,7 +111,7 @@ impl Model {
         if brings_jobs && !self.sees(queue, handler) {
             return Some("out_of_scope");
         }
-        // It was made by somebody else.
+        // It was made by another principal.
         if is_below("/api/v1/batches/{id}") && !self.has_all() {
             return Some("batch_not_found");
         }
@@ -204,7 +204,7 @@ pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: 
             json!({"name": "t", "allow": ["read"], "queues": [queue], "handlers": [handler]});
         guarded.make(&token).await[4..16].to_owned()
     } else {
-        "nobody".to_owned()
+        "missing".to_owned()
     }
 }
 
@@ -232,7 +232,7 @@ fn nothing_like(object: &str, path: &str) -> String {
     } else if path.starts_with("/api/v1/tokens/") {
         "0".repeat(object.len())
     } else if path.starts_with("/api/v1/state/") {
-        "handler:nobody".to_owned()
+        "handler:missing".to_owned()
     } else {
         // No name is so near to it that it would be suggested.
         "xxxxxxxxxx".to_owned()
@@ -285,7 +285,7 @@ async fn without_a_token_only_the_own_user_of_the_machine_gets_in() {
         if STREAMS.contains(&path) || path.starts_with("/api/v1/sessions") {
             continue;
         }
-        let filled = fill(path, "nobody");
+        let filled = fill(path, "missing");
         let body = body_of(path, QUEUES[0], HANDLERS[0]);
         let body = body.filter(|_| !["GET", "DELETE"].contains(&method));
         for (peer, gets_in) in [
@@ -329,11 +329,11 @@ async fn answers(
         Some(expected) => assert_eq!(code, Some(expected), "{context}"),
         None => {
             let refused = [401, 403].contains(&answer.status);
-            let is_hidden = object != "nobody" && answer.status == 404;
+            let is_hidden = object != "missing" && answer.status == 404;
             assert!(!refused && !is_hidden, "{context}");
         }
     }
-    if code.is_some_and(|code| code.ends_with("_not_found")) && object != "nobody" {
+    if code.is_some_and(|code| code.ends_with("_not_found")) && object != "missing" {
         // No oracle: it reads as an id or a name that nothing has.
         let nothing = nothing_like(&object, path);
         let other = fill(path, &nothing);
@@ -348,7 +348,7 @@ async fn answers(
     }
 }
 
-/// Answers that go on begin for those whom their verbs let in.
+/// Streams begin only for principals with their verbs.
 async fn streams(guarded: &Guarded, model: &Model) {
     let own = routes::list().into_iter();
     let own = own.map(|route| (route.method, route.path, route.access));
@@ -365,7 +365,7 @@ async fn streams(guarded: &Guarded, model: &Model) {
 /// The routes of wires need verbs like others, or check proofs of their own: there a token of the API changes nothing.
 async fn wires(guarded: &Guarded, model: &Model) {
     for (method, path, access) in &guarded.of_wires {
-        let filled = fill(path, "nobody");
+        let filled = fill(path, "missing");
         let asked = (*method, filled.as_str());
         let body = json!({});
         let body = Some(&body).filter(|_| *method == "POST");
@@ -385,7 +385,7 @@ async fn wires(guarded: &Guarded, model: &Model) {
 /// Pages let in those whom their verbs and scopes let in.
 async fn pages(guarded: &Guarded, model: &Model) {
     for (method, path, access) in host_web::pages().filter(|(_, path, _)| !STREAMS.contains(path)) {
-        let filled = fill(path, "nobody");
+        let filled = fill(path, "missing");
         let answer = guarded.send(&model.token, (method, &filled), None).await;
         let context = format!("{method} {filled} {:?}: {}", model.verbs, answer.status);
         match model.expects(access, (method, path), "", "") {

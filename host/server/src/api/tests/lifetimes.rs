@@ -136,7 +136,7 @@ async fn no_denial_delays_the_end_of_a_token() {
         streamed.expect("a stream ends with its token");
         stopping.cancel();
     };
-    // It alone ends the stream: nobody stores denials.
+    // It alone ends the stream: denials are not stored.
     tokio::join!(guarded.auth.follow(&stopping), asking);
     guarded
         .send(&token, JOBS, None)

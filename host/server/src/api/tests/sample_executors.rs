@@ -1,4 +1,4 @@
-//! Executors of a wire that nobody runs: two pools, and workers elsewhere that are known by the
+//! Executors of a wire that does not exist: two pools, and workers elsewhere that are known by the
 //! start of their names.
 
 use std::collections::BTreeSet;

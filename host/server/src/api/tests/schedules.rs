@@ -98,9 +98,9 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
         ),
         (json!({"overlap": "maybe"}), "invalid_request", ""),
         (
-            json!({"job": {"handler": "nobody"}}),
+            json!({"job": {"handler": "missing"}}),
             "handler_not_found",
-            "no handler is named nobody",
+            "no handler is named missing",
         ),
         (
             json!({"job": {"handler": "typed", "params": {"n": "x"}}}),

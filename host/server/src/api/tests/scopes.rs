@@ -136,15 +136,15 @@ async fn a_job_out_of_scope_has_no_stream() {
     let body = json!({"name": "m", "role": "viewer", "queues": ["mail-*"]});
     let token = guarded.make(&body).await;
     let hidden = guarded.job("web", "noop").await;
-    let nobody = "01990f3c-1a2b-7000-8000-000000000001";
+    let unknown = "01990f3c-1a2b-7000-8000-000000000001";
     let ask = async |id: &str| {
         let path = format!("/api/v1/events?job={id}");
         guarded.send(&token, ("GET", &path), None).await
     };
     let refused = ask(&hidden).await;
     refused.fails(404, "job_not_found");
-    let missing = ask(nobody).await;
-    assert_eq!(missing.text.replace(nobody, &hidden), refused.text);
+    let missing = ask(unknown).await;
+    assert_eq!(missing.text.replace(unknown, &hidden), refused.text);
 }
 
 /// Pages that follow the host get hints. One says that something has changed that the token may see.

@@ -21,7 +21,7 @@ fn a_listener_beyond_loopback_needs_tls_and_must_know_its_clients() {
         ("[http]\nlisten = '[::]:7700'\n".to_owned(), both),
         ("[http]\nlisten = '192.0.2.1:80'\n".to_owned(), both),
         (format!("{TLS}{listen}"), clients),
-        // Proxies end TLS, but vouch for nobody.
+        // Proxies end TLS, but identify no client.
         (format!("[http]\n{listen}{proxies}"), clients),
         (
             format!("{TLS}{MUTUAL}[[listeners]]\naddress = '0.0.0.0:1'\ntls = false"),

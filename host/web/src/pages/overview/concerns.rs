@@ -1,5 +1,5 @@
-//! What needs attention, each with the page where it is mended. What a question to the API answers for all of something is
-//! asked; the rest is asked of a bounded number of them.
+//! The concerns of the overview, each with the page where it is resolved. Facts that one request returns for all objects are
+//! complete; others are read for a bounded number of objects.
 
 use axum::http::StatusCode;
 use host_api::component::{ComponentView, RevisionView};
@@ -24,7 +24,7 @@ use crate::pages::ALL;
 const SCHEDULES_READ: u32 = 1_000;
 const FIRINGS_READ: usize = 10;
 
-/// How many components are asked for the nodes that can run them.
+/// For how many components the overview reads the nodes that can run them.
 const COMPONENTS_READ: usize = 20;
 
 /// How soon a certificate that expires needs attention.

@@ -77,7 +77,7 @@ fn fuel_is_shared_and_the_time_ends_it() {
 fn a_script_may_catch_the_failure_of_a_call_or_ends_with_it() {
     for (handler, ended, kind) in [
         ("vm.start", Some(FailureKind::Trapped), "trapped"),
-        ("vm.nobody", None, "handler_not_found"),
+        ("vm.missing", None, "handler_not_found"),
         ("vm.secret", None, "grant_missing"),
         (PLANNER, None, "invalid_params"),
     ] {

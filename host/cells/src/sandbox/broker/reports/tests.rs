@@ -78,7 +78,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
         began(one, 3, 30),
         answer_message(one, 3, 404),
         answer_message(one, 1, 200),
-        // Nobody has these numbers.
+        // No run has these numbers.
         answer_message(two, 9, 200),
         began(77, 4, 1),
     ] {
@@ -95,7 +95,7 @@ fn each_attempt_gets_its_own_requests_in_the_order_of_their_beginnings() {
     assert_eq!(ends(&second), [(20, RequestEnd::Cut)]);
     assert_eq!(second.first[0].ended.took_us, 480_000);
     assert_eq!(second.failed, 1);
-    // What comes later belongs to nobody.
+    // Later reports belong to no run.
     notify(&broker, &answer_message(two, 2, 200));
     assert_eq!(reports.end(Time(1_000), two), Requests::default());
 }

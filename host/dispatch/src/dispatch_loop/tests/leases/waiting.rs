@@ -66,7 +66,7 @@ async fn a_wait_ends_without_work(engine: Engine) {
 async fn a_worker_that_does_not_wait_is_answered_at_once(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
-    for nobodys in [&["pulled"][..], &["nobody"], &[]] {
+    for nobodys in [&["pulled"][..], &["missing"], &[]] {
         assert_eq!(worker.ask(nobodys, 0).await, None);
     }
     let id = bench.enqueue(pulled()).await;
