@@ -5,25 +5,10 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::http::{Http, HttpError, HttpRequest, HttpResponse};
-use crate::services::Services;
+use crate::http::Http;
+use crate::services::{Level, Services};
 use crate::state::State;
 use crate::store::{NewJob, StoreError, StoreErrorKind};
-
-/// How urgent a log line is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// Very detailed, to debug the handler.
-    Trace,
-    /// Detailed, to debug the handler.
-    Debug,
-    /// Normal operation.
-    Info,
-    /// Unexpected, but the handler continues.
-    Warn,
-    /// Something failed.
-    Error,
-}
 
 /// The job that the handler executes, and the current attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,11 +110,7 @@ impl Ctx {
     /// }
     /// ```
     pub const fn http(&self) -> Http<'_> {
-        Http::new(self)
-    }
-
-    pub(crate) fn send(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
-        self.services.http(request)
+        Http::new(&self.services)
     }
 
     /// Enqueues a job that exists exactly if this attempt completes. Returns its id. If a job with the same unique
@@ -184,7 +165,7 @@ impl Ctx {
     /// }
     /// ```
     pub const fn state(&self) -> State<'_> {
-        State::new(self)
+        State::new(&self.services)
     }
 
     /// Returns the value of a secret that the manifest lets the handler see: `secrets = ["signing"]`. It is recorded
@@ -224,10 +205,6 @@ impl Ctx {
     pub fn hold(&self, limit: &str, time: Duration) -> Result<(), StoreError> {
         let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
         self.services.hold(limit, ms)
-    }
-
-    pub(crate) fn services(&self) -> &dyn Services {
-        &*self.services
     }
 
     /// Writes a line with fields to the job's log.

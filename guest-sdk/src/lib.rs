@@ -48,18 +48,21 @@ mod http;
 mod mock;
 #[cfg(not(target_family = "wasm"))]
 mod replay;
+mod request;
 mod services;
 mod state;
 mod store;
 
-pub use ctx::{Ctx, Job, Level};
+pub use ctx::{Ctx, Job};
 pub use error::{Category, Error};
 pub use host_guest_sdk_macros::handler;
-pub use http::{Http, HttpError, HttpErrorKind, HttpRequest, HttpResponse, RequestBuilder};
+pub use http::{Http, RequestBuilder};
 #[cfg(not(target_family = "wasm"))]
 pub use mock::{Line, MockHost};
+pub use request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 #[cfg(feature = "schema")]
 pub use schemars;
+pub use services::Level;
 pub use state::State;
 pub use store::{DependsOn, NewJob, StoreError, StoreErrorKind, When};
 

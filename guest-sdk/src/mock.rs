@@ -7,12 +7,11 @@ use std::rc::Rc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ctx::{Ctx, Job, Level};
+use crate::ctx::{Ctx, Job};
 use crate::error::Error;
-use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::replay;
-use crate::services::Services;
-use crate::state::{Expected, Write};
+use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
+use crate::services::{Expected, Level, Services, Write};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.

@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use serde::Deserialize;
 
-use crate::http::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
+use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 
 /// Headers that are no longer true of a recorded body.
 const DROPPED: [&str; 4] = [

@@ -1,9 +1,40 @@
 //! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
-use crate::ctx::Level;
-use crate::http::{HttpError, HttpRequest, HttpResponse};
-use crate::state::Write;
+use crate::request::{HttpError, HttpRequest, HttpResponse};
 use crate::store::{NewJob, StoreError};
+
+/// How urgent a log line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Very detailed, to debug the handler.
+    Trace,
+    /// Detailed, to debug the handler.
+    Debug,
+    /// Normal operation.
+    Info,
+    /// Unexpected, but the handler continues.
+    Warn,
+    /// Something failed.
+    Error,
+}
+
+/// A change of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) key: &'a str,
+    /// `None` removes the key.
+    pub(crate) value: Option<&'a [u8]>,
+    pub(crate) expected: Expected<'a>,
+    pub(crate) now: bool,
+}
+
+/// What a key must have before it changes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Expected<'a> {
+    Anything,
+    /// This value, or none.
+    Exactly(Option<&'a [u8]>),
+}
 
 /// The host as seen by a handler.
 pub(crate) trait Services {
@@ -66,7 +97,7 @@ impl Services for Imports {
 
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {
         use crate::bindings::host::jobs::http::{self, ErrorKind};
-        use crate::http::HttpErrorKind;
+        use crate::request::HttpErrorKind;
         let request = request.clone();
         let answer = http::send(&http::Request {
             method: request.method,
@@ -117,7 +148,6 @@ impl Services for Imports {
 
     fn state_set(&self, space: Option<&str>, write: &Write<'_>) -> Result<bool, StoreError> {
         use crate::bindings::host::jobs::state;
-        use crate::state::Expected;
         let Write {
             key,
             value,

@@ -1,42 +1,30 @@
 //! State: values that a handler keeps from one attempt to another.
 
+use std::rc::Rc;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::ctx::Ctx;
 use crate::error::{Category, Error};
+use crate::services::{Expected, Services, Write};
 use crate::store::StoreError;
 
-/// A change of a key.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Write<'a> {
-    pub(crate) key: &'a str,
-    /// `None` removes the key.
-    pub(crate) value: Option<&'a [u8]>,
-    pub(crate) expected: Expected<'a>,
-    pub(crate) now: bool,
-}
-
-/// What a key must have before it changes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Expected<'a> {
-    Anything,
-    /// This value, or none.
-    Exactly(Option<&'a [u8]>),
-}
-
-/// A space of state: that of the handler, or one that it shares. See [`Ctx::state`].
+/// A space of state: that of the handler, or one that it shares. See [`Ctx::state`](crate::Ctx::state).
 #[derive(Clone, Copy)]
 pub struct State<'a> {
-    ctx: &'a Ctx,
+    services: &'a Rc<dyn Services>,
     space: Option<&'a str>,
     now: bool,
 }
 
 impl<'a> State<'a> {
-    pub(crate) const fn new(ctx: &'a Ctx) -> Self {
+    pub(crate) const fn new(services: &'a Rc<dyn Services>) -> Self {
         let (space, now) = (None, false);
-        Self { ctx, space, now }
+        Self {
+            services,
+            space,
+            now,
+        }
     }
 
     /// Returns the space `name`, which the manifest lets handlers share.
@@ -66,7 +54,7 @@ impl<'a> State<'a> {
 
     /// Returns the bytes of a key.
     pub fn get_bytes(self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ctx.services().state_get(self.space, key)
+        self.services.state_get(self.space, key)
     }
 
     /// Sets a key, as JSON.
@@ -112,8 +100,7 @@ impl<'a> State<'a> {
         let mut keys: Vec<String> = Vec::new();
         loop {
             let after = keys.last().map(String::as_str);
-            let services = self.ctx.services();
-            let page = services.state_list(self.space, prefix, after)?;
+            let page = self.services.state_list(self.space, prefix, after)?;
             if page.is_empty() {
                 return Ok(keys);
             }
@@ -134,7 +121,7 @@ impl<'a> State<'a> {
             expected,
             now,
         };
-        self.ctx.services().state_set(self.space, &write)
+        self.services.state_set(self.space, &write)
     }
 }
 
@@ -148,7 +135,7 @@ fn json(key: &str, value: &(impl Serialize + ?Sized)) -> Result<Vec<u8>, Error> 
 #[cfg(all(test, not(target_family = "wasm")))]
 mod tests {
     use super::*;
-    use crate::MockHost;
+    use crate::{Ctx, MockHost};
 
     fn count(ctx: &Ctx, fails: bool) -> Result<u32, Error> {
         let state = ctx.state();

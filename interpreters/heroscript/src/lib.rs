@@ -2,6 +2,7 @@
 //! runs in order.
 
 mod action;
+mod error;
 mod parse;
 mod words;
 
@@ -14,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 pub use action::{Action, Level};
-pub use parse::{SyntaxError, parse};
+pub use error::SyntaxError;
+pub use parse::parse;
 
 export_handlers!(heroscript);
 

@@ -2,19 +2,11 @@
 //! which comment belongs to it. `words` parses the content of an action.
 
 use crate::action::{Action, Level};
+use crate::error::SyntaxError;
 use crate::words;
 
 /// The actor of an action that names none.
 const DEFAULT_ACTOR: &str = "core";
-
-/// Why a script does not parse, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyntaxError {
-    /// The line, counted from 1.
-    pub line: usize,
-    /// The message, without the line.
-    pub message: String,
-}
 
 /// An action whose end has not been read yet.
 struct Open {

@@ -4,7 +4,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-use crate::parse::SyntaxError;
+use crate::error::SyntaxError;
 
 /// The parsed words, in the order of the script.
 #[derive(Debug, Default)]

@@ -91,17 +91,19 @@ fn uses(modules: &BTreeMap<&Module, &str>) -> BTreeMap<Module, Uses> {
 /// Returns all modules that `from` uses, even indirectly.
 fn reached<'a>(uses: &'a Uses, from: &str) -> BTreeSet<&'a str> {
     let mut reached = BTreeSet::new();
-    let mut left: Vec<&str> = uses.get(from).into_iter().flatten().map(key).collect();
+    let mut left: Vec<&str> = names(uses, from).collect();
     while let Some(name) = left.pop() {
         if reached.insert(name) {
-            left.extend(uses.get(name).into_iter().flatten().map(key));
+            left.extend(names(uses, name));
         }
     }
     reached
 }
 
-fn key<'a, T>((key, _): (&'a String, &'a T)) -> &'a str {
-    key
+/// Returns the modules that `from` uses itself.
+fn names<'a>(uses: &'a Uses, from: &str) -> impl Iterator<Item = &'a str> {
+    let targets = uses.get(from).into_iter();
+    targets.flat_map(BTreeMap::keys).map(String::as_str)
 }
 
 /// Returns the uses that are part of a circle.
@@ -117,16 +119,25 @@ fn circles(modules: &BTreeMap<Module, String>) -> Vec<String> {
     found
 }
 
+/// The folders of the crates without circles.
+const CHECKED: [&str; 5] = [
+    "clients/",
+    "examples/",
+    "guest-sdk",
+    "host/",
+    "interpreters/",
+];
+
 #[test]
 fn modules_use_each_other_in_one_direction() {
     let mut crates: BTreeMap<String, BTreeMap<Module, String>> = BTreeMap::new();
     for (path, text) in files(".rs") {
-        let Ok(below) = path.strip_prefix("host") else {
+        let Some((name, file)) = path.to_str().and_then(|it| it.split_once("/src/")) else {
             continue;
         };
-        let Some((name, file)) = below.to_str().and_then(|it| it.split_once("/src/")) else {
+        if !CHECKED.iter().any(|it| name.starts_with(it)) {
             continue;
-        };
+        }
         let modules = crates.entry(name.to_owned()).or_default();
         modules.insert(module_of(Path::new(file)), text);
     }
