@@ -268,7 +268,7 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<Answer<T>, Error> {
         let body = serde_json::to_vec(body).map_err(Error::invalid)?;
-        self.send("POST", path, (JSON, &body), Duration::ZERO)
+        self.send("POST", path, JSON, &body, Duration::ZERO)
     }
 
     /// Puts `body` as a JSON document at `path`.
@@ -278,7 +278,7 @@ impl Client {
         body: &impl Serialize,
     ) -> Result<Answer<T>, Error> {
         let body = serde_json::to_vec(body).map_err(Error::invalid)?;
-        self.send("PUT", path, (JSON, &body), Duration::ZERO)
+        self.send("PUT", path, JSON, &body, Duration::ZERO)
     }
 
     /// Deletes what is at `path`. The request has a content type although it has no body: a host refuses
@@ -293,10 +293,11 @@ impl Client {
         &self,
         method: &str,
         path: &str,
-        (kind, body): (&str, &[u8]),
+        kind: &str,
+        body: &[u8],
         patience: Duration,
     ) -> Result<Answer<T>, Error> {
-        self.answer(self.with_body(method, path, (kind, body)), patience)
+        self.answer(self.with_body(method, path, kind, body), patience)
     }
 
     /// Makes a request with a body of content type `kind`.
@@ -304,7 +305,8 @@ impl Client {
         &self,
         method: &str,
         path: &str,
-        (kind, body): (&str, &'b [u8]),
+        kind: &str,
+        body: &'b [u8],
     ) -> Result<Request<&'b [u8]>, ureq::http::Error> {
         let mut request = Request::builder()
             .method(method)

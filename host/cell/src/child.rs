@@ -32,7 +32,8 @@ pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
 /// memory for all of them together. Returns when the host is gone, or with an error if the cell cannot work.
 /// The process ends when the timer `lifeline` runs out.
 pub fn run(
-    (socket, lifeline): (OwnedFd, Option<OwnedFd>),
+    socket: OwnedFd,
+    lifeline: Option<OwnedFd>,
     slots: u32,
     memory_mib: u64,
     confinement: Confinement,
@@ -42,8 +43,8 @@ pub fn run(
     // This opens a file of the kernel, so it comes before the restrictions.
     let engine = engine::pooled(slots).map_err(failed)?;
     harden::cell(confinement).map_err(unrestricted)?;
-    let ends = (UnixStream::from(socket), lifeline);
-    session::serve(ends, engine, slots, memory_mib << 20).map_err(failed)
+    let socket = UnixStream::from(socket);
+    session::serve(socket, lifeline, engine, slots, memory_mib << 20).map_err(failed)
 }
 
 /// Restricts this process as a cell. Call it before the first thread is started.

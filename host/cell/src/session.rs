@@ -62,7 +62,8 @@ struct Cell {
 /// Serves the host at the other end of `socket`: at most `slots` runs concurrently, with `memory_bytes` for all
 /// guests together. Returns `Ok` only when the host has closed the socket.
 pub(crate) fn serve(
-    (socket, lifeline): (std::os::unix::net::UnixStream, Option<OwnedFd>),
+    socket: std::os::unix::net::UnixStream,
+    lifeline: Option<OwnedFd>,
     engine: Engine,
     slots: u32,
     memory_bytes: u64,

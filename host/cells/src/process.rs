@@ -339,7 +339,7 @@ async fn live(life: Life) {
     let how = match spawner.spawn(room, openable.lifeline.clone()).await {
         Ok(spawned) => {
             let _ = memory.count(spawned.child.id());
-            converse(id, &name, spawned, (messages, openable), &events, &kill).await
+            converse(id, &name, spawned, messages, openable, &events, &kill).await
         }
         Err(error) => format!("cannot start it: {error}"),
     };
@@ -352,7 +352,8 @@ async fn converse(
     id: CellId,
     name: &str,
     spawned: Spawned,
-    (messages, openable): (mpsc::Receiver<Vec<ToCell>>, Openable),
+    messages: mpsc::Receiver<Vec<ToCell>>,
+    openable: Openable,
     events: &mpsc::Sender<CellEvent>,
     kill: &CancellationToken,
 ) -> String {

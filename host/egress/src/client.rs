@@ -119,7 +119,8 @@ fn connector(dial: Dial, tls: ClientConfig) -> HttpsConnector<Dial> {
 pub(crate) async fn send(
     client: &HttpClient,
     order: Order,
-    (taken, permit): (&RequestCharge, &Arc<Permit>),
+    taken: &RequestCharge,
+    permit: &Arc<Permit>,
 ) -> Result<HttpResponse, HttpError> {
     let Order {
         grant: _,

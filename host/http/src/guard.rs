@@ -306,7 +306,7 @@ impl Guard {
             .extensions()
             .get::<Peer>()
             .is_some_and(|peer| peer.is_tls);
-        check_origin(&self.hosts, (host, is_tls), request.headers())?;
+        check_origin(&self.hosts, host, is_tls, request.headers())?;
         let passed = gate::pass(&*self.gate, self.access, request);
         let (caller, refusal) = match passed {
             Ok(caller) => (caller, None),
@@ -393,7 +393,8 @@ fn without_port(host: &str) -> &str {
 /// programs do not.
 fn check_origin(
     allowed: &AllowedHosts,
-    (host, is_tls): (&str, bool),
+    host: &str,
+    is_tls: bool,
     headers: &HeaderMap,
 ) -> Result<(), Refusal> {
     if headers.get_all(ORIGIN).iter().count() > 1 {

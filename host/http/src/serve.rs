@@ -243,11 +243,12 @@ pub(crate) async fn accept(
         let handshake = tls.as_ref().and_then(|_| entrance.begin_handshake(&peer));
         tasks.spawn(async move {
             match handshake {
-                None => connection((stream, peer), served, stopping, admitted).await,
+                None => connection(stream, peer, served, stopping, admitted).await,
                 Some(handshake) => {
-                    let securing = secure((stream, peer), &served, handshake, &admitted);
+                    let securing = secure(stream, peer, &served, handshake, &admitted);
                     if let Some(Some(secured)) = stopping.run_until_cancelled(securing).await {
-                        connection(secured, served, stopping, admitted).await;
+                        let (stream, peer) = secured;
+                        connection(stream, peer, served, stopping, admitted).await;
                     }
                 }
             }
@@ -303,7 +304,8 @@ impl Entrance {
 
 /// Makes a connection secure, within a time, and unless it must make room for others.
 async fn secure<S: AsyncRead + AsyncWrite + Unpin>(
-    (stream, mut peer): (S, Peer),
+    stream: S,
+    mut peer: Peer,
     served: &Served,
     handshake: Place,
     admitted: &Admitted,
@@ -369,7 +371,8 @@ impl Drop for Open {
 /// Answers the requests of one connection until it ends or breaks, must make room for others, or until `stopping` is
 /// cancelled. A connection from the reserve answers one request for a path that is always answered, and refuses any other.
 pub(crate) async fn connection(
-    (stream, peer): (impl AsyncRead + AsyncWrite + Unpin + 'static, Peer),
+    stream: impl AsyncRead + AsyncWrite + Unpin + 'static,
+    peer: Peer,
     served: Served,
     stopping: CancellationToken,
     admitted: Admitted,

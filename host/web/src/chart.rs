@@ -48,7 +48,7 @@ pub(crate) fn draw(trend: &TrendView, now: Time) -> Vec<Chart> {
         Chart {
             title,
             lines: lines
-                .map(|((class, label, _), values)| line((class, label), values, top, write))
+                .map(|((class, label, _), values)| line(class, label, values, top, write))
                 .collect(),
         }
     };
@@ -121,7 +121,8 @@ fn values(trend: &TrendView, now: Time, value: Value, is_rate: bool) -> Vec<Opti
 }
 
 fn line(
-    (class, label): (&'static str, &'static str),
+    class: &'static str,
+    label: &'static str,
     values: &[Option<f64>],
     top: f64,
     write: InWords,

@@ -18,7 +18,7 @@ impl Client {
     /// Enqueues the jobs of `lines`, at most [`LINES_AT_ONCE`](crate::new_job::LINES_AT_ONCE), and returns what became
     /// of each, in their order. A host that is stopping refuses the next line and ignores the rest.
     pub fn enqueue_lines(&self, lines: &[u8]) -> Result<Vec<Item<LineView>>, Error> {
-        let request = self.with_body("POST", path::JOBS, (LINES_MEDIA_TYPE, lines));
+        let request = self.with_body("POST", path::JOBS, LINES_MEDIA_TYPE, lines);
         let mut response = self.respond(request, ANSWER_TIMEOUT, false)?;
         let text = self.text(&mut response, false)?;
         let answers = text.lines().map(serde_json::from_str);

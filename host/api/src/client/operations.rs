@@ -367,7 +367,7 @@ impl Client {
         parts.extend(form.signature.map(|text| ("signature", text.as_bytes())));
         let body = Multipart::new(&parts);
         let path = with_query(&path::with_name(path::COMPONENT, name), query)?;
-        self.send("PUT", &path, (&body.kind(), body.body()), COMPILE_PATIENCE)
+        self.send("PUT", &path, &body.kind(), body.body(), COMPILE_PATIENCE)
     }
 
     pub fn roll_back(

@@ -130,7 +130,7 @@ fn main() -> ExitCode {
             panic_when_triggered(inherited(number(fd) + 1));
             let (socket, memory_mib) = (inherited(number(fd)), number(memory_mib).into());
             let confinement = Confinement::default();
-            child::run((socket, None), number(slots), memory_mib, confinement)
+            child::run(socket, None, number(slots), memory_mib, confinement)
         }
         ["run", fd, slots, memory_mib, roots] => {
             let roots = (0..number(roots)).map(|at| inherited(number(fd) + 1 + at));
@@ -140,7 +140,8 @@ fn main() -> ExitCode {
             };
             let memory_mib = u64::from(number(memory_mib));
             child::run(
-                (inherited(number(fd)), None),
+                inherited(number(fd)),
+                None,
                 number(slots),
                 memory_mib,
                 confinement,

@@ -121,9 +121,9 @@ impl RunBuilder {
             .map_err(|failure| refused(failure, Some(revision.clone())))?;
         let chain = chained.map(|(kind, env)| {
             let first = Step::first(&handler, &program, &start);
-            let of_attempt = (job, writes.clone());
             let programs = self.programs.clone().within(scope);
-            Box::new(Chain::new(programs, kind, first, &start, env, of_attempt))
+            let writes = writes.clone();
+            Box::new(Chain::new(programs, kind, first, &start, env, job, writes))
         });
         let order = Order {
             job,

@@ -103,7 +103,8 @@ impl Chain {
         first: Step,
         start: &Start,
         env: Vec<(String, String)>,
-        (job, writes): (JobId, Option<WriteBuffer>),
+        job: JobId,
+        writes: Option<WriteBuffer>,
     ) -> Self {
         Self {
             programs,

@@ -132,7 +132,7 @@ impl Cell {
                 let roots_fd = if lifeline { LIFELINE_FD + 1 } else { ROOTS_FD };
                 let run = |confinement| {
                     let lifeline = lifeline.then(|| inherited(LIFELINE_FD)).transpose()?;
-                    child::run((inherited(fd)?, lifeline), slots, memory_mib, confinement)
+                    child::run(inherited(fd)?, lifeline, slots, memory_mib, confinement)
                 };
                 ("run as a cell", confined.take(roots_fd).and_then(run))
             }

@@ -124,8 +124,7 @@ impl Deploy {
         }
         if let Some(timeout) = self.wait_nodes {
             let view = &deployed.revision;
-            let revision = (view.component.as_str(), view.revision);
-            waiting::all_ready(&client, output, revision, timeout)?;
+            waiting::all_ready(&client, output, &view.component, view.revision, timeout)?;
         } else if deployed.nodes_ready < deployed.nodes_all {
             output.hint(&format!(
                 "`host component show {component}` shows which nodes are ready, --wait-nodes waits for them"

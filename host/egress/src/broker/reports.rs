@@ -37,7 +37,8 @@ impl Reports {
     pub(super) async fn begin(
         &self,
         report_as: Option<ReportAs>,
-        (handler, span): (String, Option<u64>),
+        handler: String,
+        span: Option<u64>,
         asked: Asked,
     ) -> Report<'_> {
         let mut report = Report {

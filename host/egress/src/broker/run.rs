@@ -52,21 +52,19 @@ pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(EGRESS_FRAME_BYTES_MAX);
     let (read, write) = stream.into_split();
-    let frames = (
-        FramedRead::new(read, codec.clone()),
-        FramedWrite::new(write, codec),
-    );
+    let requests = FramedRead::new(read, codec.clone());
+    let answers = FramedWrite::new(write, codec);
     // At the limit, dropping the conversation cuts its requests.
-    let _ = timeout(limit, converse(broker, (Rc::new(pass), permit), frames)).await;
+    let conversation = converse(broker, Rc::new(pass), permit, requests, answers);
+    let _ = timeout(limit, conversation).await;
 }
 
 async fn converse(
     broker: Rc<Broker>,
-    (pass, permit): (Rc<Pass>, Arc<Permit>),
-    (mut stream, mut sink): (
-        FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
-        FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
-    ),
+    pass: Rc<Pass>,
+    permit: Arc<Permit>,
+    mut stream: FramedRead<OwnedReadHalf, LengthDelimitedCodec>,
+    mut sink: FramedWrite<OwnedWriteHalf, LengthDelimitedCodec>,
 ) {
     let begun = Instant::now();
     let (answers, mut answered) = mpsc::channel::<HttpAnswer>(AT_ONCE_MAX);
@@ -122,12 +120,13 @@ async fn converse(
             let (broker, pass, answers) = (Rc::clone(&broker), Rc::clone(&pass), answers.clone());
             let permit = Arc::clone(&permit);
             requests.spawn_local(async move {
-                let by = (pass.handler.clone(), span);
-                let mut report = broker.reports.begin(report_as, by, asked).await;
+                let handler = pass.handler.clone();
+                let reports = &broker.reports;
+                let mut report = reports.begin(report_as, handler, span, asked).await;
                 let result = match decided {
                     Ok((order, taken)) => {
                         report.sent(order.body.len());
-                        exchange(&broker, (&pass, &permit), order, &taken).await
+                        exchange(&broker, &pass, &permit, order, &taken).await
                     }
                     Err(error) => Err(error),
                 };
@@ -148,7 +147,8 @@ async fn converse(
 
 async fn exchange(
     broker: &Broker,
-    (pass, permit): (&Pass, &Arc<Permit>),
+    pass: &Pass,
+    permit: &Arc<Permit>,
     order: Order,
     taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
@@ -156,5 +156,5 @@ async fn exchange(
     let _guard = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
-    client::send(&client, order, (taken, permit)).await
+    client::send(&client, order, taken, permit).await
 }

@@ -161,5 +161,8 @@ async fn a_stop_closes_idle_connections_and_lets_requests_end() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     assert!(answer.ends_with("{}"), "{answer}");
     tokio::time::timeout(SOON, tasks.join()).await.unwrap();
-    assert!(TcpStream::connect(address).await.is_err(), "no server listens");
+    assert!(
+        TcpStream::connect(address).await.is_err(),
+        "no server listens"
+    );
 }

@@ -69,9 +69,9 @@ async fn open(route: Route<Arc<Work>>, tasks: &Tasks) -> (TcpStream, Arc<Work>) 
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap());
     let (client, theirs) = tokio::join!(client, listener.accept());
-    let accepted = (theirs.unwrap().0, Peer::default());
+    let (stream, peer) = (theirs.unwrap().0, Peer::default());
     let stopping = tasks.stopping().clone();
-    tasks.spawn(connection(accepted, served, stopping, admitted()));
+    tasks.spawn(connection(stream, peer, served, stopping, admitted()));
     (client.unwrap(), at_work)
 }
 

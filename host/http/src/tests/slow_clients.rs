@@ -20,8 +20,8 @@ fn open(tasks: &Tasks) -> (DuplexStream, Arc<Counted>) {
     let (ours, theirs) = duplex(64 << 10);
     let metrics = Arc::<Counted>::default();
     let (served, stopping) = (served(&metrics), tasks.stopping().clone());
-    let accepted = (theirs, Peer::default());
-    tasks.spawn(async move { connection(accepted, served, stopping, admitted()).await });
+    let peer = Peer::default();
+    tasks.spawn(async move { connection(theirs, peer, served, stopping, admitted()).await });
     (ours, metrics)
 }
 

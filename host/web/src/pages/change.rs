@@ -188,7 +188,7 @@ pub(crate) async fn change(
             } else {
                 ""
             };
-            return confirm(&ask, &change, &action, (&filter, &matching), first).await;
+            return confirm(&ask, &change, &action, &filter, &matching, first).await;
         }
         change.total = matching.jobs;
     }
@@ -374,7 +374,8 @@ async fn confirm(
     ask: &Ask,
     change: &Change,
     action: &Action,
-    (filter, matching): (&Filter, &Matching),
+    filter: &Filter,
+    matching: &Matching,
     first: &str,
 ) -> Result<Response, Problem> {
     let mut samples = Vec::new();

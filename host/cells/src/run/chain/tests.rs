@@ -116,8 +116,8 @@ fn chain_of(first: &str, start: &Start) -> Chain {
     let kind = programs.chain_kind(&first).unwrap();
     let (handler, program) = programs.handlers().executable(&first).unwrap();
     let first = Step::first(&handler, &program, start);
-    let of_attempt = (JobId(uuid::Uuid::nil()), None);
-    Chain::new(programs, kind, first, start, Vec::new(), of_attempt)
+    let job = JobId(uuid::Uuid::nil());
+    Chain::new(programs, kind, first, start, Vec::new(), job, None)
 }
 
 fn chain(limits: Limits) -> Chain {

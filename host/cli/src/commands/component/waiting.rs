@@ -20,7 +20,8 @@ const POLL_MS: u64 = 300;
 pub(in crate::commands) fn all_ready(
     client: &Client,
     output: Output,
-    (name, revision): (&str, u32),
+    name: &str,
+    revision: u32,
     timeout: Seconds,
 ) -> Result<(), CliError> {
     let shown = plain::line(name);

@@ -84,7 +84,8 @@ impl Drain {
                     });
                 }
                 "live" => {
-                    let error = CliError::new(Exit::Failed, doing, "it was resumed before it was empty");
+                    let error =
+                        CliError::new(Exit::Failed, doing, "it was resumed before it was empty");
                     return Err(error);
                 }
                 _ => {}
