@@ -5,6 +5,7 @@ mod arrows;
 mod circles;
 mod interface;
 mod licenses;
+mod names;
 mod pages;
 mod prints;
 mod publish;

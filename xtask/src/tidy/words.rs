@@ -7,13 +7,13 @@ use super::files;
 const ALLOWED: [(&str, usize); 9] = [
     ("at once", 39),
     ("goes on", 3),
-    ("go on", 9),
-    ("nobody", 186),
-    ("somebody", 13),
-    ("meanwhile", 12),
-    ("stands for", 2),
-    ("is asked", 19),
-    ("are asked", 5),
+    ("go on", 3),
+    ("nobody", 33),
+    ("somebody", 5),
+    ("meanwhile", 3),
+    ("stands for", 0),
+    ("is asked", 7),
+    ("are asked", 0),
 ];
 
 /// The file that names the phrases.
