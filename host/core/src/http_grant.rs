@@ -378,12 +378,54 @@ impl HttpGrant {
     }
 }
 
-/// Returns whether servers may take a part of a path for another after decoding: for `/`, `\`, `.` or NUL.
+/// What is wrong with an ambiguous path, as the end of a sentence about it.
+pub const AMBIGUOUS: &str = "can be read in several ways: it may have no empty segment, no `\\`, no `;`, no dot at the end of a segment, no space \
+     at either end of one, and no escapes of these, of `/`, `%`, letters, digits, `-`, `_`, `~` and control characters, or of bytes \
+     that are not UTF-8";
+
+/// Returns whether servers may read a path as another one: decoded once or several times, without what follows a `;`, without
+/// dots and spaces at the ends of segments, without empty segments, or with `\` as `/`.
 pub fn is_ambiguous(path: &str) -> bool {
-    let path = path.to_ascii_lowercase();
-    ["%2f", "%5c", "%2e", "%00"]
-        .iter()
-        .any(|part| path.contains(part))
+    let mut segments = path.strip_prefix('/').unwrap_or(path).split('/');
+    // It is empty if the path ends with a slash.
+    let last = segments.next_back().unwrap_or_default();
+    segments.any(|segment| segment.is_empty() || is_ambiguous_segment(segment))
+        || is_ambiguous_segment(last)
+}
+
+fn is_ambiguous_segment(segment: &str) -> bool {
+    let Some(decoded) = decode_exactly(segment.as_bytes()) else {
+        return true;
+    };
+    let has_space = decoded.starts_with(b" ") || decoded.ends_with(b" ");
+    has_space || decoded.ends_with(b".") || str::from_utf8(&decoded).is_err()
+}
+
+/// Decodes a segment. Returns `None` if a byte or an escape in it has several meanings.
+fn decode_exactly(mut segment: &[u8]) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(segment.len());
+    while let [byte, after @ ..] = segment {
+        segment = after;
+        let meant = if *byte == b'%' {
+            let (digits, after) = after.split_first_chunk::<2>()?;
+            segment = after;
+            let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+            let digits = str::from_utf8(digits).ok().filter(|_| is_hex)?;
+            let meant = u8::from_str_radix(digits, 16).ok()?;
+            let is_unreserved = meant.is_ascii_alphanumeric() || b"-._~".contains(&meant);
+            if is_unreserved || b"/%".contains(&meant) {
+                return None;
+            }
+            meant
+        } else {
+            *byte
+        };
+        if b"\\;".contains(&meant) || meant.is_ascii_control() {
+            return None;
+        }
+        decoded.push(meant);
+    }
+    Some(decoded)
 }
 
 /// Returns whether a request may have a header with the name `name`, in lower case. The others belong to the

@@ -11,12 +11,13 @@ use host_core::egress::{
 };
 use host_core::glob;
 use host_core::http_grant::{
-    HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous, may_be_added,
+    AMBIGUOUS, HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous,
+    may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use host_core::secret::{Revealed, Secret};
 use host_core::trace::{Parent, TRACEPARENT};
-use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
 use hyper::{Method, Uri};
 use url::Url;
 
@@ -100,8 +101,11 @@ pub(crate) fn decide(
         return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message));
     }
     let mut headers = headers(&request.headers, grant)?;
-    headers.extend(added(grant, secrets)?);
     let hidden = secrets.reveal(pass);
+    if !hidden.is_empty() {
+        check_searchable(&headers)?;
+    }
+    headers.extend(added(grant, secrets)?);
     if !hidden.is_empty() {
         // A compressed body could not be searched for them.
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -194,6 +198,9 @@ fn grant<'a>(
     let allowing = to_server.into_iter().find_map(allows);
     allowing.ok_or_else(|| {
         let path = url.path();
+        if is_ambiguous {
+            return refused(format!("the path {path} {AMBIGUOUS}"));
+        }
         refused(format!(
             "the manifest of {component} grants {handler} requests to {host}, but not {method} {path}"
         ))
@@ -229,6 +236,20 @@ fn headers(given: &[(String, String)], grant: &HttpGrant) -> Result<HeaderMap, H
         headers.append(name, value);
     }
     Ok(headers)
+}
+
+/// Refuses headers that ask for a part of a response: secrets could not be found in it.
+fn check_searchable(headers: &HeaderMap) -> Result<(), HttpError> {
+    match [RANGE, IF_RANGE]
+        .iter()
+        .find(|it| headers.contains_key(*it))
+    {
+        Some(name) => Err(invalid(format!(
+            "the header {name} cannot be set: responses are searched for the secrets that the manifest grants, and a part of \
+             a response may have a part of a secret"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Returns the headers that the grant adds.

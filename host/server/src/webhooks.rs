@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use host_api::webhook::NotifyBody;
 use host_core::glob;
-use host_core::http_grant::{HttpGrant, OriginPattern, is_ambiguous};
+use host_core::http_grant::{AMBIGUOUS, HttpGrant, OriginPattern, is_ambiguous};
 use host_core::name::Name;
 use host_core::notify::{Event, JOB_EVENTS, Notify};
 use host_core::seconds::Seconds;
@@ -139,9 +139,11 @@ fn split(url: &str) -> Result<(OriginPattern, &str), String> {
     let origin = origin.parse::<OriginPattern>();
     let origin = origin.map_err(|error| format!("{shown:?}: {error}"))?;
     let path = rest.split('?').next().unwrap_or_default();
-    let has_dots = path.split('/').any(|part| part == "." || part == "..");
-    if rest.contains(['#', '\\']) || is_ambiguous(path) || has_dots {
-        return Err("the path must have no `.`, `..`, `\\`, `#` or escapes of these".to_owned());
+    if rest.contains('#') {
+        return Err("must have no `#`".to_owned());
+    }
+    if is_ambiguous(path) || rest.contains('\\') {
+        return Err(format!("the path {path} {AMBIGUOUS}"));
     }
     Ok((origin, if path.is_empty() { "/" } else { path }))
 }

@@ -284,3 +284,59 @@ fn the_shorter_time_limit_holds() {
     assert_eq!(timeout(Some(2.5), Some(100)), Ok(100));
     assert_eq!(timeout(Some(2.5), Some(10_000)), Ok(2_500));
 }
+
+#[test]
+fn an_ambiguous_path_matches_no_pattern_and_says_why() {
+    let only = HttpGrant {
+        paths: vec!["/v1/**".to_owned()],
+        ..grant("https://a.com")
+    };
+    for path in [
+        "/v1/..;/admin",
+        "/v1/..%3b/x",
+        "/v1/..%20/x",
+        "/v1/%c0%ae%c0%ae/x",
+        "/v1/%252e%252e/x",
+        "/v1//x",
+        "/v1/x.",
+        "/v1/%00",
+    ] {
+        let error = refused(only.clone(), get(&format!("https://a.com{path}")));
+        assert_eq!(error.kind, HttpErrorKind::NotGranted, "{path}");
+        assert!(
+            error.message.contains("can be read in several ways"),
+            "{error}"
+        );
+    }
+    decided(only, get("https://a.com/v1/my%20file")).unwrap();
+    decided(grant("https://a.com"), get("https://a.com/v1/..;/admin")).unwrap();
+}
+
+#[test]
+fn a_response_that_is_searched_for_secrets_comes_whole() {
+    let with_key = || HttpGrant {
+        headers: BTreeMap::from([(
+            "authorization".to_owned(),
+            "{secret:stripe}".parse().unwrap(),
+        )]),
+        ..grant("https://a.com")
+    };
+    let with = |name: &str, value: &str| HttpRequest {
+        headers: vec![(name.to_owned(), value.to_owned())],
+        ..get("https://a.com/")
+    };
+    for (name, value) in [
+        ("Range", "bytes=0-9"),
+        ("If-Range", "\"a\""),
+        ("TE", "gzip"),
+        ("Transfer-Encoding", "gzip"),
+    ] {
+        let error = refused(with_key(), with(name, value));
+        assert_eq!(error.kind, HttpErrorKind::InvalidRequest, "{name}");
+        assert!(
+            error.message.contains(&name.to_ascii_lowercase()),
+            "{error}"
+        );
+    }
+    decided(grant("https://a.com"), with("Range", "bytes=0-9")).unwrap();
+}
