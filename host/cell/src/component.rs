@@ -60,7 +60,9 @@ impl Components {
         file: Result<File, String>,
         sha256: [u8; 32],
     ) -> Result<JobPre<Guest>> {
-        let operation = || format!("load the compiled component {}", path.display());
+        // Those who see the failure need not know the folders of the machine.
+        let name = path.file_name().unwrap_or_default().display();
+        let operation = || format!("load the compiled component {name}");
         let mut file = file.map_err(Error::msg).with_context(operation)?;
         if digest(&mut file).with_context(operation)? != sha256 {
             bail!(

@@ -352,10 +352,9 @@ impl Cache {
 
     async fn run(&self, file: &Path, component: &[u8]) -> Result<Compiled, CompileError> {
         let broken = |message: String| CompileError::Broken { message };
-        let mut child = self.start(file).map_err(|error| {
-            let exe = self.program.exe.display();
-            broken(format!("cannot start {exe}: {error}"))
-        })?;
+        let mut child = self
+            .start(file)
+            .map_err(|error| broken(format!("cannot start the process that compiles: {error}")))?;
         let (stdin, stdout, stderr) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(mut stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {

@@ -3,6 +3,7 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::id::{JobId, start_of_id};
+use host_core::query::JobFilter;
 use host_http::extract::TextInPath;
 use host_http::gate::Caller;
 use host_http::problem::Problem;
@@ -14,9 +15,6 @@ use super::scoped::{scope, sees_job};
 
 /// How many characters an id has.
 const ID_CHARS: usize = 36;
-
-/// How many ids with the same start are read for a caller that may not see all jobs.
-const READ_MAX: u32 = 64;
 
 /// The id of a job in the path, or the start of one, and who names it.
 pub(super) struct IdInPath {
@@ -59,17 +57,15 @@ impl IdInPath {
         let Some(start) = start else {
             return Err(unknown());
         };
-        let limit = if scope(&caller).is_all() { 2 } else { READ_MAX };
-        let found = shared
-            .api
-            .dispatch
-            .read(move |reader| reader.job_ids(&start, limit));
-        let mut seen = Vec::new();
-        for id in found.await? {
-            if seen.len() < 2 && sees_job(shared, &caller, id).await? {
-                seen.push(id);
-            }
-        }
+        let seen = if scope(&caller).is_all() {
+            let found = shared
+                .api
+                .dispatch
+                .read(move |reader| reader.job_ids(&start, 2));
+            found.await?
+        } else {
+            seen_ids(shared, &caller, start).await?
+        };
         match seen.as_slice() {
             [] => Err(unknown()),
             [id] => Ok(*id),
@@ -77,6 +73,29 @@ impl IdInPath {
                 &kinds::AMBIGUOUS_ID,
                 format!("ambiguous id: {text} matches {one}, {other} and possibly more"),
             )),
+        }
+    }
+}
+
+/// Returns two ids with this start at least, if a caller may see as many such jobs.
+async fn seen_ids(shared: &Shared, caller: &Caller, start: String) -> Result<Vec<JobId>, ApiError> {
+    let filter = JobFilter {
+        id: Some(start),
+        scope: scope(caller).clone(),
+        ..JobFilter::default()
+    };
+    let (mut seen, mut after) = (Vec::new(), None);
+    loop {
+        let filter = filter.clone();
+        let page = shared
+            .api
+            .dispatch
+            .scan(move |reader| reader.matching(&filter, after, 2));
+        let page = page.await?;
+        seen.extend(page.items);
+        after = page.next;
+        if seen.len() > 1 || after.is_none() {
+            return Ok(seen);
         }
     }
 }

@@ -15,6 +15,7 @@ use host_core::access::token::{
 use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
 use host_core::command::{PutToken, RevokeToken};
 use host_core::seconds::Seconds;
+use host_core::time::Time;
 use host_http::extract::{TextInPath, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::share::{BODY_BYTES_MAX, STREAMS_MAX};
@@ -24,7 +25,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
-use crate::auth::first;
+use crate::auth::{Auth, first};
 
 /// How long a token lasts by default, in milliseconds: 90 days.
 const LASTS_MS: u64 = 90 * 24 * 3_600_000;
@@ -50,10 +51,7 @@ pub(super) async fn create(
     let body: NewTokenBody = small_body(&shared.api.bodies, request).await?;
     let now = shared.api.clock.now();
     let auth = &shared.api.auth;
-    let own = caller.principal.token().and_then(|id| auth.find(&id));
-    // The first token lasts a day, and makes those that last.
-    let own = own.filter(|kept| !first::is_first(&kept.token));
-    let ends_at = own.and_then(|kept| kept.token.rights.expires_at);
+    let ends_at = latest_end(auth, &caller);
     let usual = now.plus_ms(LASTS_MS);
     let expires_at = match body.expires_seconds {
         Some(Seconds { ms }) if ms < LASTS_MS_MIN => {
@@ -79,10 +77,8 @@ pub(super) async fn create(
     if body.name.chars().any(char::is_control) {
         return Err(invalid("name: must have no control characters".to_owned()));
     }
-    let is_longer = ends_at.is_some_and(|ends_at| expires_at > ends_at);
-    let longer = is_longer.then(|| "a later expiry than its own".to_owned());
     let more = rights.beyond(&auth.rights_of(&caller.principal));
-    if let Some(more) = more.or(longer) {
+    if let Some(more) = more.or_else(|| longer(&rights, ends_at)) {
         let detail = format!("a token cannot make one that allows more: {more}");
         return Err(ApiError::new(&kinds::TOKEN_TOO_BROAD, detail));
     }
@@ -183,6 +179,10 @@ pub(super) async fn rotate(
 ) -> Result<Json<MintedView>, ApiError> {
     let body: RotateBody = small_body_or_default(&shared.api.bodies, request).await?;
     let KeptToken { mut token, used_at } = find(&shared, &caller, &id).await?;
+    if let Some(more) = longer(&token.rights, latest_end(&shared.api.auth, &caller)) {
+        let detail = format!("a token cannot get the text of one that allows more: {more}");
+        return Err(ApiError::new(&kinds::TOKEN_TOO_BROAD, detail));
+    }
     let text = TokenText::new(&token.id, &ids::key());
     let now = shared.api.clock.now();
     let overlap = body.overlap_seconds.filter(|overlap| overlap.ms > 0);
@@ -231,6 +231,21 @@ pub(super) async fn own(
         }),
         token: kept.map(TokenView::from),
     }))
+}
+
+/// Returns when the tokens that a caller may make end at the latest.
+fn latest_end(auth: &Auth, caller: &Caller) -> Option<Time> {
+    let own = caller.principal.token().and_then(|id| auth.find(&id))?;
+    // The first token lasts a day, and makes those that last.
+    let is_first = first::is_first(&own.token);
+    own.token.rights.expires_at.filter(|_| !is_first)
+}
+
+/// Returns in words that rights end later than a caller may let them.
+fn longer(rights: &Rights, ends_at: Option<Time>) -> Option<String> {
+    let ends_at = ends_at?;
+    let is_longer = rights.expires_at.is_none_or(|at| at > ends_at);
+    is_longer.then(|| "a later expiry than its own".to_owned())
 }
 
 fn put(token: Token, is_new: bool) -> PutToken {
