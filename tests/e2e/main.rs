@@ -40,6 +40,7 @@ mod node_drain;
 mod node_share;
 mod node_wires;
 mod nodes;
+mod numbers;
 mod pages;
 mod postgres;
 mod postgres_ways;

@@ -40,6 +40,11 @@ impl Client {
         }
     }
 
+    /// Returns the URL of the host.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
     /// Sends this token with each request.
     #[must_use]
     pub fn with_token(self, token: &str) -> Self {
@@ -49,6 +54,16 @@ impl Client {
 
     /// Sends a request, with a JSON body if one is given, and reads the response.
     pub fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Answer> {
+        let body = body.map(Value::to_string);
+        let (status, text) = self.call_text(method, path, body.as_deref())?;
+        Ok(Answer {
+            status,
+            body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
+        })
+    }
+
+    /// Sends a request, with the text of a JSON body if one is given. Returns the response's status and text.
+    pub fn call_text(&self, method: &str, path: &str, body: Option<&str>) -> Result<(u16, String)> {
         let shown = format!("{method} {path}");
         let method: Method = method.parse().context("cannot parse the HTTP method")?;
         let mut request = ureq::http::Request::builder()
@@ -61,7 +76,7 @@ impl Client {
             Some(body) => self.agent.run(
                 request
                     .header("content-type", "application/json")
-                    .body(body.to_string())?,
+                    .body(body.to_owned())?,
             ),
             None => self.agent.run(request.body(())?),
         }
@@ -73,10 +88,7 @@ impl Client {
             .limit(64 << 20)
             .read_to_string()
             .with_context(|| format!("cannot read the response to {shown}"))?;
-        Ok(Answer {
-            status,
-            body: serde_json::from_str(&text).unwrap_or(Value::String(text)),
-        })
+        Ok((status, text))
     }
 
     /// Sends a GET request.

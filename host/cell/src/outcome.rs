@@ -8,9 +8,8 @@ use std::time::Duration;
 use host_core::cell::TimeBound;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
-use host_core::json::{DEPTH_MAX, JsonText};
+use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use serde::de::IgnoredAny;
 use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
@@ -204,15 +203,14 @@ fn checked_json(text: String, limits: &Limits) -> Result<JsonText, Failure> {
     if text.len() as u64 > limits.result_bytes_max {
         return Err(result_too_large(limits.result_bytes_max));
     }
-    let invalid = |what: String| Failure::new(FailureKind::Trapped, what);
-    let parsed = serde_json::from_str::<IgnoredAny>(&text);
-    parsed.map_err(|error| invalid(format!("the handler's result is not valid JSON: {error}")))?;
     let text = JsonText(text);
-    if text.depth() > DEPTH_MAX {
-        let deep = format!("the handler's result is nested deeper than {DEPTH_MAX} levels");
-        return Err(invalid(deep));
+    match text.flaw() {
+        Some(flaw) => Err(Failure::new(
+            FailureKind::Trapped,
+            format!("the handler's result {flaw}"),
+        )),
+        None => Ok(text),
     }
-    Ok(text)
 }
 
 fn from_job_error(error: wit::JobError) -> Failure {
@@ -222,10 +220,10 @@ fn from_job_error(error: wit::JobError) -> Failure {
         _ => FailureKind::UserError,
     };
     let details = error.details.map(|details| {
-        if serde_json::from_str::<IgnoredAny>(&details).is_ok() {
-            JsonText(details)
-        } else {
-            JsonText(serde_json::Value::String(details).to_string())
+        let details = JsonText(details);
+        match details.flaw() {
+            None => details,
+            Some(_) => JsonText(serde_json::Value::String(details.0).to_string()),
         }
     });
     Failure {
@@ -255,6 +253,39 @@ fn truncated(mut text: String, bytes_max: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_a_handler_are_kept_digit_by_digit_or_refused() {
+        let digits = format!("[-0,1e-400,12345678901234567.89,0.{}]", "7".repeat(400));
+        let ended = |text: &str| from_return(Ok(Some(text.to_owned())), &Limits::default());
+        let result = Some(JsonText(digits.clone()));
+        assert_eq!(ended(&digits), Outcome::Completed { result });
+        let Outcome::Failed(failure) = ended(r#"["\ud800"]"#) else {
+            panic!("a lone surrogate");
+        };
+        assert_eq!(failure.kind, FailureKind::Trapped);
+        assert!(
+            failure.message.contains(r"the lone surrogate \ud800"),
+            "{failure:?}"
+        );
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        for (details, kept) in [
+            (&*digits, digits.clone()),
+            (r#"["\ud800"]"#, r#""[\"\\ud800\"]""#.to_owned()),
+            (&deep, format!("\"{deep}\"")),
+        ] {
+            let failed = from_job_error(wit::JobError {
+                category: wit::Category::UserCode,
+                kind: "k".to_owned(),
+                message: String::new(),
+                code: None,
+                details: Some(details.to_owned()),
+                stack: None,
+                retryable: None,
+            });
+            assert_eq!(failed.details, Some(JsonText(kept)));
+        }
+    }
 
     #[test]
     fn what_ended_an_attempt_in_time_is_named_with_what_would_give_it_more() {

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use host_cells::deploy::manifest::values::find_inexpressible;
 use host_console::error::{CliError, Exit};
 use host_console::{human, input, plain};
 use host_core::handler::DirGrant;
@@ -77,9 +78,14 @@ impl Manifest {
         };
         let table = text.parse().map_err(|error: toml::de::Error| {
             let error = error.to_string();
-            CliError::new(Exit::Usage, doing, plain::block(error.trim_end()))
+            CliError::new(Exit::Usage, &doing, plain::block(error.trim_end()))
                 .next("correct the file, or name another one with --manifest")
         })?;
+        if let Some(found) = find_inexpressible(&text) {
+            let cause = format!("line {}: {}", found.line, found.message);
+            return Err(CliError::new(Exit::Usage, doing, cause)
+                .next("correct the file, or name another one with --manifest"));
+        }
         Ok(Self {
             source: Some(Source { path, text }),
             table,

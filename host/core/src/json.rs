@@ -1,11 +1,13 @@
 //! JSON as text: the host passes params, results and details on unparsed.
 
 mod find;
+mod flaw;
 mod pairs;
 pub mod strict;
 pub mod words;
 
-use std::fmt;
+use std::borrow::Cow;
+use std::{fmt, iter};
 
 use serde::{Deserialize, Serialize};
 
@@ -48,22 +50,38 @@ impl JsonText {
     /// Returns the first number that readers would round: an integer that has more than 64 bits, a decimal that is not what
     /// a double prints with up to 17 digits, or a negative zero. Takes time in proportion to the text.
     pub fn rounded_number(&self) -> Option<&str> {
+        self.numbers().find(|number| !is_exact(number))
+    }
+
+    /// Returns the numbers as they are written.
+    fn numbers(&self) -> impl Iterator<Item = &str> {
         let mut rest = self.0.as_str();
-        while let Some(start) = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit()) {
-            rest = &rest[start..];
-            if let Some(text) = rest.strip_prefix('"') {
-                rest = after_text(text);
-                continue;
-            }
-            let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
-            let end = rest.find(|c| !is_of_number(c)).unwrap_or(rest.len());
-            let (number, after) = rest.split_at(end);
-            if !is_exact(number) {
+        iter::from_fn(move || {
+            loop {
+                let start = rest.find(|c: char| c == '"' || c == '-' || c.is_ascii_digit())?;
+                rest = &rest[start..];
+                if let Some(text) = rest.strip_prefix('"') {
+                    rest = after_text(text);
+                    continue;
+                }
+                let is_of_number = |c: char| c.is_ascii_digit() || "+-.eE".contains(c);
+                let end = rest.find(|c| !is_of_number(c)).unwrap_or(rest.len());
+                let (number, after) = rest.split_at(end);
+                rest = after;
                 return Some(number);
             }
-            rest = after;
+        })
+    }
+
+    /// Checks that no handler would round a number of its params. The error is a sentence.
+    pub fn check_exact(&self) -> Result<(), String> {
+        match self.rounded_number() {
+            Some(number) => Err(format!(
+                "handlers would round {}, which neither a 64-bit integer nor a double holds; write it as a string",
+                shorten(number)
+            )),
+            None => Ok(()),
         }
-        None
     }
 
     /// Returns the document `null`.
@@ -72,11 +90,22 @@ impl JsonText {
     }
 }
 
+/// How much of a number a sentence shows, in bytes.
+const NUMBER_BYTES_SHOWN: usize = 32;
+
+/// Returns a number as a sentence shows it.
+pub fn shorten(number: &str) -> Cow<'_, str> {
+    match number.get(..NUMBER_BYTES_SHOWN) {
+        Some(start) if start.len() < number.len() => format!("{start}…").into(),
+        _ => number.into(),
+    }
+}
+
 /// The most significant digits that programs print of a double, so that reading them gives the same double.
 const DOUBLE_DIGITS: usize = 17;
 
 /// Returns whether a number has the same value as an integer of 64 bits or as a double with the same number of digits.
-fn is_exact(number: &str) -> bool {
+pub fn is_exact(number: &str) -> bool {
     if !number.contains(['.', 'e', 'E']) {
         return number != "-0" && (number.parse::<i64>().is_ok() || number.parse::<u64>().is_ok());
     }

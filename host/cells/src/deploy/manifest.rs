@@ -1,6 +1,8 @@
 //! Manifests: reads them from TOML, and checks them against the allowed ranges and against the
 //! handlers of the component.
 
+pub mod values;
+
 use std::collections::BTreeSet;
 
 use host_core::handler::{BackoffSection, DirGrant, HandlerInfo, Manifest, ManifestSection};
@@ -69,20 +71,21 @@ pub fn parse(text: &str) -> Result<Manifest, ManifestError> {
         );
         return Err(ManifestError::Unreadable(message));
     }
-    toml::from_str(text).map_err(|error: toml::de::Error| {
+    let at_line = |number: usize, message: &str| {
+        let whole = text.lines().nth(number - 1).unwrap_or_default();
+        let line: String = whole.trim().chars().take(LINE_CHARS_SHOWN).collect();
+        ManifestError::Unreadable(format!("line {number}, `{line}`: {message}"))
+    };
+    let manifest = toml::from_str(text).map_err(|error: toml::de::Error| {
         let before = error.span().and_then(|span| text.get(..span.start));
         let number = before.unwrap_or_default().matches('\n').count();
-        let line: String = text
-            .lines()
-            .nth(number)
-            .unwrap_or_default()
-            .trim()
-            .chars()
-            .take(LINE_CHARS_SHOWN)
-            .collect();
         let message = words::plain(error.message()).replace("an object", "a table");
-        ManifestError::Unreadable(format!("line {}, `{line}`: {message}", number + 1))
-    })
+        at_line(number + 1, &message)
+    })?;
+    match values::find_inexpressible(text) {
+        Some(found) => Err(at_line(found.line, &found.message)),
+        None => Ok(manifest),
+    }
 }
 
 /// Checks every value against its range.

@@ -7,7 +7,6 @@ use host_core::handler::HandlerInfo;
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::seconds::SECONDS_MAX;
-use serde::de::IgnoredAny;
 
 /// The largest result that any limit allows, in bytes.
 pub const RESULT_BYTES_MAX: usize = 16 << 20;
@@ -105,12 +104,13 @@ fn json(text: &JsonText) -> Result<(), Failure> {
         let message = format!("JSON of {bytes} bytes, more than {RESULT_BYTES_MAX}");
         return Err(Failure::new(FailureKind::ResultTooLarge, message));
     }
-    serde_json::from_str::<IgnoredAny>(text.as_str())
-        .map(|_| ())
-        .map_err(|error| {
-            let message = format!("the handler returned invalid JSON: {error}");
-            Failure::new(FailureKind::Trapped, message)
-        })
+    match text.flaw() {
+        Some(flaw) => {
+            let message = format!("the handler's result {flaw}");
+            Err(Failure::new(FailureKind::Trapped, message))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Clamps numbers to what a store can hold.

@@ -57,21 +57,18 @@ impl Handler {
         self.revision.manifest.retention(&self.info.name)
     }
 
-    /// Checks params against the handler's schema, if it has one.
+    /// Checks that the params have no number that handlers would round, and that they match the handler's schema, if it has
+    /// one.
     pub fn check_params(&self, params: &JsonText, budget: &mut Budget) -> Result<(), Failure> {
-        let Some(schema) = &self.params else {
-            return Ok(());
-        };
-        schema
-            .check_text(params, budget)
-            .map_err(|message| Failure::new(FailureKind::InvalidParams, message))
+        let checked = params.check_exact().and_then(|()| match &self.params {
+            Some(schema) => schema.check_text(params, budget),
+            None => Ok(()),
+        });
+        checked.map_err(|message| Failure::new(FailureKind::InvalidParams, message))
     }
 
     /// Checks params if that is quick. `None` if it may take long.
     pub fn check_soon(&self, params: &JsonText) -> Option<Result<(), Failure>> {
-        if self.params.is_none() {
-            return Some(Ok(()));
-        }
         if params.as_str().len() >= SOON_BYTES {
             return None;
         }

@@ -120,6 +120,9 @@ pub fn syntax(message: &str) -> String {
         "recursion limit exceeded" => "nested too deeply",
         "number out of range" => "number too large",
         "trailing characters" => "not valid JSON: more text after its end",
+        "lone leading surrogate in hex escape" | "unexpected end of hex escape" => {
+            "a lone surrogate, half of a character"
+        }
         _ if cause.starts_with("duplicate key") => cause,
         _ if cause.starts_with("EOF ") => "not valid JSON: ends too early",
         _ => "not valid JSON",
@@ -203,6 +206,10 @@ mod tests {
                 "duplicate key `a b` at line 2, column 9",
             ),
             ("recursion limit exceeded", "nested too deeply"),
+            (
+                "lone leading surrogate in hex escape at line 1 column 8",
+                "a lone surrogate, half of a character at line 1, column 8",
+            ),
         ] {
             assert_eq!(syntax(message), expected);
         }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use host_cells::deploy::manifest::values::find_inexpressible;
 use host_core::encoding;
 use host_core::name::Name;
 use host_wire_kit::section::{ConfigError, NamedTable, Stated, Tables, refused, wrong_type};
@@ -59,6 +60,12 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<File, ConfigError> {
             path: path.to_owned(),
             message: syntax(&error, text),
         })?;
+    if let Some(found) = find_inexpressible(text) {
+        return Err(ConfigError::File {
+            path: path.to_owned(),
+            message: format!("line {}: {}", found.line, found.message),
+        });
+    }
     let mut file = File::default();
     flatten(path, "", &table, &mut file)?;
     Ok(file)

@@ -3,7 +3,6 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use host_core::json::JsonText;
 use host_wire_kit::stream::{Endless, Lines};
-use serde::de::IgnoredAny;
 use serde_json::{Map, Value, from_str};
 
 /// Cuts the bytes of a connection into lines of at most 64 KiB.
@@ -44,7 +43,7 @@ impl Message {
                 }
             }
             "STOP" => Self::Stop { id },
-            "OK" if from_str::<IgnoredAny>(text).is_ok() => Self::Ok {
+            "OK" if JsonText(text.to_owned()).flaw().is_none() => Self::Ok {
                 id,
                 result: JsonText(text.to_owned()),
             },

@@ -35,18 +35,31 @@ const HANDLERS: &[Raw] = &[
     ("deep_result", "Returns 100,000 nested lists.", |_| {
         format!("{}{}", "[".repeat(DEPTH), "]".repeat(DEPTH))
     }),
+    (
+        "text_result",
+        "Returns the text in its params, as it is.",
+        |params| params["text"].as_str().unwrap_or_default().to_owned(),
+    ),
 ];
 
+/// A handler that returns its params, digit by digit.
+const VERBATIM: &str = "verbatim_result";
+
 pub(crate) fn describe() -> impl Iterator<Item = Description> {
-    HANDLERS.iter().map(|(name, description, _)| Description {
+    let verbatim = (VERBATIM, "Returns its params as they came.");
+    let others = HANDLERS.iter().map(|(name, about, _)| (*name, *about));
+    others.chain([verbatim]).map(|(name, about)| Description {
         name,
-        description: Some(description),
+        description: Some(about),
         params_schema: None,
         result_schema: None,
     })
 }
 
 pub(crate) fn call(name: &str, params: &str) -> Option<Result<String, Error>> {
+    if name == VERBATIM {
+        return Some(Ok(params.to_owned()));
+    }
     let (_, _, make) = HANDLERS.iter().find(|(known, _, _)| *known == name)?;
     let params = serde_json::from_str(params).unwrap_or_default();
     Some(Ok(make(&params)))

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use host_core::chain::{ANSWERS, CALL, CALL_FAILED};
 use host_core::failure::{Failure, FailureKind};
-use host_core::json::{DEPTH_MAX, JsonText};
+use host_core::json::{DEPTH_MAX, JsonText, shorten};
 use host_core::name::Name;
 use host_core::outcome::Outcome;
 use serde::Deserialize;
@@ -227,6 +227,16 @@ impl Chain {
         let Some(calls) = &mut self.calls else {
             return Next::End(Outcome::Cancelled { partial: None });
         };
+        if let Ok(result) = &result
+            && let Some(number) = result.rounded_number()
+        {
+            let message = format!(
+                "scripts would round {} in the result, which neither a 64-bit integer nor a double holds; return it \
+                 as a string",
+                shorten(number)
+            );
+            return self.end(Failure::new(FailureKind::Trapped, message));
+        }
         calls.answer(result);
         self.result_bytes += calls.answers.last().map_or(0, String::len) as u64 + 1;
         let limit = self.limits.result_bytes_max;

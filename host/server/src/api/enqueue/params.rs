@@ -71,14 +71,9 @@ impl Entry {
                 })
             })?;
         }
-        if handler.is_some()
-            && params.has_doubles
-            && let Some(number) = JsonText(text.to_owned()).rounded_number()
-        {
-            return Err(invalid(format!(
-                "params: handlers would round {number}, which neither a 64-bit integer nor a double holds; write it \
-                 as a string"
-            )));
+        if handler.is_some() && params.has_doubles {
+            let exact = JsonText(text.to_owned()).check_exact();
+            exact.map_err(|error| invalid(format!("params: {error}")))?;
         }
         Ok(())
     }

@@ -1,9 +1,8 @@
 //! Translates the result that a foreign worker wrote into an outcome.
 
 use host_core::failure::{Failure, FailureKind};
-use host_core::json::{DEPTH_MAX, JsonText};
+use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_wire_kit::json;
 use serde_json::Value;
 
 use super::TIMEOUT;
@@ -16,10 +15,9 @@ const ERROR_BYTES_MAX: usize = 8 << 10;
 /// Reads an output: JSON if it parses, otherwise a string. An empty output is `null`.
 pub(crate) fn finished(output: &str) -> Outcome {
     let document = JsonText(output.to_owned());
-    let is_json = json::check(output.as_bytes()).is_ok() && document.depth() <= DEPTH_MAX;
     let result = if output.is_empty() {
         JsonText::null()
-    } else if is_json {
+    } else if document.flaw().is_none() {
         document
     } else {
         JsonText(Value::String(output.to_owned()).to_string())
