@@ -9,7 +9,7 @@ import uuid
 from typing import Any, Callable, Iterable, Iterator, Mapping, Unpack, cast
 
 from .api import Accepted, Api, Attempt, Cancel, Deployed, Job, JobOptions, JobsListQuery, Line, NewJob
-from .errors import JobCancelled, JobFailed, WaitTimeout
+from .errors import JobCancelled, JobFailed, ResultWithheld, WaitTimeout
 from .events import ENDED, Events
 from .settings import resolve
 from .transport import Transport, filled
@@ -127,9 +127,11 @@ class Client:
             time.sleep(max(0.0, min(0.2, left - (time.monotonic() - began))))
 
     def result(self, id: str, timeout: float | None = None) -> Any:
-        """Waits until a job has ended, and returns its result, or raises `JobFailed` or `JobCancelled`."""
+        """Waits until a job has ended, and returns its result, or raises `JobFailed`, `JobCancelled` or `ResultWithheld`."""
         job = self.wait(id, timeout)
         if job["state"] == "completed":
+            if "result" in job.get("withheld", ()):
+                raise ResultWithheld(job)
             return job.get("result")
         raise (JobCancelled if job["state"] == "cancelled" else JobFailed)(job)
 

@@ -41,7 +41,7 @@ class JobEnded(HostError):
     def __init__(self, job: Job):
         self.job = job
         failure = job.get("failure")
-        why = f": {failure['kind']}: {failure['message']}" if failure else ""
+        why = f": {failure['kind']}: {failure.get('message', 'its message is withheld from this token')}" if failure else ""
         super().__init__(f"job {job['id']} was {job['state']}{why}")
 
 
@@ -51,6 +51,20 @@ class JobFailed(JobEnded):
 
 class JobCancelled(JobEnded):
     """The job was cancelled; `job["result"]` is what it had done, if it said so."""
+
+
+class ResultWithheld(HostError):
+    """The job has completed, but this token may not see its result; `job` is what it may see.
+
+    It needs the verb `read_payload`, or `read_own` for jobs that it enqueues itself.
+    """
+
+    def __init__(self, job: Job):
+        self.job = job
+        super().__init__(
+            f"job {job['id']} has completed, but its result is withheld from this token, "
+            "which needs the verb read_payload, or read_own for jobs that it enqueues itself"
+        )
 
 
 class WaitTimeout(HostError, TimeoutError):

@@ -5,7 +5,7 @@ import socket
 import threading
 import unittest
 
-from host_jobs_client import Changed, Client, Missed, Refused, Unreachable
+from host_jobs_client import Changed, Client, JobFailed, Missed, Refused, ResultWithheld, Unreachable
 from host_jobs_client.transport import Pauses
 
 ACCEPTED = {"id": "a", "state": "available", "existing": False}
@@ -93,6 +93,17 @@ class Requests(unittest.TestCase):
         refused = raised.exception
         self.assertEqual((refused.status, refused.code, refused.next), (503, "stopping", "Next"))
         self.assertEqual(str(refused), "Title: Detail (stopping)")
+
+    def test_what_is_withheld_is_raised_by_name(self):
+        job = {"id": "a", "state": "completed", "withheld": ["params", "result"]}
+        with self.assertRaises(ResultWithheld) as raised:
+            self.client(Server(answer(201, ACCEPTED), answer(200, job))).enqueue_and_wait("echo")
+        self.assertEqual(raised.exception.job, job)
+        self.assertIn("read_own", str(raised.exception))
+        failed = {**job, "state": "discarded", "failure": {"kind": "trapped"}, "withheld": ["failure"]}
+        with self.assertRaises(JobFailed) as raised:
+            self.client(Server(answer(200, failed))).result("a")
+        self.assertIn("trapped: its message is withheld", str(raised.exception))
 
     def test_patience_ends(self):
         server = Server(refusal(429, "rate_limited", "retry-after: 60\r\n"))

@@ -53,6 +53,9 @@ pub enum WaitError {
     Request(Error),
     /// It has ended and did not complete: it was discarded or cancelled.
     Ended(Box<Job>),
+    /// It has completed, but this token may not see its result. That needs the verb `read_payload`, or `read_own` for jobs
+    /// that it enqueues itself.
+    Withheld(Box<Job>),
     /// It has not ended in time, and continues.
     TimedOut(Box<Job>),
 }
@@ -64,10 +67,17 @@ impl fmt::Display for WaitError {
             Self::Ended(job) => {
                 write!(f, "job {} was {}", job.id, job.state)?;
                 match &job.failure {
+                    Some(failure) if failure.message.is_empty() => write!(f, ": {}", failure.kind),
                     Some(failure) => write!(f, ": {}: {}", failure.kind, failure.message),
                     None => Ok(()),
                 }
             }
+            Self::Withheld(job) => write!(
+                f,
+                "job {} has completed, but its result is withheld from this token, which needs the verb read_payload, or \
+                 read_own for jobs that it enqueues itself",
+                job.id
+            ),
             Self::TimedOut(job) => write!(f, "job {} is still {}; it continues", job.id, job.state),
         }
     }
@@ -199,6 +209,9 @@ impl Client {
         let job = self.wait(id, timeout)?;
         if job.state != "completed" {
             return Err(WaitError::Ended(Box::new(job)));
+        }
+        if job.withheld.iter().any(|part| part == "result") {
+            return Err(WaitError::Withheld(Box::new(job)));
         }
         let result = job.result.as_ref().map_or("null", |result| result.get());
         Ok(serde_json::from_str(result).map_err(Error::Unreadable)?)

@@ -33,7 +33,8 @@ export class Refused extends HostError {
 /** A job that was awaited has ended and did not complete; `job` is the whole of it. */
 export class JobEnded extends HostError {
   constructor(job) {
-    const why = job.failure ? `: ${job.failure.kind}: ${job.failure.message}` : '';
+    const { kind, message = 'its message is withheld from this token' } = job.failure ?? {};
+    const why = kind ? `: ${kind}: ${message}` : '';
     super(`job ${job.id} was ${job.state}${why}`);
     this.job = job;
   }
@@ -44,6 +45,17 @@ export class JobFailed extends JobEnded {}
 
 /** The job was cancelled; `job.result` is what it had done, if it said so. */
 export class JobCancelled extends JobEnded {}
+
+/** The job has completed, but this token may not see its result; `job` is what it may see. */
+export class ResultWithheld extends HostError {
+  constructor(job) {
+    super(
+      `job ${job.id} has completed, but its result is withheld from this token, ` +
+        'which needs the verb read_payload, or read_own for jobs that it enqueues itself',
+    );
+    this.job = job;
+  }
+}
 
 /** The job has not ended in time, and continues. */
 export class WaitTimeout extends HostError {

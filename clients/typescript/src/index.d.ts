@@ -49,7 +49,7 @@ export class Client {
    * carried out.
    */
   enqueue(handler: string, params?: unknown, options?: JobOptions): Promise<Accepted>;
-  /** Enqueues a job, waits for its end, and returns its result, or throws JobFailed, JobCancelled or WaitTimeout. */
+  /** Enqueues a job, waits for its end, and returns its result, or throws JobFailed, JobCancelled, ResultWithheld or WaitTimeout. */
   enqueueAndWait<Result = any>(
     handler: string,
     params?: unknown,
@@ -69,7 +69,7 @@ export class Client {
   job(id: string): Promise<Job>;
   /** Waits until a job has ended, and returns it, however it ended. A restart of the host does not matter. */
   wait(id: string, options?: { timeoutMs?: number }): Promise<Job>;
-  /** Waits until a job has ended, and returns its result, or throws JobFailed, JobCancelled or WaitTimeout. */
+  /** Waits until a job has ended, and returns its result, or throws JobFailed, JobCancelled, ResultWithheld or WaitTimeout. */
   result<Result = any>(id: string, options?: { timeoutMs?: number }): Promise<Result>;
   /** Lists the jobs that match, the newest first; `limit` is the size of a page. */
   jobs(filter?: JobsListQuery): AsyncGenerator<Job>;
@@ -125,6 +125,14 @@ export class JobFailed extends JobEnded {}
 
 /** The job was cancelled; `job.result` is what it had done, if it said so. */
 export class JobCancelled extends JobEnded {}
+
+/**
+ * The job has completed, but this token may not see its result; `job` is what it may see. The token needs the verb
+ * `read_payload`, or `read_own` for jobs that it enqueues itself.
+ */
+export class ResultWithheld extends HostError {
+  readonly job: Job;
+}
 
 /** The job has not ended in time, and continues. */
 export class WaitTimeout extends HostError {

@@ -1,7 +1,7 @@
 // The client: what users call. It knows no HTTP.
 
 import { operations } from './api.js';
-import { JobCancelled, JobFailed, WaitTimeout } from './errors.js';
+import { JobCancelled, JobFailed, ResultWithheld, WaitTimeout } from './errors.js';
 import { ENDED, Events } from './events.js';
 import { resolve } from './settings.js';
 import { filled, sleep, Transport } from './transport.js';
@@ -101,7 +101,10 @@ export class Client {
 
   async result(id, options) {
     const job = await this.wait(id, options);
-    if (job.state === 'completed') return job.result;
+    if (job.state === 'completed') {
+      if (job.withheld?.includes('result')) throw new ResultWithheld(job);
+      return job.result;
+    }
     throw job.state === 'cancelled' ? new JobCancelled(job) : new JobFailed(job);
   }
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { Client, Refused, Unreachable } from 'host-jobs-client';
+import { Client, Refused, ResultWithheld, Unreachable } from 'host-jobs-client';
 
 const ACCEPTED = { id: 'a', state: 'available', existing: false };
 
@@ -62,6 +62,18 @@ test('what had no effect is sent again', async () => {
     assert.deepEqual([error.status, error.code, error.next], [503, 'stopping', 'Next']);
     return error.message === 'Title: Detail (stopping)';
   });
+});
+
+test('what is withheld is thrown by name', async () => {
+  const job = { id: 'a', state: 'completed', withheld: ['params', 'result'] };
+  const [own] = client([answer(ACCEPTED), answer(job)]);
+  await assert.rejects(own.enqueueAndWait('echo'), (error) => {
+    assert.deepEqual(error.job, job);
+    return error instanceof ResultWithheld && error.message.includes('read_own');
+  });
+  const failed = { ...job, state: 'discarded', failure: { kind: 'trapped' }, withheld: ['failure'] };
+  const [other] = client([answer(failed)]);
+  await assert.rejects(other.result('a'), /trapped: its message is withheld/);
 });
 
 test('patience ends', async () => {

@@ -11,7 +11,7 @@ use utoipa::ToSchema;
 use crate::node::NamedNode;
 use crate::raw;
 use crate::requests::RequestsView;
-use crate::words::{AttemptOutcome, FailureCategory, FailureWord};
+use crate::words::{AttemptOutcome, FailureCategory, FailureWord, Withheld};
 
 /// An attempt. One that is running has no end yet; its numbers are the latest reported.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -49,6 +49,10 @@ pub struct AttemptView {
     /// Why, if it did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
+    /// `failure` if the caller may not see more of it than its kind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<Withheld>>)]
+    pub withheld: Vec<String>,
     /// Fuel, in wasmtime's units.
     #[serde(default)]
     #[schema(required = true)]
@@ -136,6 +140,7 @@ impl AttemptView {
             duration_ms: None,
             outcome: "running".to_owned(),
             failure: None,
+            withheld: Vec::new(),
             fuel: meter.fuel,
             cpu_ms: cpu_ms(meter),
             peak_memory_bytes: meter.peak_memory_bytes,
@@ -165,6 +170,7 @@ impl From<Attempt> for AttemptView {
             duration_ms: Some(ran_ms),
             outcome: attempt.outcome,
             failure: attempt.failure.map(FailureView::from),
+            withheld: Vec::new(),
             fuel: attempt.meter.fuel,
             cpu_ms: cpu_ms(attempt.meter),
             peak_memory_bytes: attempt.meter.peak_memory_bytes,

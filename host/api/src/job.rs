@@ -17,7 +17,7 @@ use crate::attempt::FailureView;
 use crate::depends_on::DependsOnBody;
 use crate::node::NamedNode;
 use crate::webhook::NotifyBody;
-use crate::words::JobState;
+use crate::words::{JobState, Withheld};
 use crate::{raw, seconds};
 
 /// A job. Lists leave out what is large: params, result and the rest that does not change.
@@ -155,6 +155,11 @@ pub struct JobView {
     /// Why its latest attempt did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
+    /// What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That needs the verb
+    /// `read_payload`, or `read_own` if the caller has enqueued the job.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<Withheld>>)]
+    pub withheld: Vec<String>,
 }
 
 /// The progress of an attempt.
@@ -175,8 +180,9 @@ impl JobView {
     pub fn summary(job: JobSummary, live: Option<Progress>, now: Time) -> Self {
         let mut view = Self::new(&job.lifecycle, job.wire, now);
         view.progress = live.map(ProgressView::from);
-        if let Some(failure) = &mut view.failure {
-            failure.user_kind = job.user_kind;
+        if let (Some(failure), Some(known)) = (&mut view.failure, job.failure) {
+            let message = std::mem::take(&mut failure.message);
+            *failure = Failure { message, ..known }.into();
         }
         view
     }

@@ -47,6 +47,11 @@ pub trait Awaited {
     /// Returns the exit code for the way the job ended.
     fn exit(&self) -> Exit;
 
+    /// Returns why the job completed, but its result cannot be shown.
+    fn withheld(&self) -> Option<CliError> {
+        None
+    }
+
     /// Makes the error for a job that has not ended within `timeout`.
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError;
 }
@@ -78,7 +83,7 @@ pub fn until_end<T: Awaited>(
         Format::Json | Format::Jsonl => output.json(&json)?,
     }
     match view.exit() {
-        Exit::Ok => Ok(()),
+        Exit::Ok => view.withheld().map_or(Ok(()), Err),
         exit => Err(CliError::Silent(exit)),
     }
 }

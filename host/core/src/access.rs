@@ -45,6 +45,7 @@ verbs! {
     Enqueue "enqueue", "Enqueue jobs.";
     Read "read", "See jobs, queues, handlers, components, nodes and events, without payloads.";
     ReadPayload "read_payload", "See payloads: params, results, logs, and the details of failures.";
+    ReadOwn "read_own", "See the params, results and failures of jobs that it enqueued itself.";
     Cancel "cancel", "Cancel jobs.";
     Retry "retry", "Run ended jobs again.";
     Schedule "schedule", "Change when jobs start; pause, resume, trigger and remove schedules. Setting one needs `enqueue` too.";
@@ -184,12 +185,13 @@ impl Role {
     /// Returns what it allows.
     pub const fn verbs(self) -> Verbs {
         match self {
-            Self::Producer => Verbs::of(&[Verb::Enqueue, Verb::Read, Verb::Cancel]),
+            Self::Producer => Verbs::of(&[Verb::Enqueue, Verb::Read, Verb::ReadOwn, Verb::Cancel]),
             Self::Viewer => Verbs::of(&[Verb::Read, Verb::Metrics]),
             Self::Operator => Verbs::of(&[
                 Verb::Read,
                 Verb::Metrics,
                 Verb::ReadPayload,
+                Verb::ReadOwn,
                 Verb::Cancel,
                 Verb::Retry,
                 Verb::Schedule,

@@ -220,6 +220,18 @@ impl Failure {
         }
     }
 
+    /// Returns the failure without what may be large.
+    #[must_use]
+    pub fn brief(&self) -> Self {
+        Self {
+            category: self.category,
+            user_kind: self.user_kind.clone(),
+            code: self.code.clone(),
+            retryable: self.retryable,
+            ..Self::new(self.kind, "")
+        }
+    }
+
     /// Returns the handler's category if it named one, otherwise the kind's.
     pub fn category(&self) -> Category {
         match self.kind {

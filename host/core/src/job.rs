@@ -303,6 +303,9 @@ pub struct Payload {
     pub latest_start: Option<Time>,
 }
 
+/// The [`Payload::wire`] of jobs that handlers enqueue.
+pub const HANDLER_WIRE: &str = "handler";
+
 /// The principal that enqueued a job. What the job enqueues or calls in turn has the same origin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {

@@ -206,8 +206,8 @@ pub struct Cursor(pub u64);
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JobSummary {
     pub lifecycle: Lifecycle,
-    /// The handler's own name of the error by which the latest attempt failed.
-    pub user_kind: Option<String>,
+    /// How the latest attempt failed, without its message, details and stack.
+    pub failure: Option<Failure>,
     /// Why its latest attempt did not complete.
     pub cause: Option<Cause>,
     /// The wire that the job came in over.
@@ -241,7 +241,7 @@ impl JobSummary {
     /// Sums up a job with its latest attempt that has ended.
     pub fn new(lifecycle: Lifecycle, latest: Option<&Attempt>, wire: String) -> Self {
         Self {
-            user_kind: user_kind(&lifecycle, latest).map(str::to_owned),
+            failure: failure(&lifecycle, latest).map(Failure::brief),
             cause: Cause::of(&lifecycle, latest),
             lifecycle,
             wire,

@@ -97,7 +97,7 @@ fn count(found: &mut BTreeMap<String, CauseGroup>, job: JobSummary) {
                 handler: address(job.lifecycle.runner.as_ref(), &job.lifecycle.handler)
                     .into_owned(),
                 kind: kind.as_str().to_owned(),
-                user_kind: job.user_kind,
+                user_kind: job.failure.and_then(|failure| failure.user_kind),
                 pattern: cause.pattern,
                 jobs: 0,
                 first_at: String::new(),

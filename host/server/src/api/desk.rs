@@ -16,6 +16,7 @@ use host_core::desk::{
 };
 use host_core::glob;
 use host_core::id::JobId;
+use host_core::job::HANDLER_WIRE;
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::state::StateWrite;
@@ -172,7 +173,7 @@ async fn enqueue_jobs(
     let jobs = enqueue::jobs_inside(
         shared,
         text,
-        "handler",
+        HANDLER_WIRE,
         &pass.trace,
         pass.writes.origin(),
         may,

@@ -17,6 +17,7 @@ use host_core::job::{Lifecycle, State as JobState};
 use host_core::lease::Hold;
 use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::Attempt;
+use host_core::query::JobDetail;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_http::extract::{InQuery, small_body, small_body_or_default};
@@ -30,7 +31,7 @@ use super::error::ApiError;
 use super::filter::{after, checked, read as read_filter};
 use super::job_id::{IdInPath, unknown};
 use super::problem::kinds;
-use super::scoped::{hide_details, hide_payload, sees_payloads, shown_to};
+use super::scoped::{hide_failure, hide_payload, sees_payload_of, sees_payloads, shown_to};
 use super::waiting;
 
 /// The longest reason of a cancel, in bytes.
@@ -375,11 +376,17 @@ pub(super) async fn attempts(
     let (job, mut attempts) = dispatch
         .read(move |reader| Ok((reader.job(id)?, reader.attempts(id, after, limit + 1)?)))
         .await?;
-    let job = job.ok_or_else(|| unknown(id))?.lifecycle;
+    let JobDetail {
+        lifecycle: job,
+        payload,
+        ..
+    } = job.ok_or_else(|| unknown(id))?;
+    let created_by = payload.origin.map(|origin| origin.principal);
+    let is_shown = sees_payload_of(&caller, &payload.wire, created_by.as_deref());
     let view = |attempt: Attempt| {
         let mut view = AttemptView::from(attempt);
-        if let Some(failure) = view.failure.as_mut().filter(|_| !sees_payloads(&caller)) {
-            hide_details(failure);
+        if !is_shown {
+            hide_failure(&mut view);
         }
         view
     };

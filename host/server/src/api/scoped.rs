@@ -1,10 +1,11 @@
 //! What of the host a caller may see. What is out of its scope looks like what does not exist.
 
-use host_api::attempt::FailureView;
+use host_api::attempt::{AttemptView, FailureView};
 use host_api::depends_on::DependsOnBody;
 use host_api::job::JobView;
-use host_core::access::{Object, Scope, Verb};
+use host_core::access::{Object, Principal, Scope, Verb};
 use host_core::id::JobId;
+use host_core::job::HANDLER_WIRE;
 use host_core::name::Name;
 use host_http::gate::Caller;
 use host_http::refusal::Refusal;
@@ -49,6 +50,14 @@ pub(super) fn sees_payloads(caller: &Caller) -> bool {
     caller.principal.verbs.has(Verb::ReadPayload)
 }
 
+/// Returns whether a caller may see the params, the result and the failure of a job that came in over a wire: of every job,
+/// or because it has enqueued this one itself. What handlers enqueue for it may tell what it must not know.
+pub(super) fn sees_payload_of(caller: &Caller, wire: &str, created_by: Option<&str>) -> bool {
+    let Principal { name, verbs, .. } = &*caller.principal;
+    let is_own = !name.is_empty() && created_by == Some(name) && wire != HANDLER_WIRE;
+    sees_payloads(caller) || is_own && verbs.has(Verb::ReadOwn)
+}
+
 /// Refuses a caller that lacks a verb beside that of the route.
 pub(super) fn needs(caller: &Caller, verb: Verb) -> Result<(), ApiError> {
     if caller.principal.verbs.has(verb) {
@@ -63,7 +72,7 @@ pub(super) async fn shown_to(
     caller: &Caller,
     mut view: JobView,
 ) -> Result<JobView, ApiError> {
-    if !sees_payloads(caller) {
+    if !sees_payload_of(caller, &view.wire, view.created_by.as_deref()) {
         hide_payload(&mut view);
     }
     if scope(caller).is_all() {
@@ -101,20 +110,27 @@ async fn seen_of<T>(
     Ok(Some(seen).filter(|seen| !seen.is_empty()))
 }
 
-/// Leaves out what a job carries.
+/// Leaves out what a job carries, and says so.
 pub(super) fn hide_payload(view: &mut JobView) {
-    view.params = None;
-    view.result = None;
-    if let Some(failure) = &mut view.failure {
-        hide_details(failure);
-    }
+    let params = view.params.take().map(|_| "params");
+    let result = view.result.take().map(|_| "result");
+    let failure = view.failure.as_mut().map(hide_details);
+    let withheld = [params, result, failure].into_iter().flatten();
+    view.withheld = withheld.map(str::to_owned).collect();
 }
 
-/// Leaves out what a failure says beyond its kind.
-pub(super) fn hide_details(failure: &mut FailureView) {
+/// Leaves out what an attempt says of its failure, and says so.
+pub(super) fn hide_failure(view: &mut AttemptView) {
+    let withheld = view.failure.as_mut().map(hide_details);
+    view.withheld = withheld.map(str::to_owned).into_iter().collect();
+}
+
+/// Leaves out what a failure says beyond its kind. Returns its name.
+fn hide_details(failure: &mut FailureView) -> &'static str {
     failure.message = String::new();
     failure.user_kind = None;
     failure.code = None;
     failure.details = None;
     failure.stack = None;
+    "failure"
 }

@@ -181,6 +181,7 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
             &format!("{} of {}", notify.url, notify.events.join(", ")),
         );
     }
+    pair("withheld", &view.withheld.join(", "));
     pair("batch", view.batch.as_deref().unwrap_or_default());
     for (key, value) in view.attributes.iter().flatten() {
         pair("attribute", &format!("{key}={value}"));

@@ -131,6 +131,16 @@ impl Awaited for View {
         }
     }
 
+    fn withheld(&self) -> Option<CliError> {
+        let is_withheld = self.withheld.iter().any(|part| part == "result");
+        is_withheld.then(|| {
+            let doing = format!("show the result of job {}", short_id(&self.id));
+            CliError::new(Exit::Failed, doing, "it is withheld from this token").next(
+                "it needs the verb read_payload, or read_own for jobs that it enqueues itself: `host token create`",
+            )
+        })
+    }
+
     fn ran_out(&self, timeout: Option<Seconds>) -> CliError {
         let id = short_id(&self.id);
         CliError::new(

@@ -304,6 +304,11 @@ async fn attempts_tell_what_they_used_and_why_they_failed() {
         "kind": "user_error", "category": "DATA_QUALITY", "message": "no such customer",
         "user_kind": "NoCustomer", "details": {"id": 1}, "retryable": false,
     });
+    let listed = host.get("/api/v1/jobs").await.body["items"][0]["failure"].take();
+    assert_eq!(
+        listed,
+        json!({"kind": "user_error", "category": "DATA_QUALITY", "user_kind": "NoCustomer", "retryable": false})
+    );
     let job = host.get(&format!("/api/v1/jobs/{id}")).await.body;
     assert_eq!(
         (&job["state"], &job["failure"]),

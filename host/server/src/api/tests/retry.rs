@@ -78,7 +78,7 @@ async fn a_retry_says_that_it_removes_a_deadline_that_has_passed() {
 }
 
 /// A job whose deadline passed long ago.
-fn late_job() -> NewJob {
+pub(super) fn late_job() -> NewJob {
     NewJob {
         id: ids::job(Time(1)),
         handler: "noop".parse().unwrap(),
