@@ -1,11 +1,21 @@
 // How a handler ends without a result: what it throws, and what becomes of it.
 
+/** Who must act on an error, as the API shows it. */
+const CATEGORY_NAMES = ['USER_CODE', 'DATA_QUALITY', 'INFRASTRUCTURE', 'CONFIGURATION', 'TIMEOUT', 'CANCELLED'];
+
+/** Returns the name of a category, however it is spelled. */
+function categoryName(spelled) {
+  const name = String(spelled).toUpperCase().replaceAll('-', '_');
+  if (CATEGORY_NAMES.includes(name)) return name;
+  throw new TypeError(`category: expected one of ${CATEGORY_NAMES.join(', ')}, got ${spelled}`);
+}
+
 /** The attempt failed. `retryable` says whether another attempt may help; without it the category decides. */
 export class JobError extends Error {
-  constructor(message, { kind = 'error', category = 'user-code', code, details, retryable, cause } = {}) {
+  constructor(message, { kind = 'error', category = 'USER_CODE', code, details, retryable, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });
     this.name = 'JobError';
-    Object.assign(this, { kind, category, code, details, retryable });
+    Object.assign(this, { kind, category: categoryName(category), code, details, retryable });
   }
 }
 
@@ -28,13 +38,13 @@ export class Cancelled extends Error {
 }
 
 const CATEGORIES = {
-  'not-granted': 'configuration',
-  'invalid-request': 'user-code',
-  unreachable: 'infrastructure',
-  'timed-out': 'infrastructure',
-  'too-large': 'configuration',
-  'limit-reached': 'configuration',
-  unavailable: 'infrastructure',
+  'not-granted': 'CONFIGURATION',
+  'invalid-request': 'USER_CODE',
+  unreachable: 'INFRASTRUCTURE',
+  'timed-out': 'INFRASTRUCTURE',
+  'too-large': 'CONFIGURATION',
+  'limit-reached': 'CONFIGURATION',
+  unavailable: 'INFRASTRUCTURE',
 };
 
 const refusal = (what, { kind, message }) => ({
@@ -67,13 +77,14 @@ export function failure(thrown, located = (stack) => stack) {
   }
   if (thrown instanceof Cancelled) return { tag: 'cancelled', val: optional(thrown.partial) };
   const error = thrown instanceof Error ? thrown : new Error(String(thrown));
-  const own = error instanceof JobError ? error : { kind: error.name, category: 'user-code' };
+  const own = error instanceof JobError ? error : { kind: error.name, category: 'USER_CODE' };
   const { kind, category, code, details, retryable } = own;
+  const asInterface = category.toLowerCase().replaceAll('_', '-');
   const frames = located(frame(error));
   const stack = frames && `${error.name}: ${error.message}\n${frames}`;
   return {
     tag: 'error',
-    val: { category, kind, message: error.message, code, details: optional(details), stack, retryable },
+    val: { category: asInterface, kind, message: error.message, code, details: optional(details), stack, retryable },
   };
 }
 

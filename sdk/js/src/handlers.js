@@ -27,13 +27,13 @@ export async function call(job, params, host) {
   const found = handlers.get(job.function);
   if (!found) {
     const message = `this component has no handler named ${job.function}`;
-    throw new JobError(message, { kind: 'handler_not_found', category: 'configuration' });
+    throw new JobError(message, { kind: 'handler_not_found', category: 'CONFIGURATION' });
   }
   const given = JSON.parse(params);
   const wrong = misfit(found.about.params, given);
   if (wrong) {
     const message = `the params do not match the handler's type: ${wrong}`;
-    throw new JobError(message, { kind: 'invalid_params', category: 'data-quality' });
+    throw new JobError(message, { kind: 'invalid_params', category: 'DATA_QUALITY' });
   }
   const result = await found.run(new Ctx(job, host), given);
   try {

@@ -42,7 +42,7 @@ export class Response {
       return JSON.parse(text);
     } catch (cause) {
       const message = `the response is not JSON: ${cause.message}`;
-      throw new JobError(message, { kind: 'http_invalid_json', category: 'infrastructure', cause });
+      throw new JobError(message, { kind: 'http_invalid_json', category: 'INFRASTRUCTURE', cause });
     }
   }
 
@@ -51,7 +51,7 @@ export class Response {
     if (this.ok) return this;
     throw new JobError(`the server answered ${this.status}`, {
       kind: 'http_status',
-      category: 'infrastructure',
+      category: 'INFRASTRUCTURE',
       code: String(this.status),
       retryable: RETRYABLE.includes(this.status) || this.status >= 500,
     });

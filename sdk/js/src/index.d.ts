@@ -1,8 +1,8 @@
 // The types of this package. Those of params and results come from the JSON Schemas of a handler.
 
-import type { Category, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
+import type { Category as InterfaceCategory, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
 
-export type { Category, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
+export type { Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
 
 /** A JSON Schema. */
 export type Schema = { readonly [keyword: string]: unknown };
@@ -187,13 +187,17 @@ export interface Ctx {
   secret(name: string): string;
 }
 
+/** Who must act on an error, as the API shows it. */
+export type Category = 'USER_CODE' | 'DATA_QUALITY' | 'INFRASTRUCTURE' | 'CONFIGURATION' | 'TIMEOUT' | 'CANCELLED';
+
 /** The attempt failed. `retryable` says whether another attempt may help; without it the category decides. */
 export class JobError extends Error {
   constructor(
     message: string,
     options?: {
       kind?: string;
-      category?: Category;
+      /** `USER_CODE` if absent. Other spellings are accepted. */
+      category?: Category | Lowercase<Category> | InterfaceCategory;
       code?: string;
       details?: unknown;
       retryable?: boolean;

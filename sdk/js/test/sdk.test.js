@@ -3,11 +3,20 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { handler, MockHost, Response } from 'host-jobs';
+import { handler, JobError, MockHost, Response } from 'host-jobs';
 
 import { failure } from '../src/errors.js';
 import { misfit } from '../src/schema.js';
 import { located } from '../src/source_map.js';
+
+test('a category has one spelling, and others are accepted', () => {
+  for (const category of ['DATA_QUALITY', 'data_quality', 'data-quality']) {
+    const error = new JobError('no', { category });
+    assert.equal(error.category, 'DATA_QUALITY');
+    assert.equal(failure(error).val.category, 'data-quality');
+  }
+  assert.throws(() => new JobError('no', { category: 'mine' }), /expected one of USER_CODE, .*, got mine/);
+});
 
 test('what does not fit has its path', () => {
   const schema = {

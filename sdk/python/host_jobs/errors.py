@@ -31,17 +31,26 @@ class JobError(Exception):
         message: object,
         *,
         kind: str = "error",
-        category: Category = Category.USER_CODE,
+        category: Category | str = Category.USER_CODE,
         code: str | None = None,
         details: Any = None,
         retryable: bool | None = None,
     ) -> None:
         super().__init__(str(message))
         self.kind = kind
-        self.category = category
+        self.category = category if isinstance(category, Category) else _category(category)
         self.code = code
         self.details = details
         self.retryable = retryable
+
+
+def _category(spelled: str) -> Category:
+    """Returns the category of a name, however it is spelled: `DATA_QUALITY`, `data_quality`, `data-quality`."""
+    try:
+        return Category[spelled.upper().replace("-", "_")]
+    except KeyError:
+        names = ", ".join(Category.__members__)
+        raise ValueError(f"category: expected one of {names}, got {spelled}") from None
 
 
 class Retry(Exception):

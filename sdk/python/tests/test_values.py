@@ -5,7 +5,7 @@ import unittest
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Optional, TypedDict
 
-from host_jobs import Ctx, MockHost, handler
+from host_jobs import Category, Ctx, JobError, MockHost, handler
 from host_jobs.errors import failure
 from host_jobs.handlers import call
 from host_jobs.values import convert, schema, to_json
@@ -30,6 +30,12 @@ class Point(TypedDict, total=False):
 
 
 class Values(unittest.TestCase):
+    def test_a_category_has_one_spelling_and_others_are_accepted(self):
+        for category in (Category.DATA_QUALITY, "DATA_QUALITY", "data_quality", "data-quality"):
+            self.assertIs(JobError("no", category=category).category, Category.DATA_QUALITY)
+        with self.assertRaisesRegex(ValueError, "expected one of USER_CODE, .*, got mine"):
+            JobError("no", category="mine")
+
     def test_annotations_have_schemas(self):
         for annotation, expected in [
             (str, {"type": "string"}),

@@ -71,7 +71,7 @@ function keeps(state: State): void {
   if (!changed || raw?.length !== 1 || keys.join() !== 'raw') throw new Error('the state is another');
 }
 
-const category: Category = 'data-quality';
+const category: Category = 'DATA_QUALITY';
 const errors: Error[] = [
   new JobError('no', { kind: 'none', category, code: '7', details: {}, retryable: false, cause: 1 }),
   new HttpError({ kind: 'timed-out', message: 'late' }),
