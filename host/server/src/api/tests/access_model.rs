@@ -200,8 +200,10 @@ pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: 
         }
         space
     } else if is_below("/api/v1/tokens/{id}") {
-        let token =
-            json!({"name": "t", "allow": ["read"], "queues": [queue], "handlers": [handler]});
+        // It ends before the tokens of models, which may get its text.
+        let token = json!({
+            "name": "t", "allow": ["read"], "queues": [queue], "handlers": [handler], "expires_seconds": 3_600,
+        });
         guarded.make(&token).await[4..16].to_owned()
     } else {
         "missing".to_owned()

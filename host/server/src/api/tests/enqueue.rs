@@ -69,7 +69,7 @@ const BAD: &[Case<'_>] = &[
         r#"{"handler":"noop","params":"\ud800"}"#,
         400,
         "invalid_json",
-        "params: not valid JSON",
+        "params: a lone surrogate, half of a character",
     ),
     (
         r#"{"handler":"noop","handler":"noop"}"#,
