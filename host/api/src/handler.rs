@@ -123,6 +123,10 @@ pub struct GrantsView {
     #[serde(default)]
     #[schema(required = true)]
     pub hold: Vec<String>,
+    /// Webhooks that the jobs it enqueues may notify.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub notify: Vec<String>,
 }
 
 impl GrantsView {
@@ -147,7 +151,12 @@ impl GrantsView {
         let secrets = self.secrets.iter().map(|name| grant_words::secret(name));
         let hold = self.hold.iter().map(grant_words::hold);
         let all = env.chain(dirs).chain(http).chain(jobs);
-        all.chain(state).chain(secrets).chain(hold).collect()
+        let notify = self.notify.iter().map(grant_words::notify);
+        all.chain(state)
+            .chain(secrets)
+            .chain(hold)
+            .chain(notify)
+            .collect()
     }
 }
 
@@ -273,6 +282,7 @@ impl From<&Grants> for GrantsView {
             state: grants.state.as_ref().map(StateGrantView::from),
             secrets: grants.secrets.clone(),
             hold: grants.hold.iter().map(Name::to_string).collect(),
+            notify: grants.notify.iter().map(Name::to_string).collect(),
         }
     }
 }

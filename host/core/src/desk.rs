@@ -32,6 +32,8 @@ pub struct DeskPass {
     pub secrets: Vec<String>,
     /// Limits whose keys the run may hold.
     pub hold: Vec<Name>,
+    /// Webhooks that the jobs of the run may notify.
+    pub notify: Vec<Name>,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.

@@ -43,6 +43,11 @@ pub fn secret(name: &str) -> String {
     format!("see the secret {name}")
 }
 
+/// Describes a webhook that jobs of the handler may notify.
+pub fn notify(webhook: impl Display) -> String {
+    format!("notify the webhook {webhook}")
+}
+
 /// Describes a limit whose keys may be held.
 pub fn hold(limit: impl Display) -> String {
     format!("hold keys of the limit {limit}")

@@ -75,6 +75,8 @@ pub struct Grants {
     pub secrets: Vec<String>,
     /// Limits whose keys the guest may hold.
     pub hold: Vec<Name>,
+    /// Webhooks that the guest may let its jobs notify.
+    pub notify: Vec<Name>,
 }
 
 /// The pauses between attempts, as written in a manifest.
@@ -150,6 +152,8 @@ pub struct ManifestSection {
     pub secrets: Option<Vec<String>>,
     /// Limits whose keys the guest may hold.
     pub hold: Option<Vec<Name>>,
+    /// Webhooks of the configuration that jobs of the guest may notify.
+    pub notify: Option<Vec<Name>>,
 }
 
 /// A schedule as written in a manifest.
@@ -219,6 +223,7 @@ impl Manifest {
             state: self.set(name, |it| it.state.as_ref()),
             secrets: self.set(name, |it| it.secrets.as_ref()).unwrap_or_default(),
             hold: self.set(name, |it| it.hold.as_ref()).unwrap_or_default(),
+            notify: self.set(name, |it| it.notify.as_ref()).unwrap_or_default(),
         }
     }
 

@@ -115,6 +115,10 @@ host_wire_kit::table_settings! {
         "A server to which webhooks may go: `https://hooks.example.com`, `https://*.example.com`";
     "webhooks.NAME.paths", "all paths",
         "Patterns of the paths there: `[\"/hooks/**\"]`";
+    "webhooks.NAME.handlers", "all handlers",
+        "The handlers whose jobs may notify it, by globs: `[\"pay\", \"mail-*\"]`";
+    "webhooks.NAME.queues", "all queues",
+        "The queues whose jobs may notify it, by globs";
     "webhooks.NAME.secrets", "none",
         "The secrets, names of sections `[secrets.NAME]`, that may sign what goes there";
     "secrets.NAME.file", "none",

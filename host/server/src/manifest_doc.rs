@@ -340,6 +340,12 @@ fn grant_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Limits whose keys the handler may [hold](limits.md#hold-a-key)",
         ),
         (
+            "notify",
+            none(),
+            "at most 64 names of `[webhooks.NAME]`".to_owned(),
+            "[Webhooks](webhooks.md) that jobs which the handler enqueues may notify",
+        ),
+        (
             "read_dirs",
             none(),
             "at most 64, absolute paths below `grants.read_roots`".to_owned(),
@@ -394,6 +400,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         state: Some(StateGrant::default()),
         secrets: Some(Vec::new()),
         hold: Some(Vec::new()),
+        notify: Some(Vec::new()),
     };
     let written = serde_json::to_value(&all).unwrap();
     let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_api::webhook::NotifyBody;
+use host_core::access::Glob;
 use host_core::glob;
 use host_core::http_grant::{AMBIGUOUS, HttpGrant, OriginPattern, is_ambiguous};
 use host_core::name::Name;
@@ -31,9 +32,43 @@ pub struct Allowed {
     #[serde(default)]
     pub paths: Vec<String>,
     pub secrets: Vec<String>,
+    /// The handlers whose jobs may notify it, as jobs name them; all if empty.
+    #[serde(default)]
+    pub handlers: Vec<Glob>,
+    /// The queues whose jobs may notify it; all if empty.
+    #[serde(default)]
+    pub queues: Vec<Glob>,
+}
+
+/// What notifies a webhook.
+#[derive(Clone, Copy, Debug)]
+pub enum Sender<'a> {
+    /// A job of a handler in a queue.
+    Job { handler: &'a str, queue: &'a Name },
+    /// All jobs of a queue.
+    Queue(&'a Name),
+    /// A batch, with jobs of any handlers and queues.
+    Batch,
+    /// The host, which delivers what it has accepted, and an operator who tries a receiver.
+    Host,
 }
 
 impl Allowed {
+    /// Returns whether the webhook may be notified by a sender.
+    fn is_for(&self, sender: Sender<'_>) -> bool {
+        let has = |globs: &[Glob], name: &str| {
+            globs.is_empty() || globs.iter().any(|glob| glob.has(name))
+        };
+        match sender {
+            Sender::Job { handler, queue } => {
+                has(&self.handlers, handler) && has(&self.queues, queue.as_str())
+            }
+            Sender::Queue(queue) => self.handlers.is_empty() && has(&self.queues, queue.as_str()),
+            Sender::Batch => self.handlers.is_empty() && self.queues.is_empty(),
+            Sender::Host => true,
+        }
+    }
+
     /// Returns what the broker is granted for a delivery.
     pub(crate) fn grant(&self) -> HttpGrant {
         HttpGrant {
@@ -71,12 +106,13 @@ impl Webhooks {
         self,
         queues: BTreeMap<Name, NotifyBody>,
     ) -> Result<Self, (Name, String)> {
-        let checked = queues
-            .into_iter()
-            .map(|(queue, body)| match self.check(body, &JOB_EVENTS) {
+        let checked = queues.into_iter().map(|(queue, body)| {
+            let checked = self.check(body, &JOB_EVENTS, Sender::Queue(&queue));
+            match checked {
                 Ok(notify) => Ok((queue, notify)),
                 Err(message) => Err((queue, message)),
-            });
+            }
+        });
         let queues = checked.collect::<Result<_, _>>()?;
         let allowed = self.0.allowed.clone();
         Ok(Self(Arc::new(Settings { allowed, queues })))
@@ -93,31 +129,50 @@ impl Webhooks {
     }
 
     /// Checks what a request asks for, out of `possible` events. The error is for users.
-    pub fn check(&self, body: NotifyBody, possible: &[Event]) -> Result<Notify, String> {
+    pub fn check(
+        &self,
+        body: NotifyBody,
+        possible: &[Event],
+        sender: Sender<'_>,
+    ) -> Result<Notify, String> {
         let notify = body.into_notify(possible)?;
         let refused = |message| format!("notify.url: {message}");
-        self.grant(&notify.url, &notify.secret).map_err(refused)?;
+        let found = self.find(&notify.url, &notify.secret).map_err(refused)?;
+        if !found.iter().any(|(_, allowed)| allowed.is_for(sender)) {
+            let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+            let names = names.join("], [webhooks.");
+            return Err(refused(format!(
+                "[webhooks.{names}] of the configuration is only for some handlers or queues, and not for this one"
+            )));
+        }
         Ok(notify)
     }
 
     /// Returns the grant for a delivery. The error is for users.
     pub fn grant(&self, url: &str, secret: &str) -> Result<HttpGrant, String> {
+        let found = self.find(url, secret)?;
+        Ok(found[0].1.grant())
+    }
+
+    /// Returns the sections that allow a delivery with their names, at least one. The error is for users.
+    pub fn find(&self, url: &str, secret: &str) -> Result<Vec<(&Name, &Allowed)>, String> {
         let (origin, path) = split(url)?;
-        let mut to_server = self.0.allowed.values().filter(|it| it.to.covers(&origin));
-        let secrets = |allowed: &Allowed| allowed.secrets.iter().any(|name| name == secret);
-        let is_path = |allowed: &Allowed| {
+        let allows = |allowed: &Allowed| {
             let mut patterns = allowed.paths.iter();
-            allowed.paths.is_empty() || patterns.any(|it| glob::matches(it, path))
+            allowed.to.covers(&origin)
+                && allowed.secrets.iter().any(|name| name == secret)
+                && (allowed.paths.is_empty() || patterns.any(|it| glob::matches(it, path)))
         };
-        let found = to_server.find(|allowed| secrets(allowed) && is_path(allowed));
-        let allowed = found.ok_or_else(|| {
+        let all = self.0.allowed.iter();
+        let found: Vec<_> = all.filter(|(_, allowed)| allows(allowed)).collect();
+        if found.is_empty() {
             let secret: String = secret.chars().take(64).collect();
-            format!(
+            return Err(format!(
                 "the configuration allows no webhook to {origin} with this path and the secret {secret:?}; an operator \
                  can allow it in a section [webhooks.NAME]"
-            )
-        })?;
-        Ok(allowed.grant())
+            ));
+        }
+        Ok(found)
     }
 }
 

@@ -168,7 +168,8 @@ fn lines<'a>(
             .chain(jobs)
             .chain(state)
             .chain(secrets)
-            .chain(hold);
+            .chain(hold)
+            .chain(grants.notify.iter().map(grant_words::notify));
         all.map(|line| format!("{name}: {line}"))
             .collect::<Vec<_>>()
     };

@@ -221,6 +221,7 @@ fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
         ("secrets", secrets.count()),
         ("jobs", jobs.count()),
         ("hold", section.hold.iter().flatten().count()),
+        ("notify", section.notify.iter().flatten().count()),
         ("env", variables.count()),
         ("read_dirs", dirs.count()),
     ] {

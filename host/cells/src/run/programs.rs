@@ -163,6 +163,7 @@ pub(crate) fn desk(
         state: handler.grants.state.clone(),
         secrets: handler.grants.secrets.clone(),
         hold: handler.grants.hold.clone(),
+        notify: handler.grants.notify.clone(),
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

@@ -28,6 +28,7 @@ use super::error::ApiError;
 use super::jobs::check_reason;
 use super::problem::kinds;
 use super::scoped::scope;
+use crate::webhooks::Sender;
 
 /// Makes a batch with its first jobs, all or nothing.
 #[utoipa::path(
@@ -56,7 +57,7 @@ pub(super) async fn new(
         return Err(invalid("retention_seconds: must be at least 1"));
     }
     let notify = body.notify.take();
-    let notify = notify.map(|it| shared.api.webhooks.check(it, &BATCH_EVENTS));
+    let notify = notify.map(|it| shared.api.webhooks.check(it, &BATCH_EVENTS, Sender::Batch));
     let notify = notify.transpose().map_err(invalid)?;
     let callbacks = callbacks(&shared, id, &mut body, origin.clone(), &trace).await?;
     let is_empty = |text: &str| {

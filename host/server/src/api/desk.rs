@@ -8,6 +8,7 @@ mod state;
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
+use host_api::webhook::NotifyBody;
 use host_cells::process::DeskConnection;
 use host_core::command::{Enqueue, NewJob};
 use host_core::desk::{
@@ -28,7 +29,9 @@ use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::error::ApiError;
+use super::problem::kinds;
 use super::{Shared, enqueue};
+use crate::webhooks::Webhooks;
 
 /// Marks a refusal among those of the API.
 static NOT_GRANTED: Kind = Kind {
@@ -157,7 +160,11 @@ async fn enqueue_jobs(
     }
     let grants = pass.jobs.clone();
     let handler = pass.handler.clone();
+    let (webhooks, notify) = (shared.api.webhooks.clone(), pass.notify.clone());
     let may = move |body: &NewJobBody| {
+        if let Some(receiver) = &body.notify {
+            check_receiver(&webhooks, &handler, &notify, receiver)?;
+        }
         if is_granted(&grants, body) {
             return Ok(());
         }
@@ -191,6 +198,30 @@ async fn enqueue_jobs(
     let ids = jobs.iter().map(|job| job.id.to_string()).collect();
     pass.writes.enqueue(jobs).map_err(too_much)?;
     Ok(ids)
+}
+
+/// Refuses a receiver of no webhook that a handler is granted.
+fn check_receiver(
+    webhooks: &Webhooks,
+    handler: &Name,
+    granted: &[Name],
+    receiver: &NotifyBody,
+) -> Result<(), ApiError> {
+    let found = webhooks.find(&receiver.url, &receiver.secret);
+    let found = found
+        .map_err(|why| ApiError::new(&kinds::INVALID_REQUEST, format!("notify.url: {why}")))?;
+    if found.iter().any(|(name, _)| granted.contains(name)) {
+        return Ok(());
+    }
+    let names: Vec<String> = found
+        .iter()
+        .map(|(name, _)| format!("{:?}", name.as_str()))
+        .collect();
+    let detail = format!(
+        "the manifest does not grant {handler} to notify the webhook {}; add it to notify in [handlers.{handler}]",
+        names.join(" or ")
+    );
+    Err(ApiError::new(&NOT_GRANTED, detail))
 }
 
 /// Refuses jobs that join another batch than that of the handler's own job.

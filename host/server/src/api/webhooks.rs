@@ -19,6 +19,7 @@ use super::actor::Actor;
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::scope;
+use crate::webhooks::Sender;
 
 /// Enqueues a delivery of an empty event, to see whether a receiver answers. It is a job of the queue `webhooks`.
 #[utoipa::path(
@@ -44,7 +45,10 @@ pub(super) async fn test(
         secret,
         events: Vec::new(),
     };
-    let notify = shared.api.webhooks.check(body, &[Event::Test]);
+    let notify = shared
+        .api
+        .webhooks
+        .check(body, &[Event::Test], Sender::Host);
     let notify = notify.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let now = shared.api.clock.now();
     let mut job = of_test(now, ids::job(now), &notify);

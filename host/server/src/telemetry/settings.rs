@@ -21,6 +21,7 @@ const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 const SPAN_DELAY: &str = "OTEL_BSP_SCHEDULE_DELAY";
 const METRIC_INTERVAL: &str = "OTEL_METRIC_EXPORT_INTERVAL";
 const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
+const FAILURE_MESSAGES: &str = "OTEL_HOST_FAILURE_MESSAGES";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 /// The supported encodings; the first is the default.
@@ -41,6 +42,8 @@ pub struct Settings {
     pub(super) metric_interval: Duration,
     pub(super) traces: bool,
     pub(super) metrics: bool,
+    /// Whether spans of attempts have the messages of failures, which others see only with the verb `read_payload`.
+    pub(super) failure_messages: bool,
     /// The resource of the spans and metrics.
     pub(super) resource: BTreeMap<String, String>,
 }
@@ -150,6 +153,11 @@ impl Settings {
             metric_interval: number(METRIC_INTERVAL, 60_000)?,
             traces: is_on("OTEL_TRACES_EXPORTER"),
             metrics: is_on("OTEL_METRICS_EXPORTER"),
+            failure_messages: match get(FAILURE_MESSAGES) {
+                None | Some("false") => false,
+                Some("true") => true,
+                Some(_) => return Err(refused(FAILURE_MESSAGES, "must be true, false or unset")),
+            },
             resource,
         }))
     }

@@ -39,6 +39,8 @@ pub(super) struct Exporter {
     scope: InstrumentationScope,
     waiting: Arc<AtomicUsize>,
     dropped: Counter,
+    /// Whether spans of attempts have the messages of failures.
+    has_messages: bool,
 }
 
 impl Exporter {
@@ -70,6 +72,7 @@ impl Exporter {
         Ok(Self {
             processor,
             scope: InstrumentationScope::builder(SCOPE).build(),
+            has_messages: settings.failure_messages,
             waiting,
             dropped,
         })
@@ -90,6 +93,11 @@ impl Spans for Exporter {
             self.dropped.inc();
             return;
         }
+        let span = if self.has_messages {
+            span
+        } else {
+            without_message(span)
+        };
         self.processor.on_end(data(span, self.scope.clone()));
     }
 }
@@ -128,6 +136,20 @@ fn resource(described: &BTreeMap<String, String>) -> Resource {
     let described = described.iter();
     let described = described.map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
     Resource::builder_empty().with_attributes(described).build()
+}
+
+/// Replaces the message of a failed attempt, which is part of its payload, by the name of the error.
+fn without_message(span: Span) -> Span {
+    if span.kind != Kind::Consumer {
+        return span;
+    }
+    let mut attributes = span.attributes.iter();
+    let name = attributes.find_map(|(name, value)| match value {
+        Attribute::Text(text) if name.ends_with(".error_type") => Some(text.clone()),
+        _ => None,
+    });
+    let error = span.error.as_ref().map(|_| name.unwrap_or_default());
+    Span { error, ..span }
 }
 
 /// Converts a span for the SDK.

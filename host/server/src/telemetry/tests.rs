@@ -194,7 +194,10 @@ fn some_span() -> Span {
         parent_id: Some(0x00f0_67aa_0ba9_02b7),
         began_at: Time(1_000),
         ended_at: Time(1_002),
-        attributes: vec![("test.attempt".to_owned(), Attribute::Number(2))],
+        attributes: vec![
+            ("test.attempt".to_owned(), Attribute::Number(2)),
+            ("test.error_type".to_owned(), Attribute::text("trapped")),
+        ],
         error: Some("it broke".to_owned()),
     }
 }
@@ -242,9 +245,21 @@ async fn spans_arrive_in_the_default_encoding_after_a_second_try_too() {
         ("test.run", 1_002_000_000)
     );
     let status = span.status.as_ref().unwrap();
-    assert_eq!((status.message.as_str(), status.code), ("it broke", 2));
+    assert_eq!((status.message.as_str(), status.code), ("trapped", 2));
     assert_eq!(span.attributes[0].key, "test.attempt");
     assert!(metrics.encode().contains("host_spans_dropped_total 0\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_of_failures_are_sent_if_a_variable_says_so() {
+    let (endpoint, received) = receiver(&[]);
+    let (_export, spans, _metrics) = opened(&endpoint, &[("OTEL_HOST_FAILURE_MESSAGES", "true")]);
+    spans.ended(some_span());
+    let body = ExportTraceServiceRequest::decode(&*received.recv().unwrap().1).unwrap();
+    let status = body.resource_spans[0].scope_spans[0].spans[0]
+        .status
+        .clone();
+    assert_eq!(status.unwrap().message, "it broke");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,8 @@ fn webhooks() -> Webhooks {
         to: to.parse().unwrap(),
         paths: paths.iter().map(|it| (*it).to_owned()).collect(),
         secrets: secrets.iter().map(|it| (*it).to_owned()).collect(),
+        handlers: Vec::new(),
+        queues: Vec::new(),
     };
     Webhooks::new(BTreeMap::from([
         (
@@ -65,13 +67,52 @@ fn a_webhook_goes_only_where_the_configuration_allows() {
 }
 
 #[test]
+fn a_webhook_may_be_for_some_handlers_and_queues() {
+    let glob = |text: &str| vec![Glob::try_from(text.to_owned()).unwrap()];
+    let check = |handlers: &str, queues: &str, sender: Sender<'_>| {
+        let allowed = Allowed {
+            to: "https://a.example".parse().unwrap(),
+            paths: Vec::new(),
+            secrets: vec!["a".to_owned()],
+            handlers: glob(handlers),
+            queues: glob(queues),
+        };
+        let body = NotifyBody {
+            url: "https://a.example/".to_owned(),
+            secret: "a".to_owned(),
+            events: Vec::new(),
+        };
+        let webhooks = Webhooks::new(BTreeMap::from([("shop".parse().unwrap(), allowed)]));
+        webhooks.check(body, &JOB_EVENTS, sender)
+    };
+    let queue: Name = "orders".parse().unwrap();
+    let job = |handler| Sender::Job {
+        handler,
+        queue: &queue,
+    };
+    assert!(check("pay*", "orders", job("pay-all")).is_ok());
+    for (handlers, queues, sender) in [
+        ("pay*", "orders", job("mail")),
+        ("pay*", "other", job("pay")),
+        ("pay*", "orders", job("python#pay")),
+        ("pay*", "orders", Sender::Queue(&queue)),
+        ("pay*", "orders", Sender::Batch),
+    ] {
+        let refused = check(handlers, queues, sender).unwrap_err();
+        assert!(refused.contains("[webhooks.shop]"), "{sender:?}: {refused}");
+    }
+}
+
+#[test]
 fn a_host_without_sections_allows_no_webhook() {
     let body = NotifyBody {
         url: "https://a.example/hooks/1".to_owned(),
         secret: "a".to_owned(),
         events: Vec::new(),
     };
-    let refused = Webhooks::default().check(body, &JOB_EVENTS).unwrap_err();
+    let refused = Webhooks::default()
+        .check(body, &JOB_EVENTS, Sender::Host)
+        .unwrap_err();
     assert!(refused.contains("[webhooks.NAME]"), "{refused}");
 }
 
@@ -82,13 +123,15 @@ fn an_event_must_be_one_of_those_that_can_happen() {
         secret: "a".to_owned(),
         events: events.iter().map(|it| (*it).to_owned()).collect(),
     };
-    let all = webhooks().check(body(&[]), &JOB_EVENTS).unwrap();
+    let all = webhooks()
+        .check(body(&[]), &JOB_EVENTS, Sender::Host)
+        .unwrap();
     assert_eq!(all.events, JOB_EVENTS);
     let twice = body(&["job.discarded", "job.discarded"]);
-    let one = webhooks().check(twice, &JOB_EVENTS).unwrap();
+    let one = webhooks().check(twice, &JOB_EVENTS, Sender::Host).unwrap();
     assert_eq!(one.events, [Event::JobDiscarded]);
     let refused = webhooks()
-        .check(body(&["batch.end"]), &JOB_EVENTS)
+        .check(body(&["batch.end"]), &JOB_EVENTS, Sender::Host)
         .unwrap_err();
     assert!(refused.contains("job.completed"), "{refused}");
 }

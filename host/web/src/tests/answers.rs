@@ -93,7 +93,7 @@ fn handler(sample: &Answer) -> Value {
         "limits": {"memory_bytes": 1, "timeout_ms": 1, "grace_ms": 1, "result_bytes_max": 1, "log_bytes_max": 1},
         "grants": {"env": vec![name; sample.items], "read_dirs": [{"host": name, "guest": name}],
             "http": [{"to": name, "methods": ["GET"], "paths": [], "headers": ["authorization"], "secrets": [name]}],
-            "jobs": [{"handlers": [name, "mail-*"], "queues": [name]}], "secrets": [name], "hold": [name],
+            "jobs": [{"handlers": [name, "mail-*"], "queues": [name]}], "secrets": [name], "hold": [name], "notify": [name],
             "state": {"quota_kib": 16, "shared": [name]}},
         "cost": [{"component": name, "revision": 2, "last_hour": cost, "last_day": cost},
             {"component": name, "revision": 1, "last_hour": null, "last_day": before}],

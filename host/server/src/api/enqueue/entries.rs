@@ -21,6 +21,7 @@ use super::{entry, prerequisites, route};
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
+use crate::webhooks::Sender;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
@@ -148,8 +149,14 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
 }
 
 /// Returns the receivers of a job's end: its own, and its queue's.
-fn notify(api: &Api, queue: &Name, asked: Option<NotifyBody>) -> Result<Vec<Notify>, ApiError> {
-    let own = asked.map(|body| api.webhooks.check(body, &JOB_EVENTS));
+fn notify(
+    api: &Api,
+    handler: &str,
+    queue: &Name,
+    asked: Option<NotifyBody>,
+) -> Result<Vec<Notify>, ApiError> {
+    let sender = Sender::Job { handler, queue };
+    let own = asked.map(|body| api.webhooks.check(body, &JOB_EVENTS, sender));
     let own = own.transpose();
     let own = own.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let of_queue = api.webhooks.of_queue(queue).cloned();
@@ -170,7 +177,7 @@ fn accept(
     let (route, handler) = route::find(api, scope, &entry.body.handler, queue)?;
     entry.check_params(api, &route, handler.as_deref(), budget)?;
     let body = std::mem::take(&mut entry.body);
-    let notify = notify(api, &route.queue, body.notify.clone())?;
+    let notify = notify(api, &body.handler, &route.queue, body.notify.clone())?;
     let mut job = entry::into_job(body, id, route, siblings, api.clock)?;
     job.notify = notify;
     if let Some(runner) = &job.runner {

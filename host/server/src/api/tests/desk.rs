@@ -1,5 +1,6 @@
 //! The desk, asked by a cell that keeps to nothing.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::fixture::Host;
+use crate::webhooks::Webhooks;
 
 /// A run's end of its socket to the desk.
 struct Run {
@@ -64,6 +66,7 @@ impl Run {
             state,
             secrets: vec!["one".to_owned(), "gone".to_owned()],
             hold: vec!["by-customer".parse().unwrap()],
+            notify: vec!["shop".parse().unwrap()],
             trace: Vec::new(),
             writes: writes.clone(),
         };
@@ -181,6 +184,40 @@ async fn each_run_gets_what_its_own_manifest_grants() {
     }
     assert_eq!(jobs_only.writes.take().unwrap().jobs.len(), 1);
     assert_eq!(state_only.writes.take().unwrap().state.len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_notifies_only_webhooks_that_its_manifest_names() {
+    let (visits, desk) = mpsc::channel(8);
+    let allowed = |to: &str| {
+        let fields = format!(r#"{{"to": "https://{to}.example", "secrets": ["s"]}}"#);
+        serde_json::from_str(&fields).unwrap()
+    };
+    let webhooks = ["shop", "other"].map(|name| (name.parse().unwrap(), allowed(name)));
+    let _host = Host::start_as(|api| {
+        api.desk = Some(desk);
+        api.webhooks = Webhooks::new(BTreeMap::from(webhooks));
+    })
+    .await;
+    let mut run = Run::begin(&visits, grant(), None).await;
+    let job = |to: &str| {
+        let notify = format!(r#"{{"url": "https://{to}.example/a", "secret": "s"}}"#);
+        enqueue(
+            &format!(r#"{{"handler": "noop", "queue": "rows", "notify": {notify}}}"#),
+            true,
+        )
+    };
+    run.ask(&job("shop")).await.unwrap();
+    let refused = run.ask(&job("other")).await.unwrap_err();
+    assert_eq!(refused.kind, DeskErrorKind::NotGranted);
+    assert!(
+        refused.message.contains("notify the webhook \"other\""),
+        "{refused}"
+    );
+    assert_eq!(
+        run.refused(&job("nowhere")).await,
+        DeskErrorKind::InvalidRequest
+    );
 }
 
 #[tokio::test]
