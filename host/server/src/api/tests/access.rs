@@ -460,7 +460,7 @@ async fn the_start_of_an_id_finds_a_job_behind_any_number_that_the_caller_may_no
     assert_eq!(shown.is(StatusCode::OK).body["id"], own);
     guarded.job("own", "noop").await;
     let ambiguous = guarded.send(&token, ("GET", &path), None).await;
-    ambiguous.refused(409, "ambiguous_id");
+    ambiguous.fails(409, "ambiguous_id");
 }
 
 #[tokio::test]

@@ -215,7 +215,7 @@ async fn a_run_notifies_only_webhooks_that_its_manifest_names() {
         "{refused}"
     );
     assert_eq!(
-        run.refused(&job("nowhere")).await,
+        run.expect_refusal(&job("nowhere")).await,
         DeskErrorKind::InvalidRequest
     );
 }
