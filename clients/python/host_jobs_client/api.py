@@ -102,6 +102,8 @@ class Attempt(TypedDict):
     """Which revision of it."""
     started_at: str
     """When it was claimed."""
+    withheld: NotRequired[List[Withheld] | None]
+    """`failure` if the caller may not see more of it than its kind."""
     worker: NotRequired[WorkerReport | None]
     """What a foreign worker reports about itself and the end of the attempt."""
 
@@ -516,6 +518,8 @@ class Grants(TypedDict):
     """Requests to HTTP servers."""
     jobs: List[JobsGrant]
     """Jobs to enqueue."""
+    notify: List[str]
+    """Webhooks that the jobs it enqueues may notify."""
     read_dirs: List[DirGrant]
     """Directories to read."""
     secrets: List[str]
@@ -678,6 +682,10 @@ class Job(TypedDict):
     """Why it does not start, if no node can run it now or it waits for other jobs or a limit."""
     wire: str
     """The wire it came in over; `http` is this API."""
+    withheld: NotRequired[List[Withheld] | None]
+    """What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That
+    needs the verb `read_payload`, or `read_own` if the caller has enqueued the job.
+    """
 
 
 class JobOptions(TypedDict):
@@ -1750,6 +1758,10 @@ class WebhookTest(TypedDict):
     """The name of the secret that signs it."""
     url: str
     """Where the request goes."""
+
+
+Withheld: TypeAlias = 'Literal["params", "result", "failure"]'
+"""A part of a job that its caller may not see."""
 
 
 class WorkerReport(TypedDict):

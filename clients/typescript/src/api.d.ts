@@ -53,6 +53,8 @@ export interface Attempt {
   revision?: number | null;
   /** When it was claimed. */
   started_at: string;
+  /** `failure` if the caller may not see more of it than its kind. */
+  withheld?: Array<Withheld> | null;
   /** What a foreign worker reports about itself and the end of the attempt. */
   worker?: WorkerReport | null;
 }
@@ -412,6 +414,8 @@ export interface Grants {
   http: Array<HttpGrant>;
   /** Jobs to enqueue. */
   jobs: Array<JobsGrant>;
+  /** Webhooks that the jobs it enqueues may notify. */
+  notify: Array<string>;
   /** Directories to read. */
   read_dirs: Array<DirGrant>;
   /** Names of secrets that it may see. */
@@ -573,6 +577,11 @@ export interface Job {
   waits_because?: string | null;
   /** The wire it came in over; `http` is this API. */
   wire: string;
+  /**
+   * What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That
+   * needs the verb `read_payload`, or `read_own` if the caller has enqueued the job.
+   */
+  withheld?: Array<Withheld> | null;
 }
 
 /** What else a job may have. */
@@ -1632,6 +1641,9 @@ export interface WebhookTest {
   /** Where the request goes. */
   url: string;
 }
+
+/** A part of a job that its caller may not see. */
+export type Withheld = "params" | "result" | "failure";
 
 /** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
 export interface WorkerReport {

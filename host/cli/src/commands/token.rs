@@ -26,8 +26,9 @@ Examples:
   host token create mailer --role producer --queue 'mail-*' --handler send_email --from 10.1.0.0/16
   host token create metrics --allow metrics --expires 365d
 
-Roles: producer (enqueue, read, read_own, cancel), viewer (read, metrics), operator (viewer, read_payload,
-read_own, cancel, retry, schedule, operate), deployer (read, deploy), admin (all verbs).")]
+Roles: producer (enqueue, read, read_own, cancel), viewer (read, metrics),
+operator (viewer, read_payload, read_own, cancel, retry, schedule, operate),
+deployer (read, deploy), admin (all verbs).")]
     Create(Box<Create>),
     /// List the tokens
     #[command(after_help = "Example:\n  host token ls -o json")]

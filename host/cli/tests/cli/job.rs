@@ -304,6 +304,17 @@ fn wait_exits_with_what_became_of_the_job() {
 }
 
 #[test]
+fn a_result_that_is_withheld_fails_the_wait() {
+    let mut seen = Transcript::new("job_a_result_that_is_withheld_fails_the_wait");
+    let hidden = r#","finished_at":"2026-05-17T18:25:01.250Z","withheld":["params","result"]"#;
+    let done = job("completed", hidden);
+    let host = CannedHost::start(&[(200, &done), (200, &done)]);
+    seen.add(&host.run(&["job", "wait", A]));
+    seen.add(&host.run(&["job", "wait", A, "-o", "json"]));
+    seen.check();
+}
+
+#[test]
 fn a_wait_goes_on_when_the_host_comes_back() {
     let mut seen = Transcript::new("job_a_wait_goes_on_when_the_host_comes_back");
     let (running, done) = (job("running", ""), job("completed", COMPLETED));
