@@ -130,7 +130,7 @@ class Client:
         """Waits until a job has ended, and returns its result, or raises `JobFailed`, `JobCancelled` or `ResultWithheld`."""
         job = self.wait(id, timeout)
         if job["state"] == "completed":
-            if "result" in job.get("withheld", ()):
+            if "result" in (job.get("withheld") or ()):
                 raise ResultWithheld(job)
             return job.get("result")
         raise (JobCancelled if job["state"] == "cancelled" else JobFailed)(job)
