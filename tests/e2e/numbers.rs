@@ -180,9 +180,9 @@ fn text(document: &str) -> String {
 }
 
 /// An answer of the API about a job that has ended, or a refusal.
-struct Ended(u16, String);
+struct JobAnswer(u16, String);
 
-impl Ended {
+impl JobAnswer {
     /// Returns a part of the job.
     fn map(self, path: &str) -> Passed {
         let Self(status, answer) = self;
@@ -207,32 +207,32 @@ fn part(document: &str, path: &str) -> Option<String> {
     Some(at)
 }
 
-fn run(client: &Client, handler: &str, params: &str) -> Ended {
+fn run(client: &Client, handler: &str, params: &str) -> JobAnswer {
     enqueue(
         client,
         &format!(r#"{{"handler":"{handler}","params":{params},"max_attempts":1}}"#),
     )
 }
 
-fn enqueue(client: &Client, job: &str) -> Ended {
+fn enqueue(client: &Client, job: &str) -> JobAnswer {
     let (status, answer) = client.call_text("POST", "/api/v1/jobs", Some(job)).unwrap();
     let id = (status == 201).then(|| part(&answer, "id")).flatten();
     match id {
-        Some(id) => ended(client, &id),
-        None => Ended(status, answer),
+        Some(id) => wait_for(client, &id),
+        None => JobAnswer(status, answer),
     }
 }
 
 /// Waits for the end of a job, whose id is in quotes.
-fn ended(client: &Client, id: &str) -> Ended {
+fn wait_for(client: &Client, id: &str) -> JobAnswer {
     let id: String = serde_json::from_str(id).unwrap();
     let path = format!("/api/v1/jobs/{id}/wait?timeout_seconds=60");
     let (status, answer) = client.call_text("GET", &path, None).unwrap();
-    Ended(status, answer)
+    JobAnswer(status, answer)
 }
 
 fn input(client: &Client, document: &str) -> Passed {
-    let Ended(status, before) = run(client, "text_result", &text(document));
+    let JobAnswer(status, before) = run(client, "text_result", &text(document));
     let Some(id) = part(&before, "result").and_then(|_| part(&before, "id")) else {
         return Passed::Refused(before);
     };
@@ -249,9 +249,9 @@ fn import(client: &Client, document: &str) -> Passed {
     let Some(id) = part(&imported, "id") else {
         return Passed::Refused(imported);
     };
-    let Ended(status, _) = ended(client, &id);
+    let JobAnswer(status, _) = wait_for(client, &id);
     let id: String = serde_json::from_str(&id).unwrap();
-    Ended(
+    JobAnswer(
         status,
         command(client, &["job", "show", &id, "-o", "jsonl"], ""),
     )
@@ -287,7 +287,7 @@ fn batch(client: &Client, document: &str) -> Passed {
         .unwrap();
     let made: Value = serde_json::from_str(&answer).unwrap();
     match made["jobs"][0]["id"].as_str() {
-        Some(id) if status == 201 => ended(client, &json!(id).to_string()).map("result"),
+        Some(id) if status == 201 => wait_for(client, &json!(id).to_string()).map("result"),
         _ => Passed::Refused(answer),
     }
 }
@@ -308,7 +308,7 @@ fn schedule(client: &Client, document: &str) -> Passed {
         .unwrap();
     assert_eq!((status, &*shown), (200, document), "{fired}");
     let fired: Value = serde_json::from_str(&fired).unwrap();
-    ended(client, &fired["jobs"][0].to_string()).map("result")
+    wait_for(client, &fired["jobs"][0].to_string()).map("result")
 }
 
 fn delta(client: &Client, document: &str) -> Passed {

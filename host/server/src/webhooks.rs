@@ -139,8 +139,8 @@ impl Webhooks {
         let refused = |message| format!("notify.url: {message}");
         let found = self.find(&notify.url, &notify.secret).map_err(refused)?;
         if !found.iter().any(|(_, allowed)| allowed.is_for(sender)) {
-            let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
-            let names = names.join("], [webhooks.");
+            let sections: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+            let names = sections.join("], [webhooks.");
             return Err(refused(format!(
                 "[webhooks.{names}] of the configuration is only for some handlers or queues, and not for this one"
             )));

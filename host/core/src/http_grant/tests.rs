@@ -146,12 +146,15 @@ fn read_leniently(path: &str) -> String {
     let text = String::from_utf8_lossy(&bytes).replace('\\', "/");
     let mut read: Vec<&str> = Vec::new();
     for segment in text.split('/') {
-        let segment = segment.split(';').next().unwrap_or_default();
-        let segment = segment.trim_matches(' ');
-        match segment {
+        let name = segment
+            .split(';')
+            .next()
+            .unwrap_or_default()
+            .trim_matches(' ');
+        match name {
             "" | "." => {}
             ".." => drop(read.pop()),
-            _ => read.push(segment.trim_end_matches(['.', ' '])),
+            _ => read.push(name.trim_end_matches(['.', ' '])),
         }
     }
     let end = if text.ends_with('/') && !read.is_empty() {

@@ -207,8 +207,8 @@ fn check_receiver(
     granted: &[Name],
     receiver: &NotifyBody,
 ) -> Result<(), ApiError> {
-    let found = webhooks.find(&receiver.url, &receiver.secret);
-    let found = found
+    let found = webhooks
+        .find(&receiver.url, &receiver.secret)
         .map_err(|why| ApiError::new(&kinds::INVALID_REQUEST, format!("notify.url: {why}")))?;
     if found.iter().any(|(name, _)| granted.contains(name)) {
         return Ok(());

@@ -90,8 +90,8 @@ async fn seen_ids(shared: &Shared, caller: &Caller, start: String) -> Result<Vec
         let page = shared
             .api
             .dispatch
-            .scan(move |reader| reader.matching(&filter, after, 2));
-        let page = page.await?;
+            .scan(move |reader| reader.matching(&filter, after, 2))
+            .await?;
         seen.extend(page.items);
         after = page.next;
         if seen.len() > 1 || after.is_none() {

@@ -16,6 +16,7 @@ mod lifetimes;
 mod limit_keys;
 mod lines;
 mod nodes;
+mod own_jobs;
 mod prerequisites;
 mod queues;
 mod quotas;
