@@ -64,7 +64,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
     stage.stop()
 }
 
-/// What an idle host uses.
+/// The use of an idle host.
 async fn rest(stage: &Stage, report: &mut Report) -> Result<()> {
     let pid = stage.server.pid();
     tokio::time::sleep(SETTLE).await;

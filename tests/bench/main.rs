@@ -65,7 +65,7 @@ struct Args {
     bare: egress::BareClient,
 }
 
-/// What a host is compared with.
+/// The baseline of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
     /// The bare disk and engine

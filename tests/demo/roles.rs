@@ -26,7 +26,7 @@ struct Shared {
     what: [&'static str; 2],
 }
 
-/// What the two hosts need to know about each other.
+/// The addresses that the two hosts share.
 pub(crate) struct Roles {
     folder: PathBuf,
     /// Where the second host listens for dispatches of Arco.

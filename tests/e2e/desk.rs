@@ -12,7 +12,7 @@ use crate::fixture::{Own, deploy, own};
 /// How long something may take that happens soon.
 const SOON: Duration = Duration::from_mins(3);
 
-/// What `ask` may enqueue.
+/// The grant of `ask`.
 pub(crate) const MANIFEST: &str = "[[handlers.ask.jobs]]\nhandlers = [\"noop\", \"ec*\", \"sleep\"]\n\
                         queues = [\"default\", \"rows-*\"]\n";
 

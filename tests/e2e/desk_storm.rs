@@ -28,7 +28,7 @@ const MANIFEST: &str = "[handlers.ask]\nbackoff = { base_seconds = 0.01, max_sec
                         [[handlers.ask.jobs]]\nhandlers = [\"noop\"]\nqueues = [\"rows\"]\n\
                         [handlers.ask.state]\nshared = [\"counters\"]\n[[handlers.ask.http]]\nto = \"ORIGIN\"\n";
 
-/// What is killed, one after the other.
+/// The processes to kill, one after the other.
 #[derive(Clone, Copy)]
 enum Victim {
     Host,

@@ -1,4 +1,4 @@
-//! What cells see of the host, and what manifests may grant.
+//! The view of cells on the host, and grants of manifests.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What surrounds the process of a host: its log, signals, limits, mounts, and its place in a container.
+//! The environment of a host's process: its log, signals, limits, mounts, and its place in a container.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

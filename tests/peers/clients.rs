@@ -18,7 +18,7 @@ use host_tests::{Balancer, Options, Server, guests, peers};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What the generator writes.
+/// The output of the generator.
 const GENERATED: [&str; 3] = [
     "python/host_jobs_client/api.py",
     "typescript/src/api.js",

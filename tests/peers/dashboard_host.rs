@@ -1,4 +1,4 @@
-//! What people do with a host on the dashboard: its queues, handlers, components and nodes.
+//! A host on the dashboard: its queues, handlers, components and nodes.
 
 use std::path::Path;
 use std::time::Duration;

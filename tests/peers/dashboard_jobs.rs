@@ -1,4 +1,4 @@
-//! What people do with jobs on the dashboard: find, watch, change and run them again.
+//! Jobs on the dashboard: find, watch, change and run them again.
 
 use std::time::Duration;
 

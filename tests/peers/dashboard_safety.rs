@@ -1,4 +1,4 @@
-//! What the dashboard must never do: bugs that other dashboards had, requests from elsewhere, and work for a page
+//! Attacks on the dashboard: bugs that other dashboards had, requests from elsewhere, and work for a page
 //! that is hidden.
 
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::cargo::run;
 use crate::progress::{Expected, step};
 use crate::{guests, peers, programs, setup};
 
-/// What to measure.
+/// The measurement.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples: cargo xtask bench -o json, cargo xtask bench wires --case beads, \

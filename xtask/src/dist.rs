@@ -36,7 +36,7 @@ const PAGES: [&str; 6] = [
     "docs/postgres.md",
 ];
 
-/// What to package.
+/// The packages to build.
 #[derive(clap::Args)]
 #[command(after_help = "Example: cargo xtask dist")]
 pub(crate) struct Args {

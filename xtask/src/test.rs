@@ -14,7 +14,7 @@ use crate::progress::Expected::{self, MinuteAtFirst, Minutes, MinutesAtFirst, Se
 use crate::progress::step;
 use crate::{dist, guests, peers, programs, setup};
 
-/// What to test.
+/// The suite to run.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples: cargo xtask test quick, cargo xtask test core, \

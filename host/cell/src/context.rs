@@ -27,7 +27,7 @@ const RANDOM_BYTES_MAX: u64 = 64 << 10;
 /// The most resources (streams, descriptors, pollables) that a guest may hold at a time.
 const RESOURCES_MAX: usize = 1_000;
 
-/// What a run may open.
+/// The files and sockets of a run.
 #[derive(Debug, Default)]
 pub(crate) struct GivenToRun {
     /// Directories, under the names that the guest sees.

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::watchdog::Activity;
 
-/// What a run has used so far.
+/// The use of a run so far.
 #[derive(Debug, Default)]
 pub(crate) struct Used {
     fuel: AtomicU64,

@@ -34,7 +34,7 @@ const HANDLES_MAX: usize = 1_000;
 const DESCRIBE_TIMEOUT_MS: u64 = 1_000;
 const DESCRIBE_FUEL: u64 = 10_000_000_000;
 
-/// What all runs of a cell share: the engine, the memory and the watchdog.
+/// The parts that all runs of a cell share: the engine, the memory and the watchdog.
 pub(crate) struct Resources {
     pub(crate) engine: Engine,
     pub(crate) memory: Arc<CellMemory>,

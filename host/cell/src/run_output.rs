@@ -30,7 +30,7 @@ const PROGRESS_BYTES_MAX: usize = 1 << 10;
 #[derive(Debug)]
 pub(crate) struct RunOutput {
     started: Instant,
-    /// What the run has used so far.
+    /// The use of the run so far.
     pub(crate) used: Used,
     inner: Mutex<Inner>,
 }

@@ -12,7 +12,7 @@ use crate::run::chain::{Planned, Planning};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CellId(pub u64);
 
-/// What happens to a cell.
+/// The events of a cell.
 #[derive(Debug)]
 pub enum CellEvent {
     /// The cell sent messages.

@@ -1,4 +1,4 @@
-//! What a run is made of: the deployed handlers, their limits and grants, and chains of them. Nothing here
+//! The parts of a run: the deployed handlers, their limits and grants, and chains of them. Nothing here
 //! does I/O.
 
 pub mod build;

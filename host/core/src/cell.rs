@@ -297,8 +297,9 @@ pub struct LogLine {
 impl LogLine {
     /// Returns how much of a log's limit the line uses, in bytes.
     pub fn cost(&self) -> u64 {
-        let fields = self.fields.iter();
-        let fields: u64 = fields
+        let fields: u64 = self
+            .fields
+            .iter()
             .map(|(name, value)| (name.len() + value.len()) as u64 + FIELD_OVERHEAD_BYTES)
             .sum();
         self.message.len() as u64 + fields + LINE_OVERHEAD_BYTES
@@ -411,7 +412,7 @@ pub enum FromCell {
         /// The handlers, or why they could not be read.
         result: Result<Offer, Failure>,
     },
-    /// What a run has used so far.
+    /// The use of a run so far.
     Used { run: RunId, meter: Meter },
 }
 

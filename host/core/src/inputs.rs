@@ -86,8 +86,8 @@ pub fn add(params: &JsonText, name: &str, value: &JsonText) -> Result<JsonText, 
 
 /// Returns whether the params have an input.
 pub fn has(params: &JsonText, name: &str) -> bool {
-    let inputs = object(params.as_str()).and_then(|mut members| members.remove(MEMBER));
-    let inputs = inputs.and_then(|inputs| object(inputs.get()));
+    let member = object(params.as_str()).and_then(|mut members| members.remove(MEMBER));
+    let inputs = member.and_then(|member| object(member.get()));
     inputs.is_some_and(|inputs| inputs.contains_key(name))
 }
 

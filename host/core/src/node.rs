@@ -289,11 +289,11 @@ impl NodeRecord {
 
 /// Returns the gone node that had a runner last.
 pub fn last_node_with<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
-    let had = |node: &&NodeRecord| {
+    let is_last_home = |node: &&NodeRecord| {
         let info = node.info.as_ref();
         node.is_lost() && info.is_some_and(|info| info.has_runner(runner))
     };
-    let had = nodes.iter().filter(had);
+    let had = nodes.iter().filter(is_last_home);
     had.min_by_key(|node| node.silent_ms)
 }
 

@@ -69,11 +69,13 @@ impl Seconds {
     pub fn to_text(self) -> String {
         let (mut rest, mut text) = (self.ms, String::new());
         for unit in ["d", "h", "m", "s", "ms"] {
-            let unit_ms = UNITS.iter().find(|(name, _)| *name == unit);
-            let unit_ms = unit_ms.map_or(1, |(_, ms)| *ms);
+            let unit_ms = UNITS
+                .iter()
+                .find(|(name, _)| *name == unit)
+                .map_or(1, |(_, ms)| *ms);
             if rest >= unit_ms {
                 // Writing to a string cannot fail.
-                let _written = write!(text, "{}{unit}", rest / unit_ms);
+                let _ = write!(text, "{}{unit}", rest / unit_ms);
                 rest %= unit_ms;
             }
         }

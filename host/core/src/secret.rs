@@ -64,12 +64,14 @@ impl Revealed {
     }
 
     pub fn add(&mut self, secret: Secret) {
-        let lines = secret.value.lines();
-        let lines = lines.filter(|line| line.len() >= LINE_BYTES_MIN && *line != secret.value);
-        let lines = lines.map(|line| Secret {
-            name: secret.name.clone(),
-            value: line.to_owned(),
-        });
+        let lines = secret
+            .value
+            .lines()
+            .filter(|line| line.len() >= LINE_BYTES_MIN && *line != secret.value)
+            .map(|line| Secret {
+                name: secret.name.clone(),
+                value: line.to_owned(),
+            });
         self.hidden.extend(lines);
         self.hidden.push(secret.clone());
         self.hidden

@@ -213,12 +213,12 @@ fn job_data<'a>(job: &'a Lifecycle, payload: &'a Payload, ending: &'a Ending) ->
 
 /// Makes the job that delivers a message. It belongs to no principal, so no limit of a principal holds it up.
 fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
-    let params = Delivery {
+    let delivery = Delivery {
         url: notify.url.clone(),
         secret: notify.secret.clone(),
         message,
     };
-    let params = serde_json::to_string(&params).unwrap_or_default();
+    let params = serde_json::to_string(&delivery).unwrap_or_default();
     NewJob {
         id,
         handler: Name::constant(DELIVER),

@@ -104,7 +104,7 @@ impl Events {
         let batch: Vec<Event> = batch.into_iter().collect();
         if !batch.is_empty() {
             // This fails if there are no listeners, which is fine.
-            let _listeners = self.sender.send(Arc::new(batch));
+            let _ = self.sender.send(Arc::new(batch));
         }
     }
 }

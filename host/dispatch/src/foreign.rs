@@ -82,7 +82,7 @@ impl Foreign {
             .spawn(move || {
                 runtime.block_on(work);
                 // The caller may be gone.
-                let _gone = sender.send(());
+                let _ = sender.send(());
             })?;
         Ok((foreign, ended))
     }
@@ -134,7 +134,7 @@ impl Execute for Session {
     fn stop(&self, tag: Tag, grace_ms: u64, why: Stop) {
         let key = (self.session, tag);
         // A closed mailbox means that every execution was answered.
-        let _closed = self.asks.put(Ask::Stop { key, grace_ms, why });
+        let _ = self.asks.put(Ask::Stop { key, grace_ms, why });
     }
 }
 

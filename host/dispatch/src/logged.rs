@@ -51,8 +51,9 @@ impl Logged {
 }
 
 fn line_bytes(line: &LogLine) -> usize {
-    let fields = line.fields.iter();
-    let fields: usize = fields
+    let fields: usize = line
+        .fields
+        .iter()
         .map(|(name, value)| ENTRY_BYTES + name.len() + value.len())
         .sum();
     ENTRY_BYTES + line.message.len() + fields
@@ -120,7 +121,7 @@ impl Progress {
         let sent = self.sent.load(Ordering::Acquire);
         let mut written = self.written.subscribe();
         // Fails only without a sender, which `self` has.
-        let _written = written.wait_for(|written| *written >= sent).await;
+        let _ = written.wait_for(|written| *written >= sent).await;
     }
 }
 

@@ -86,8 +86,9 @@ impl Membership {
         let first = heartbeat.beat(0, &presence.info(), &presence.components());
         first.map_err(JoinError::Store)?;
         let (sent, before) = (Lifeline::now(), clock.now());
-        let view = heartbeat.beat(0, &presence.info(), &presence.components());
-        let view = view.map_err(JoinError::Store)?;
+        let view = heartbeat
+            .beat(0, &presence.info(), &presence.components())
+            .map_err(JoinError::Store)?;
         presence.request_drain(view.drain);
         let after = clock.now();
         // Host time is that of the nodes that live, else that of the database.
@@ -226,7 +227,7 @@ impl Beats {
 
     fn notify(&self, event: NodeEvent) {
         // What does not fit is found again with the next heartbeat.
-        let _full = self.events.try_send(event);
+        let _ = self.events.try_send(event);
     }
 }
 

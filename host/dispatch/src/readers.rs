@@ -42,8 +42,9 @@ impl Drop for Awaited {
 impl Readers<Box<dyn Reader>> {
     /// Opens `count` readers of a store.
     pub fn open(store: &dyn Store, count: usize) -> Result<Self, StoreError> {
-        let readers = (0..count).map(|_| store.reader());
-        let readers = readers.collect::<Result<_, _>>()?;
+        let readers = (0..count)
+            .map(|_| store.reader())
+            .collect::<Result<_, _>>()?;
         Ok(Self::new(readers, |reader| reader.interrupt()))
     }
 }

@@ -143,8 +143,10 @@ impl From<&Outcome> for Ended {
         let well = Self::well(outcome.as_str());
         match outcome {
             Outcome::Failed(failure) => {
-                let kind = failure.user_kind.as_deref();
-                let kind = kind.unwrap_or(failure.kind.as_str());
+                let kind = failure
+                    .user_kind
+                    .as_deref()
+                    .unwrap_or(failure.kind.as_str());
                 Self {
                     error_type: Some(kind.to_owned()),
                     error: Some(failure.message.clone()),

@@ -41,7 +41,7 @@ impl Attempts {
     }
 }
 
-/// What is left of each of the grants.
+/// The rest of each grant.
 pub(crate) struct Allowance(RefCell<Vec<GrantBalance>>);
 
 struct GrantBalance {

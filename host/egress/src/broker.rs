@@ -87,7 +87,7 @@ impl Shares {
     }
 }
 
-/// What all runs share.
+/// The state that all runs share.
 pub(crate) struct Broker {
     secrets: RefCell<Secrets>,
     /// The authorities of this system.

@@ -15,7 +15,7 @@ use crate::client::Clients;
 use crate::dial::Dial;
 use crate::trust;
 
-/// What the broker is started with.
+/// The settings of the broker.
 #[derive(Debug)]
 pub struct Settings {
     /// Networks besides public ones to which requests may go.

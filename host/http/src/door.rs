@@ -1,4 +1,4 @@
-//! What a listener serves: each route has its doors, and a listener opens some of them.
+//! The doors of a listener: each route has its doors, and a listener opens some of them.
 
 use std::fmt;
 use std::str::FromStr;

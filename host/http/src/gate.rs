@@ -23,7 +23,7 @@ pub struct Caller {
     pub principal: Arc<Principal>,
     /// Cancelled when the caller may do nothing more: its token was revoked or is over. `None` if that cannot happen.
     pub over: Option<CancellationToken>,
-    /// What it may use at a time. `None` for callers without a limit.
+    /// Its share at a time. `None` for callers without a limit.
     pub share: Option<Share>,
 }
 

@@ -67,7 +67,7 @@ pub struct ProblemView<'a> {
     detail: &'a str,
     /// The stable code: see `docs/errors.md`.
     code: &'a str,
-    /// What to do next.
+    /// The next step.
     next: &'a str,
     /// The state of the resource, if that is the reason.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,7 +23,7 @@ pub struct LogWriter<W> {
     losses: &'static Mutex<Losses>,
 }
 
-/// What could not be written.
+/// The lines that could not be written.
 struct Losses {
     total: u64,
     /// Since the last note.

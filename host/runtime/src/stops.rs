@@ -28,7 +28,7 @@ const FORCED: i32 = 1;
 #[error("cannot listen for signals: {0}")]
 pub struct StopsError(#[from] io::Error);
 
-/// What `SIGHUP` asks for.
+/// The meaning of `SIGHUP`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hangup {
     /// To read files again and to open the files of the log again.

@@ -147,7 +147,7 @@ type Shared = Arc<ApiState>;
 /// How a listener serves the API.
 #[derive(Clone, Debug)]
 pub struct Doorway {
-    /// What requests may name in their Host header.
+    /// The allowed Host headers.
     pub hosts: AllowedHosts,
     /// What it serves.
     pub doors: Arc<[Door]>,

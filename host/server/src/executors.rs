@@ -68,7 +68,7 @@ impl Executors {
         };
         for name in executors.routed() {
             // This makes `health` list the executor before its first job.
-            let _found = executors.find(name.as_str());
+            let _ = executors.find(name.as_str());
         }
         executors
     }
@@ -105,8 +105,8 @@ impl Executors {
         let own = self.names();
         let known = own.iter().map(Name::as_str);
         let remote = others.iter().flatten().map(String::as_str);
-        let near = nearest(name, known.chain(remote));
-        let near = near.map(|near| format!("; did you mean {near}?"));
+        let candidate = nearest(name, known.chain(remote));
+        let near = candidate.map(|candidate| format!("; did you mean {candidate}?"));
         let missing = match others {
             Some(_) => explain_unavailable(&shown, None),
             None => format!("no runner is named {shown:?}"),
@@ -123,11 +123,13 @@ impl Executors {
     pub fn offers(&self) -> Vec<Offer> {
         let of_wire = |wire: &Arc<dyn executors::Executors>| {
             let rules = wire.rules();
-            let placed_by = rules.placed_by.iter().map(|key| (*key).to_owned());
-            let placed_by: Vec<String> = placed_by.collect();
+            let placed_by: Vec<String> = rules
+                .placed_by
+                .iter()
+                .map(|key| (*key).to_owned())
+                .collect();
             let names = wire.names().into_iter().map(|name| (name.into(), false));
-            let families = rules.families.iter();
-            let families = families.map(|name| ((*name).to_owned(), true));
+            let families = rules.families.iter().map(|name| ((*name).to_owned(), true));
             let offers = names.chain(families).map(|(name, is_family)| Offer {
                 name,
                 is_family,

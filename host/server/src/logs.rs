@@ -142,7 +142,7 @@ fn write(
 
 /// Notes in each log how much of it was dropped.
 fn write_gaps(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> {
-    let entries = gaps.take().into_iter().map(|gap| LogEntry {
+    let entries: Vec<LogEntry> = gaps.take().into_iter().map(|gap| LogEntry {
         job: gap.job,
         attempt: gap.attempt,
         at: gap.at,
@@ -153,8 +153,7 @@ fn write_gaps(store: &mut dyn LogWriter, gaps: &Gaps) -> Result<(), StoreError> 
             gap.lines
         ),
         fields: Vec::new(),
-    });
-    let entries: Vec<LogEntry> = entries.collect();
+    }).collect();
     if entries.is_empty() {
         return Ok(());
     }
@@ -171,7 +170,7 @@ impl ports::Logs for JobLogs {
         async move {
             // A client that sees the end of a job also sees its last lines, unless the disk is too slow.
             let written = self.progress.all_written();
-            let _late = tokio::time::timeout(WRITING_MAX, written).await;
+            let _ = tokio::time::timeout(WRITING_MAX, written).await;
             let page = self
                 .readers
                 .ask(move |reader| reader.page(job, after, limit));

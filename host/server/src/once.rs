@@ -30,7 +30,7 @@ use crate::config;
 /// The memory of a cell beyond the limit of its guest, in MiB: tables and the cell's own data.
 const CELL_SPARE_MIB: u64 = 64;
 
-/// What to run.
+/// The handler to run.
 #[derive(Debug)]
 pub struct OnceRequest {
     /// The bytes of the component.
@@ -43,7 +43,7 @@ pub struct OnceRequest {
     pub params: JsonText,
     /// The variables that may be granted.
     pub environment: Environment,
-    /// What requests of the handler may reach.
+    /// The servers that requests of the handler may reach.
     pub reach: Reach,
 }
 
@@ -110,8 +110,9 @@ async fn execute(
         trust: Trust::default(),
     };
     config::check_roots(&setup.program.confinement, &setup.cache).map_err(OnceError::Refused)?;
-    let examiner = Examiner::start(setup, Tasks::default());
-    let examiner = examiner.await.map_err(OnceError::Start)?;
+    let examiner = Examiner::start(setup, Tasks::default())
+        .await
+        .map_err(OnceError::Start)?;
     let named = asked.manifest.name.clone();
     let name = named.unwrap_or_else(|| asked.handler.clone());
     let component = Component {

@@ -18,8 +18,9 @@ pub fn run(
         failure: error.to_string(),
         advice: "run this command as the host's user".to_owned(),
     };
-    let code = Owner::find(folder).and_then(|owner| owner.act(|| CodeFile::make(folder)));
-    let code = code.map_err(unusable)??;
+    let code = Owner::find(folder)
+        .and_then(|owner| owner.act(|| CodeFile::make(folder)))
+        .map_err(unusable)??;
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

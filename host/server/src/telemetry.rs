@@ -101,7 +101,7 @@ impl Export {
             }
         });
         let metrics = tokio::time::timeout(FLUSH_TIME, self.send_metrics(&collect));
-        let _ended = tokio::join!(spans, metrics);
+        let _ = tokio::join!(spans, metrics);
     }
 
     /// Sends all metrics. What the collector does not accept is included in the next request.

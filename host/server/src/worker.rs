@@ -80,7 +80,7 @@ pub struct WorkerConfig {
     pub grantable: Environment,
     /// Whose components run here.
     pub trust: Trust,
-    /// What requests of guests may reach.
+    /// The servers that requests of guests may reach.
     pub reach: Reach,
     /// The environment.
     pub environment: Environment,
@@ -160,8 +160,9 @@ pub fn run(
             None => File::open("/dev/null").map_err(system("open /dev/null"))?,
         };
         let watched = Watched::start(config, clock)?;
-        let job_lines = config.prints_logs.then(|| JobLines::start(clock));
-        let job_lines = job_lines
+        let job_lines = config
+            .prints_logs
+            .then(|| JobLines::start(clock))
             .transpose()
             .map_err(system("start the thread of job logs"))?;
         let with = (&watched, job_lines.as_ref());
@@ -284,8 +285,9 @@ impl Workers {
             Source::Folder { cache, .. } => cache,
         };
         config::check_roots(&setup.program.confinement, private).map_err(WorkerError::Grants)?;
-        let examiner = Examiner::start(setup, Tasks::default());
-        let examiner = examiner.await.map_err(WorkerError::Start)?;
+        let examiner = Examiner::start(setup, Tasks::default())
+            .await
+            .map_err(WorkerError::Start)?;
         let watch = watched.numbers.requests(watched.spans.clone());
         examiner.cells.watch_requests(watch);
         let followed = files::follow_reach(&examiner.cells, &watched.tasks);

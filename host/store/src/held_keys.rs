@@ -106,8 +106,11 @@ impl HeldKeys {
 
     /// Returns the first job that waits for a key. Rows of jobs that `is_dirty` are out of date.
     pub(crate) fn first(&mut self, key: &LimitKey, is_dirty: impl Fn(JobId) -> bool) -> First {
-        let in_hand = self.in_hand.get(key).and_then(BTreeMap::first_key_value);
-        let in_hand = in_hand.map(|(place, id)| (*place, *id));
+        let in_hand = self
+            .in_hand
+            .get(key)
+            .and_then(BTreeMap::first_key_value)
+            .map(|(place, id)| (*place, *id));
         let has_rows = self.has_rows_of_jobs(key);
         let stored = match self.stored.get_mut(key) {
             Some(stored) => {

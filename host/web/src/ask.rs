@@ -30,7 +30,7 @@ const NOTHING: Option<(&str, Vec<u8>)> = None;
 /// The largest answer that a page is made of, in bytes: a page of jobs, or one job with its params and result.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 
-/// What all pages share.
+/// The state that all pages share.
 #[derive(Clone)]
 pub(crate) struct Web {
     pub(crate) api: Router,

@@ -29,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) most: String,
 }
 
-/// What a line shows of a step.
+/// The value of a step that a line shows.
 type Value = fn(&PointView) -> Option<u64>;
 
 /// How values are written.

@@ -14,7 +14,7 @@ const FIELDS_MAX: usize = 20;
 /// The longest schema that is simple, in bytes on a page.
 const SCHEMA_BYTES_MAX: usize = 8 << 10;
 
-/// What stands before a field's name in a form.
+/// The prefix of a field's name in a form.
 pub(crate) const FIELD: &str = "field.";
 
 /// One field.
@@ -24,11 +24,11 @@ pub(crate) struct Field {
     pub(crate) about: String,
     pub(crate) kind: Kind,
     pub(crate) required: bool,
-    /// What the form begins with.
+    /// The initial values of the form.
     pub(crate) value: String,
 }
 
-/// What a field takes.
+/// The values of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text,

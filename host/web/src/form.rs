@@ -10,7 +10,7 @@ use crate::render;
 /// The largest form, in bytes: the params of a job, escaped.
 const FORM_BYTES_MAX: usize = 2 << 20;
 
-/// What a form sends.
+/// The body of a form.
 pub(crate) struct Form<T>(pub(crate) T);
 
 impl<T: DeserializeOwned> FromRequest<Web> for Form<T> {

@@ -21,7 +21,7 @@ struct Page {
     to: String,
 }
 
-/// What the form sends.
+/// The body of the form.
 #[derive(Deserialize)]
 pub(crate) struct Presented {
     token: String,

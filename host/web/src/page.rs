@@ -1,4 +1,4 @@
-//! What all pages have in common: the frame around them, their headers, and the page that says what went wrong.
+//! The parts of all pages: the frame around them, their headers, and the page that says what went wrong.
 
 use std::sync::Arc;
 
@@ -242,13 +242,13 @@ pub(crate) fn failed(status: StatusCode, title: &str, detail: &str, next: &str) 
 #[template(path = "confirm.html")]
 pub(crate) struct Confirm {
     pub(crate) frame: Frame,
-    /// What will happen.
+    /// The consequence.
     pub(crate) question: String,
     pub(crate) samples: Vec<String>,
     /// Where the form goes, and what it sends.
     pub(crate) to: String,
     pub(crate) fields: Vec<(&'static str, String)>,
-    /// What must be typed, if a click is not enough.
+    /// The text to type, if a click is not enough.
     pub(crate) typed: Option<String>,
     pub(crate) button: String,
     pub(crate) back: String,

@@ -47,7 +47,7 @@ impl Live {
 /// A button of a page.
 #[derive(Deserialize)]
 pub(crate) struct Clicked {
-    /// What to do.
+    /// The action to take.
     pub(crate) action: String,
     /// Set once the question before the change was answered.
     #[serde(default)]

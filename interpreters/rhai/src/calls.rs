@@ -33,7 +33,7 @@ pub(crate) struct Answer {
     kept: Vec<OnceResult>,
 }
 
-/// What came of something that a script does once.
+/// The result of a step that a script does once.
 #[derive(Serialize, Deserialize, JsonSchema)]
 pub(crate) struct OnceResult {
     /// Identifies what was done.

@@ -181,7 +181,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
 /// The binary, which puts all crates together.
 const BINARY: &str = "host";
 
-/// What only tests see.
+/// Crates for tests only.
 const TESTING: &str = "host-testing";
 
 /// The only crate that runs guests. The binary starts it, and the bench measures it.

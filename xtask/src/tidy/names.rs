@@ -25,7 +25,7 @@ const REBOUND: &str = "a name bound again in the next statement";
 const TUPLE: &str = "a tuple as a parameter";
 
 /// The names of guards, which live until the end of their block.
-const GUARDS: &str = "broker delta farewell guard hero host hosts listener lock orchestrator runtime server socket span \
+const GUARDS: &str = "body broker delta farewell guard hero host hosts listener lock orchestrator reader runtime server socket span \
     stops stream worker workers";
 
 /// Participles and other words that name nothing by themselves.

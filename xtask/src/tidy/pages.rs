@@ -1,4 +1,4 @@
-//! What pages of the dashboard may have: no script in them, and two small scripts beside them.
+//! The rules for pages of the dashboard: no script in them, and two small scripts beside them.
 
 use super::files;
 

@@ -1,4 +1,4 @@
-//! What every source file must have: a header that states its duty, a bounded size, and proper words.
+//! The rules for source files: a header that states its duty, a bounded size, and proper words.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! What the compile child accepts, and why it refuses the rest.
+//! Components that the compile child accepts and refuses.
 
 use host_core::cell::{CompileFlaw, FromCell, Handover, RunId, ToCell};
 use host_core::failure::FailureKind;

@@ -123,7 +123,7 @@ async fn ask(program: &CellProgram, schemas: &[u8]) -> Result<Reply, String> {
     }
 }
 
-/// What the child does: compiles all schemas of `input` and keeps them, as the host would. The process
+/// The work of the child: compiles all schemas of `input` and keeps them, as the host would. The process
 /// must be limited before.
 pub fn answer(input: &mut dyn Read, output: &mut dyn Write) -> io::Result<()> {
     let mut text = Vec::new();

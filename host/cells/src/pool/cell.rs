@@ -10,7 +10,7 @@ use super::slots::Used;
 use crate::pool::kill_deadline::Overrun;
 use crate::run::handlers::Program;
 
-/// What a cell is for.
+/// The purpose of a cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Executes many runs. If it dies, another cell replaces it.
@@ -27,7 +27,7 @@ pub(super) struct Cell {
     pub(super) name: String,
     /// How many runs it has room for.
     pub(super) slots_max: u32,
-    /// What its last runs have used.
+    /// The use of its last runs.
     pub(super) used: Used,
     pub(super) started_at: Time,
     /// Whether the cell has reported that it accepts messages.

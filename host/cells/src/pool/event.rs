@@ -29,7 +29,7 @@ pub enum PoolEvent {
     Ended {
         run: Run,
         outcome: Outcome,
-        /// What the run has used.
+        /// The use of the run.
         meter: Meter,
     },
     /// A run is lost because its cell died.
@@ -38,7 +38,7 @@ pub enum PoolEvent {
         /// How the lease was lost.
         loss: Loss,
     },
-    /// What a run has used so far.
+    /// The use of a run so far.
     Used { job: JobId, meter: Meter },
     /// A compiled component cannot be loaded.
     Damaged { component: ComponentKey },

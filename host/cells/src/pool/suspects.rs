@@ -19,7 +19,7 @@ pub enum Death<'a> {
     HostStops,
 }
 
-/// What happens to one run of a dead cell.
+/// The verdict on one run of a dead cell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The run itself is the cause. Its attempt has ended.

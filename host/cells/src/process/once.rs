@@ -9,7 +9,7 @@ use crate::port::{CellEvent, CellId};
 use crate::process::Cells;
 use crate::run::handlers::Program;
 
-/// What a run reports before it ends.
+/// The reports of a run before its end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEvent {
     /// Lines of its log, in order.

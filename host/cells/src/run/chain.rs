@@ -60,7 +60,7 @@ pub(crate) struct Step {
     env: Vec<(String, String)>,
 }
 
-/// What one attempt may still use.
+/// The rest of an attempt's limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AttemptBudget {
     /// The rest of its time limit, in milliseconds.
@@ -71,7 +71,7 @@ pub struct AttemptBudget {
     pub stopping: bool,
 }
 
-/// What to do when a step has ended.
+/// The next action after a step.
 #[derive(Debug)]
 pub enum Next {
     /// Plan the steps, which may take long, and pass the result to [`Chain::planned`].

@@ -78,7 +78,7 @@ impl fmt::Debug for SecretSource {
     }
 }
 
-/// What requests of guests may reach.
+/// The servers that requests of guests may reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reach {
     /// The servers that manifests may name.

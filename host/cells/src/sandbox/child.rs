@@ -57,7 +57,7 @@ impl Default for Confinement {
     }
 }
 
-/// What to start.
+/// The process to start.
 #[derive(Default)]
 pub(crate) struct Order<'a> {
     /// The arguments after `host`.

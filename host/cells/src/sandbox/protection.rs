@@ -37,7 +37,7 @@ pub enum ProtectionError {
 #[derive(Debug)]
 pub struct CodeFile {
     file: File,
-    /// What to do if machine code in it cannot run.
+    /// The advice if machine code in it cannot run.
     advice: String,
 }
 

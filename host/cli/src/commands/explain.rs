@@ -33,7 +33,7 @@ struct View {
     title: &'static str,
     explanation: String,
     next: &'static str,
-    /// What else the code means.
+    /// Another meaning of the code.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     also: Vec<View>,
 }

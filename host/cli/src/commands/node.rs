@@ -54,7 +54,7 @@ pub(super) fn line(node: &NamedNode) -> String {
     plain::line(&node.to_string()).into_owned()
 }
 
-/// What helps if the host does not know a node.
+/// The hint for an unknown node.
 const LISTED: &str = "`host node ls` lists the nodes";
 
 impl Node {

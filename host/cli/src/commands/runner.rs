@@ -67,7 +67,7 @@ impl RunnerArgs {
     }
 }
 
-/// What helps if the host does not know a runner.
+/// The hint for an unknown runner.
 const LISTED: &str = "`host runner ls` lists the runners";
 
 impl Runner {

@@ -7,7 +7,7 @@ use host_server::config;
 use host_wire_kit::section::Stated;
 use host_wire_kit::settings::Setting;
 
-/// What was given on the command line, by key.
+/// The values of the command line, by key.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SettingFlags(pub(crate) BTreeMap<String, Stated>);
 

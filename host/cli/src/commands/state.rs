@@ -94,7 +94,7 @@ struct Rm {
     remote: Remote,
 }
 
-/// What helps if the host does not know a space or a key.
+/// The hint for an unknown space or key.
 const LISTED: &str = "`host state ls` lists the spaces, `host state ls SPACE` the keys of one";
 
 impl State {

@@ -183,7 +183,7 @@ pub(crate) fn run_alone(arguments: &[&str]) -> String {
     run(arguments, "", &[])
 }
 
-/// What several runs printed, compared with one snapshot.
+/// The output of several runs, compared with one snapshot.
 pub(crate) struct Transcript {
     name: &'static str,
     runs: Vec<String>,

@@ -63,8 +63,8 @@ impl Glob {
         match runner {
             None => matches(self.0.as_bytes(), &[handler]),
             Some(runner) => {
-                let mut separator = [0; 4];
-                let separator = RUNNER_SEPARATOR.encode_utf8(&mut separator).as_bytes();
+                let mut room = [0; 4];
+                let separator = RUNNER_SEPARATOR.encode_utf8(&mut room).as_bytes();
                 matches(self.0.as_bytes(), &[runner.as_bytes(), separator, handler])
             }
         }

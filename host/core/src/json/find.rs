@@ -124,8 +124,9 @@ fn members<'a>(mut rest: &'a str, path: Option<&[&str]>, value: &str, found: &mu
         };
         let after = super::after_text(inside);
         let key = within(inside, after);
-        let next = path.and_then(<[_]>::split_first);
-        let next = next.filter(|(first, _)| is_text(key, first));
+        let next = path
+            .and_then(<[_]>::split_first)
+            .filter(|(first, _)| is_text(key, first));
         let after = after.trim_start().trim_start_matches(':');
         rest = walk(after, next.map(|(_, rest)| rest), value, found);
     }

@@ -98,13 +98,17 @@ impl Limit {
 
     /// Returns how many units a job has. Refuses more than the bucket holds: the job could never start.
     pub(super) fn units_of(&self, payload: &Payload) -> Result<u32, LimitRefusal> {
-        let counted = self.rate.as_ref();
-        let counted = counted.and_then(|rate| Some((rate.burst, rate.units.as_ref()?)));
+        let counted = self
+            .rate
+            .as_ref()
+            .and_then(|rate| Some((rate.burst, rate.units.as_ref()?)));
         let Some((burst, units)) = counted.filter(|(_, units)| units.is_in(payload)) else {
             return Ok(1);
         };
-        let number = units.find(payload).and_then(|it| it.parse().ok());
-        let number = number.filter(|it| *it <= burst);
+        let number = units
+            .find(payload)
+            .and_then(|it| it.parse().ok())
+            .filter(|it| *it <= burst);
         number.ok_or_else(|| LimitRefusal::Units {
             limit: self.name.clone(),
             burst,

@@ -95,8 +95,8 @@ impl KeyUse {
         self.release(units, false);
         self.running += 1;
         if let Some(rate) = &limit.rate {
-            let full_ns = i128::from(self.refilled_at_ns).max(i128::from(now.0) * NS);
-            let full_ns = full_ns + rate.tokens_for(units) * rate.token_ns();
+            let begin_ns = i128::from(self.refilled_at_ns).max(i128::from(now.0) * NS);
+            let full_ns = begin_ns + rate.tokens_for(units) * rate.token_ns();
             self.refilled_at_ns = i64::try_from(full_ns).unwrap_or(i64::MAX);
         }
     }

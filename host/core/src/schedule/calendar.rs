@@ -199,8 +199,10 @@ impl Search {
 /// Finds a time zone by its IANA name.
 fn read_zone(text: &str) -> Result<TimeZone, CalendarError> {
     let written = || text.chars().take(64).collect();
-    let zone = TimeZone::get(text).ok().filter(|zone| !zone.is_unknown());
-    let zone = zone.ok_or_else(|| CalendarError::UnknownTimeZone(written()))?;
+    let zone = TimeZone::get(text)
+        .ok()
+        .filter(|zone| !zone.is_unknown())
+        .ok_or_else(|| CalendarError::UnknownTimeZone(written()))?;
     match zone.iana_name() {
         Some(name) if name != text => Err(CalendarError::Spelling {
             written: written(),

@@ -156,17 +156,17 @@ impl Planning<'_> {
         }
         self.plan.progress.next = next;
         let is_last = next.as_ref().is_none_or(|next| !is_due(next));
-        let from = match self.schedule.catch_up {
+        let first = match self.schedule.catch_up {
             CatchUp::All => due.iter().position(|nominal| !is_missed(*nominal)),
             CatchUp::Last => due.len().checked_sub(1),
             CatchUp::None => {
-                let is_late = |last: &Time| self.schedule.is_late(*last, now);
-                let is_late = due.last().is_some_and(is_late);
+                let is_overdue = |last: &Time| self.schedule.is_late(*last, now);
+                let is_late = due.last().is_some_and(is_overdue);
                 due.len().checked_sub(1).filter(|_| !is_late)
             }
         };
-        let from = from.filter(|_| is_last || self.schedule.catch_up == CatchUp::All);
-        let from = from.filter(|from| !is_missed(due[*from]));
+        let caught_up = first.filter(|_| is_last || self.schedule.catch_up == CatchUp::All);
+        let from = caught_up.filter(|caught_up| !is_missed(due[*caught_up]));
         let (missed, met) = due.split_at(from.unwrap_or(due.len()));
         if let Some(last) = missed.last() {
             let times = missed.len() as u64;

@@ -96,12 +96,15 @@ impl Attempts {
     /// Takes the ends that are to be stored: up to one with which they are as much as a batch may be.
     pub(super) fn take_finished(&mut self) -> Vec<Finished> {
         let mut weight = 0;
-        let taken = self.finished.iter().take_while(|finished| {
-            let has_room = weight < BATCH_BYTES_MAX;
-            weight += finished.weight();
-            has_room
-        });
-        let taken = taken.count();
+        let taken = self
+            .finished
+            .iter()
+            .take_while(|finished| {
+                let has_room = weight < BATCH_BYTES_MAX;
+                weight += finished.weight();
+                has_room
+            })
+            .count();
         if taken == self.finished.len() {
             return std::mem::take(&mut self.finished);
         }

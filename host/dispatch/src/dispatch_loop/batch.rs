@@ -308,8 +308,7 @@ impl Batch {
 
 /// Returns an upper bound of the jobs that a command makes available.
 fn newly_available_max(command: &Command) -> u64 {
-    let new = command.new_runners();
-    let new = new.filter(Option::is_none).count() as u64;
+    let new = command.new_runners().filter(Option::is_none).count() as u64;
     match command.bare() {
         Command::Job(command) => match command {
             job::Command::Enqueue(_) => new,

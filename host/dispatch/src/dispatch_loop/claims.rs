@@ -29,8 +29,10 @@ impl<P: CellPort> DispatchLoop<P> {
         if !self.claims() || self.room.is_full() {
             return;
         }
-        let wanted = self.demand.shared_slots(batch.newly_available_max);
-        let wanted = wanted.min(self.share.left());
+        let wanted = self
+            .demand
+            .shared_slots(batch.newly_available_max)
+            .min(self.share.left());
         let mut slots = Vec::new();
         for slot in self.cells.pool.offer(wanted) {
             let name = self.cells.pool.name(&slot).to_owned();

@@ -353,8 +353,12 @@ async fn a_command_that_cannot_be_stored_is_refused_and_its_neighbours_are_not()
     }
     let failed = "store_batches_failed_total ";
     let metrics = bench.metrics();
-    let failed = metrics.lines().find_map(|line| line.strip_prefix(failed));
-    let failed: u32 = failed.unwrap().parse().unwrap();
+    let failed: u32 = metrics
+        .lines()
+        .find_map(|line| line.strip_prefix(failed))
+        .unwrap()
+        .parse()
+        .unwrap();
     assert!(failed >= TRIES_ALONE_MAX, "{failed}");
     let each =
         log.lines_with("a batch was not committed error=cannot commit a batch: a job is poison");

@@ -18,8 +18,11 @@ pub(super) struct Works(BTreeMap<&'static str, u64>);
 
 impl Works {
     pub(super) fn add(&mut self, command: &Command, reply: &Result<Reply, Rejection>) {
-        let new = command.new_jobs().iter();
-        let new: usize = new.map(|job| 1 + job.depends_on.len()).sum();
+        let new: usize = command
+            .new_jobs()
+            .iter()
+            .map(|job| 1 + job.depends_on.len())
+            .sum();
         let size = match (command, reply) {
             (Command::Job(job::Command::Enqueue(_)), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),

@@ -100,11 +100,11 @@ impl History {
 
 /// Returns the size of an entry's large parts.
 fn size_kib(entry: &Foreign) -> u32 {
-    let result = match &entry.report.outcome {
+    let text = match &entry.report.outcome {
         Outcome::Completed { result } | Outcome::Cancelled { partial: result } => result.as_ref(),
         Outcome::Failed(_) | Outcome::Retry { .. } => None,
     };
-    let result = result.map_or(0, |result| result.as_str().len());
+    let result = text.map_or(0, |text| text.as_str().len());
     let bytes = entry.job.payload.params.as_str().len() + result;
     u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX)
 }

@@ -30,7 +30,7 @@ struct Notes(SyncSender<(Tag, Answer)>);
 impl Answers for Notes {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
         // A test that is over needs no more answers.
-        let _over = self.0.send((tag, answer));
+        let _ = self.0.send((tag, answer));
     }
 }
 
@@ -74,8 +74,9 @@ impl Bench {
         let homeless = Arc::<Mutex<Vec<_>>>::default();
         let printed = Arc::clone(&homeless);
         let fallback_logs: FallbackLogs = Box::new(move |job, attempt, _, lines| {
-            let lines = lines.into_iter();
-            let lines = lines.map(|line| (job.to_owned(), attempt, line.message));
+            let lines = lines
+                .into_iter()
+                .map(|line| (job.to_owned(), attempt, line.message));
             printed.lock().extend(lines);
         });
         let shape = Shape {

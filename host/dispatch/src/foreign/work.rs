@@ -285,8 +285,11 @@ impl<P: CellPort> Work<P> {
             lease: ids::lease(),
         };
         let mut request = request(now, ids, &job);
-        let traced = self.wiring.spans.as_ref();
-        let traced = traced.and_then(|_| span::begin(now, &job, &mut request.context.trace));
+        let traced = self
+            .wiring
+            .spans
+            .as_ref()
+            .and_then(|_| span::begin(now, &job, &mut request.context.trace));
         match self.wiring.cells.start(now, slot, request) {
             Ok(()) => {}
             Err(NotStarted::Refused(refused)) => {

@@ -241,7 +241,7 @@ impl Following {
 
     async fn send(&self, change: RemoteChange) {
         // The loop may have ended.
-        let _ended = self.remote_changes.send(change).await;
+        let _ = self.remote_changes.send(change).await;
     }
 }
 

@@ -82,8 +82,10 @@ impl Watch {
 /// Returns how far the host times of living nodes are ahead of the database, in milliseconds: the middle
 /// one. `None` if there is no other node.
 pub(super) fn ahead_of_others(own: NodeId, nodes: &[Seen]) -> Option<i64> {
-    let others = nodes.iter().filter(|seen| seen.id != own && seen.is_fresh);
-    let others = others.filter(|seen| seen.life == Life::Lives);
+    let others = nodes
+        .iter()
+        .filter(|seen| seen.id != own && seen.is_fresh)
+        .filter(|seen| seen.life == Life::Lives);
     let mut ahead: Vec<i64> = others.map(|seen| seen.ahead_ms).collect();
     ahead.sort_unstable();
     ahead.get(ahead.len() / 2).copied()

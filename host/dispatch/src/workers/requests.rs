@@ -47,7 +47,7 @@ impl Requests {
         if self.waiting.len() >= WAITING_MAX && request.wait_ms < WAIT_FOREVER {
             self.remove_gone();
             if self.waiting.len() >= WAITING_MAX {
-                let _gone = respond.respond(Vec::new()).is_err();
+                let _ = respond.respond(Vec::new()).is_err();
                 return;
             }
         }
@@ -154,7 +154,7 @@ impl Requests {
             .collect();
         for id in over {
             if let Some((_, respond)) = self.remove(id) {
-                let _gone = respond.respond(Vec::new()).is_err();
+                let _ = respond.respond(Vec::new()).is_err();
             }
         }
     }

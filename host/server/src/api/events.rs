@@ -149,8 +149,8 @@ fn write(out: &mut String, event: &Event, at: &str) {
 /// Adds one event. JSON has no bare line breaks, so its data is one line.
 fn put(out: &mut String, number: Option<u64>, kind: &str, data: &impl Serialize) {
     if let Some(number) = number {
-        let _infallible = writeln!(out, "id: {number}");
+        let _ = writeln!(out, "id: {number}");
     }
     let data = serde_json::to_string(data).unwrap_or_default();
-    let _infallible = write!(out, "event: {kind}\ndata: {data}\n\n");
+    let _ = write!(out, "event: {kind}\ndata: {data}\n\n");
 }

@@ -41,8 +41,9 @@ pub(super) fn checked(query: &Filter, caller: &Caller) -> Result<JobFilter, ApiE
         Some(text) if text.contains('*') => (Some(text), None),
         name => (None, name),
     };
-    let glob = globs.map(|text| Glob::try_from(text.to_owned()));
-    let glob = glob.transpose();
+    let glob = globs
+        .map(|text| Glob::try_from(text.to_owned()))
+        .transpose();
     Ok(JobFilter {
         state: query.state,
         queue: query.queue.as_deref().map(queue).transpose()?,

@@ -55,8 +55,10 @@ pub(super) fn seen(api: &Api, scope: &Scope) -> Arc<BTreeMap<Name, Arc<Handler>>
         return all;
     }
     let has = |name: &Name| scope.has(Object::Handler(None, name.as_str()));
-    let seen = all.iter().filter(|(name, _)| has(name));
-    let seen = seen.map(|(name, handler)| (name.clone(), Arc::clone(handler)));
+    let seen = all
+        .iter()
+        .filter(|(name, _)| has(name))
+        .map(|(name, handler)| (name.clone(), Arc::clone(handler)));
     Arc::new(seen.collect())
 }
 

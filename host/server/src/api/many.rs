@@ -185,8 +185,9 @@ async fn change<A: Ask<Reply = Box<Lifecycle>>>(
         matches!(command, Command::Job(job::Command::Cancel(_)))
     };
     let ids: Vec<JobId> = page.items.iter().copied().filter(is_cancel).collect();
-    let asked_before = dispatch.scan(move |reader| asked_to_stop(reader, &ids));
-    let asked_before = asked_before.await?;
+    let asked_before = dispatch
+        .scan(move |reader| asked_to_stop(reader, &ids))
+        .await?;
     let mut view = ManyView {
         next_cursor: page.next.map(|cursor| cursor.0.to_string()),
         ..ManyView::default()

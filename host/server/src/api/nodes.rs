@@ -111,8 +111,10 @@ async fn ask(
 }
 
 fn view(shared: &Shared, nodes: Vec<NodeRecord>, id: NodeId) -> Result<NodeView, ApiError> {
-    let node = nodes.into_iter().find(|node| node.id == id);
-    let node = node.ok_or_else(|| unknown(&id.to_string()))?;
+    let node = nodes
+        .into_iter()
+        .find(|node| node.id == id)
+        .ok_or_else(|| unknown(&id.to_string()))?;
     Ok(NodeView::new(node, shared.api.nodes.own()))
 }
 

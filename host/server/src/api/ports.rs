@@ -21,7 +21,7 @@ pub use crate::deploy::{Consent, Deployed, DeployedBy};
 pub struct DeployError {
     /// Which kind of problem it is.
     pub kind: &'static Kind,
-    /// What is wrong, for people.
+    /// The cause, for people.
     pub message: String,
 }
 

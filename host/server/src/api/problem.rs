@@ -16,7 +16,7 @@ use host_http::problem::Kind;
 
 use super::wire_routes;
 
-/// What one code means.
+/// The explanation of a code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explanation {
     /// The stable code.
@@ -25,9 +25,9 @@ pub struct Explanation {
     pub status: Option<u16>,
     /// A few words, the same for every occurrence.
     pub title: &'static str,
-    /// What it means.
+    /// Its meaning.
     pub explanation: &'static str,
-    /// What to do next.
+    /// The next step.
     pub next: &'static str,
 }
 
@@ -57,8 +57,9 @@ fn refusals() -> impl Iterator<Item = &'static Kind> {
 
 /// Returns the kinds that any part declares; parts may share some.
 fn declared() -> Vec<&'static Kind> {
-    let of_wires = wire_routes::descriptions();
-    let of_wires = of_wires.iter().flat_map(|described| described.kinds);
+    let of_wires = wire_routes::descriptions()
+        .iter()
+        .flat_map(|described| described.kinds);
     let shared = host_http::problem::kinds::KINDS.iter();
     shared
         .copied()

@@ -40,8 +40,11 @@ impl NodePools {
 /// Returns the pools of all these nodes that live. This host is always among them.
 fn list_pools(shared: &Shared, nodes: &[NodeRecord]) -> Vec<NodePools> {
     let own = shared.api.nodes.own();
-    let living = nodes.iter().filter(|node| !node.is_lost());
-    let mut living: Vec<NodeId> = living.map(|node| node.id).collect();
+    let mut living: Vec<NodeId> = nodes
+        .iter()
+        .filter(|node| !node.is_lost())
+        .map(|node| node.id)
+        .collect();
     if !living.contains(&own) {
         living.push(own);
     }
@@ -73,12 +76,13 @@ pub(super) async fn list(
 ) -> Result<Json<PageView<PoolView>>, ApiError> {
     let nodes = shared.api.nodes.list().await?;
     let had = list_pools(&shared, &nodes).into_iter();
-    let views = had.flat_map(|had| {
-        let node = had.node;
-        let pools = had.pools.into_iter();
-        pools.map(move |pool| PoolView::new(pool, node.clone()))
-    });
-    let mut views: Vec<PoolView> = views.collect();
+    let mut views: Vec<PoolView> = had
+        .flat_map(|had| {
+            let node = had.node;
+            let pools = had.pools.into_iter();
+            pools.map(move |pool| PoolView::new(pool, node.clone()))
+        })
+        .collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(Json(PageView::whole(views)))
 }
@@ -102,8 +106,7 @@ pub(super) async fn show(
     let had = list_pools(&shared, &nodes)
         .into_iter()
         .find(|had| had.id == id);
-    let pool = had.and_then(|had| had.into_view(&name));
-    let pool = pool.ok_or_else(|| {
+    let pool = had.and_then(|had| had.into_view(&name)).ok_or_else(|| {
         let called = NamedNode::find_in(&nodes, id);
         unknown(format!("no runner of the node {called} is named {name}"))
     })?;

@@ -32,8 +32,11 @@ pub(super) async fn begin(
     peer: Peer,
     headers: HeaderMap,
 ) -> Result<(StatusCode, WithCookie<SessionView>), ApiError> {
-    let shown = headers.get(AUTHORIZATION).and_then(|it| it.to_str().ok());
-    let shown = shown.and_then(bearer).map(TokenHash::of);
+    let shown = headers
+        .get(AUTHORIZATION)
+        .and_then(|it| it.to_str().ok())
+        .and_then(bearer)
+        .map(TokenHash::of);
     let (Some(token), Some(presented)) = (caller.principal.token(), shown) else {
         return Err(Refusal::Unauthenticated.into());
     };

@@ -15,8 +15,8 @@ const fn name(is_tls: bool) -> &'static str {
 
 /// Returns the session that a request shows.
 pub(crate) fn read_cookie(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
-    let cookies = headers.get_all(COOKIE).iter();
-    let cookies = cookies.filter_map(|cookies| cookies.to_str().ok());
+    let values = headers.get_all(COOKIE).iter();
+    let cookies = values.filter_map(|values| values.to_str().ok());
     cookies
         .flat_map(|cookies| cookies.split("; "))
         .find_map(|cookie| cookie.strip_prefix(name(is_tls))?.strip_prefix('='))
@@ -25,11 +25,10 @@ pub(crate) fn read_cookie(headers: &HeaderMap, is_tls: bool) -> Option<&str> {
 /// Returns the header that gives a session to a browser for some seconds, or with 0 takes it away.
 pub(crate) fn write_cookie(session: &str, is_tls: bool, seconds: u64) -> HeaderValue {
     let (name, secure) = (name(is_tls), if is_tls { "; Secure" } else { "" });
-    let given =
+    let text =
         format!("{name}={session}; Path=/; Max-Age={seconds}; HttpOnly; SameSite=Strict{secure}");
     // A session is made of letters, digits and underscores.
-    let given = HeaderValue::from_str(&given);
-    let mut given = given.unwrap_or(const { HeaderValue::from_static("") });
+    let mut given = HeaderValue::from_str(&text).unwrap_or(const { HeaderValue::from_static("") });
     given.set_sensitive(true);
     given
 }
@@ -41,8 +40,7 @@ mod tests {
     #[test]
     fn a_session_is_shown_as_it_was_given() {
         for is_tls in [false, true] {
-            let given = write_cookie("hst_a_b", is_tls, 9);
-            let given = given.to_str().unwrap();
+            let given = write_cookie("hst_a_b", is_tls, 9).to_str().unwrap();
             for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age=9"] {
                 assert!(given.contains(attribute), "{given}");
             }

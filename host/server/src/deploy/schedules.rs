@@ -50,11 +50,13 @@ pub(super) fn read(
 
 /// Checks that the job is for one of these handlers, and that its params fit.
 fn fits(job: &NewJobBody, handlers: &[HandlerInfo]) -> Result<(), String> {
-    let handler = handlers.iter().find(|it| it.name.as_str() == job.handler);
-    let handler = handler.ok_or_else(|| {
-        let wanted = &job.handler;
-        format!("job.handler: must be a handler of this component, got {wanted}")
-    })?;
+    let handler = handlers
+        .iter()
+        .find(|it| it.name.as_str() == job.handler)
+        .ok_or_else(|| {
+            let wanted = &job.handler;
+            format!("job.handler: must be a handler of this component, got {wanted}")
+        })?;
     // The schema was compiled when the component was described.
     let schema = handler.params_schema.as_ref().map(Schema::compile);
     let Some(Ok(schema)) = schema else {

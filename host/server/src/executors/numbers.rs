@@ -35,8 +35,10 @@ impl Numbers {
     pub(crate) fn set(&self, executor: &ExecutorHealth) {
         let runner = executor.name.as_str();
         for state in WorkerState::ALL {
-            let workers = executor.workers.iter();
-            let workers = workers.filter(|worker| worker.state == state);
+            let workers = executor
+                .workers
+                .iter()
+                .filter(|worker| worker.state == state);
             let labels = In {
                 runner: runner.to_owned(),
                 state: state.as_str(),

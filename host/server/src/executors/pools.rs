@@ -14,8 +14,8 @@ impl Executors {
     }
 
     fn pool(&self, executor: ExecutorHealth) -> Pool {
-        let up = |worker: &&WorkerHealth| worker.state == WorkerState::Up;
-        let up = executor.workers.iter().filter(up).count();
+        let is_up = |worker: &&WorkerHealth| worker.state == WorkerState::Up;
+        let up = executor.workers.iter().filter(is_up).count();
         let in_flight: usize = executor.workers.iter().map(|worker| worker.in_flight).sum();
         Pool {
             wire: executor.wire.to_owned(),

@@ -25,8 +25,11 @@ impl RemoteExecutors {
         let living = nodes.iter().filter(|node| !node.is_lost());
         let infos = living.filter_map(|node| node.info.as_ref());
         let offers = infos.flat_map(|info| info.offers.iter().cloned()).collect();
-        let gone = nodes.iter().filter(|node| node.is_lost()).cloned();
-        let gone = gone.collect();
+        let gone = nodes
+            .iter()
+            .filter(|node| node.is_lost())
+            .cloned()
+            .collect();
         let mut seen = self.0.write();
         *seen = Some(OfferSnapshot {
             at: now,

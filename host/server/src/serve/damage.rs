@@ -31,12 +31,14 @@ pub(super) fn store_is_gone(data: &Path) -> Option<String> {
     let is_restored = data.join(PARTIAL).exists();
     let has_logs = data.join(LOGS).exists();
     let compiled = fs::read_dir(data.join("cache")).is_ok_and(|mut files| files.next().is_some());
-    let left = [
+    let left: Vec<_> = [
         is_restored.then_some("a part of a copy that was not finished (host.db.partial)"),
         has_logs.then_some("the logs of its jobs (logs.db)"),
         compiled.then_some("compiled components (cache)"),
-    ];
-    let left: Vec<_> = left.into_iter().flatten().collect();
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
     (!left.is_empty()).then(|| left.join(" and "))
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn follow_reach(cells: &Cells, tasks: &Tasks) -> io::Result<()> {
         async move {
             let reloading = tokio::task::spawn_blocking(move || cells.reload(is_asked));
             // What is wrong is in the log.
-            let _reloaded = reloading.await;
+            let _ = reloading.await;
         }
     })
 }

@@ -326,8 +326,8 @@ impl Host {
 
     /// Publishes the wires, by what each adds to the `ready` line.
     pub(super) fn serves(&self, words: &[(&'static str, String)]) {
-        let wires: BTreeSet<&str> = words.iter().map(|(key, _)| *key).collect();
-        let wires = wires.into_iter().map(str::to_owned).collect();
+        let keys: BTreeSet<&str> = words.iter().map(|(key, _)| *key).collect();
+        let wires = keys.into_iter().map(str::to_owned).collect();
         let presence = &self.dispatch.shared().presence;
         presence.update(|info| info.wires = wires);
     }
@@ -370,17 +370,17 @@ impl Host {
         self.wires.stop();
         let wires = tokio::time::timeout(WIRES_TIMEOUT, self.wires.join()).await;
         // Heartbeats continue until all cells have ended. Then nothing is published any more.
-        let rest = async {
+        let joining = async {
             self.tasks.stop();
             // If the sender is gone without a report, foreign work has ended as well.
-            let _gone = self.foreign_ended.await;
+            let _ = self.foreign_ended.await;
             self.tasks.join().await;
         };
-        let rest = tokio::time::timeout(JOIN_TIMEOUT, rest).await;
+        let rest = tokio::time::timeout(JOIN_TIMEOUT, joining).await;
         let has_ended = !self.has_failed && rest.is_ok();
         if let Some(node) = self.node.filter(|_| has_ended) {
             // It reports why it failed.
-            let _left = tokio::task::spawn_blocking(|| node.leave()).await;
+            let _ = tokio::task::spawn_blocking(|| node.leave()).await;
         }
         if wires.is_err() || rest.is_err() {
             tracing::warn!("closing connections that did not end in time");
@@ -415,8 +415,11 @@ async fn auth(
     tasks: &Tasks,
 ) -> Result<Auth, ServeError> {
     let auth = Auth::new(config.auth.mode, dispatch.clone(), clock);
-    let file = config.auth.admin_token_file.clone();
-    let file = file.unwrap_or_else(|| config.data.join(ADMIN_TOKEN));
+    let file = config
+        .auth
+        .admin_token_file
+        .clone()
+        .unwrap_or_else(|| config.data.join(ADMIN_TOKEN));
     auth.start(&file).await.map_err(ServeError::FirstToken)?;
     tasks.spawn(auth.clone().run(tasks.stopping().clone()));
     audit::record_start(dispatch, &config.keys).await;

@@ -80,8 +80,12 @@ impl Bound {
 
 impl Listeners {
     pub(super) async fn open(http: &Http) -> Result<Self, ServeError> {
-        let tls = http.tls.clone().map(Tls::load).transpose();
-        let tls = tls.map_err(ServeError::Tls)?;
+        let tls = http
+            .tls
+            .clone()
+            .map(Tls::load)
+            .transpose()
+            .map_err(ServeError::Tls)?;
         let main = match &http.main {
             Some(main) => Some(Bound::open(main).await?),
             None => None,

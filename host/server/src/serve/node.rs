@@ -84,11 +84,13 @@ impl Node {
         }
         let others: Arc<dyn Others> = Arc::new(others);
         let secret = store.secret().map_err(ServeError::Store)?;
-        let membership = Membership::join(own, Box::new(store.heartbeat()), presence);
-        let membership = membership.map_err(|error| match error {
-            JoinError::Store(error) => ServeError::Store(error),
-            JoinError::System(error) => system("start heartbeats")(error),
-        })?;
+        let membership =
+            Membership::join(own, Box::new(store.heartbeat()), presence).map_err(|error| {
+                match error {
+                    JoinError::Store(error) => ServeError::Store(error),
+                    JoinError::System(error) => system("start heartbeats")(error),
+                }
+            })?;
         let (remote_changes, done) = mpsc::channel(REMOTE_CHANGES_MAX);
         Ok(Self {
             own,

@@ -83,8 +83,10 @@ fn metric(family: &Family<'_>, span: Span) -> Option<Metric> {
 }
 
 fn numbers(family: &Family<'_>, suffix: &str, span: Span) -> Vec<NumberDataPoint> {
-    let samples = family.samples.iter();
-    let samples = samples.filter(|sample| sample.suffix == suffix);
+    let samples = family
+        .samples
+        .iter()
+        .filter(|sample| sample.suffix == suffix);
     let number = |sample: &Sample<'_>| NumberDataPoint {
         attributes: pairs(&sample.labels),
         start_time_unix_nano: span.from,

@@ -47,7 +47,7 @@ pub(crate) struct Deliveries {
     /// Where deliveries run: leases are granted on the thread of the dispatch loop.
     runtime: Handle,
     slots: Arc<Slots>,
-    /// What ends each attempt.
+    /// The token that ends each attempt.
     running: Mutex<HashMap<Tag, CancellationToken>>,
 }
 
@@ -89,9 +89,11 @@ impl Deliveries {
         } = delivery;
         let grant = self.parts.webhooks.grant(&url, &secret).map_err(refused)?;
         let (secrets, name) = (self.parts.broker.secrets().clone(), secret.clone());
-        let value = tokio::task::spawn_blocking(move || secrets.value(&name)).await;
-        let value = value.ok().flatten();
-        let value = value.ok_or_else(|| refused(format!("the secret {secret} has no value")))?;
+        let value = tokio::task::spawn_blocking(move || secrets.value(&name))
+            .await
+            .ok()
+            .flatten()
+            .ok_or_else(|| refused(format!("the secret {secret} has no value")))?;
         let seconds = self.parts.clock.civil().0.div_euclid(1_000);
         let id = &assignment.job_id;
         let signature = signature::sign(&value, id, seconds, message.get())
@@ -105,8 +107,8 @@ impl Deliveries {
             ("webhook-id", id.clone()),
             ("webhook-timestamp", seconds.to_string()),
             ("webhook-signature", signature),
-        ];
-        let headers = headers.map(|(name, value)| (name.to_owned(), value));
+        ]
+        .map(|(name, value)| (name.to_owned(), value));
         let pass = Pass {
             component: WEBHOOKS.to_owned(),
             handler: DELIVER.to_owned(),
@@ -134,7 +136,7 @@ impl Pusher for Deliveries {
         self.running.lock().insert(tag, cancelled.clone());
         let tasks = self.parts.tasks.clone();
         let runtime = self.runtime.clone();
-        let _entered = runtime.enter();
+        let _runtime = runtime.enter();
         tasks.spawn(async move {
             let end = tokio::select! {
                 biased;

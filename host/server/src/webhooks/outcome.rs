@@ -22,8 +22,8 @@ pub(super) fn read(answer: Result<HttpResponse, HttpError>, now: Time) -> Outcom
 
 fn of_response(response: &HttpResponse, now: Time) -> Outcome {
     let status = response.status;
-    let body = String::from_utf8_lossy(&response.body);
-    let body = json!({"status": status, "body": body});
+    let text = String::from_utf8_lossy(&response.body);
+    let body = json!({"status": status, "body": text});
     if (200..300).contains(&status) {
         let result = Some(JsonText(body.to_string()));
         return Outcome::Completed { result };

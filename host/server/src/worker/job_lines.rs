@@ -46,7 +46,7 @@ pub(super) struct JobLines {
     ended: Receiver<()>,
 }
 
-/// What waits, and what was dropped.
+/// The waiting lines, and the number of dropped ones.
 #[derive(Default)]
 struct Counts {
     waiting_bytes: AtomicUsize,
@@ -123,7 +123,7 @@ impl JobLines {
             .spawn(move || {
                 write(&waiting, &counted, out);
                 // The requester may be gone.
-                let _gone = end.send(());
+                let _ = end.send(());
             })?;
         Ok(Self {
             clock,
@@ -157,7 +157,7 @@ impl JobLines {
     pub(super) fn end(self) {
         drop(self.texts);
         // A reader that has stopped must not keep the worker.
-        let _late = self.ended.recv_timeout(END_TIMEOUT).is_err();
+        let _ = self.ended.recv_timeout(END_TIMEOUT).is_err();
     }
 }
 
@@ -215,8 +215,8 @@ mod tests {
 
     impl Write for Gated {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            let _told_before = self.began.try_send(());
-            let _open = self.gate.lock();
+            let _ = self.began.try_send(());
+            let _guard = self.gate.lock();
             let text = String::from_utf8_lossy(bytes).into_owned();
             self.passed_on.send(text).map_err(io::Error::other)?;
             Ok(bytes.len())

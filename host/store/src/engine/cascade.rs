@@ -74,16 +74,21 @@ impl<R: Rows> Batch<'_, R> {
         let mut results = Results::new();
         while settled < limit && self.inputs_left > 0 {
             let slice = SLICE.min(limit - settled);
-            let first = self.open.iter().take(slice);
-            let first = first.take_while(|open| open.is_kept || !only_kept);
+            let first = self
+                .open
+                .iter()
+                .take(slice)
+                .take_while(|open| open.is_kept || !only_kept);
             let of: Vec<JobId> = first.map(|open| open.cascade.prerequisite).collect();
             if of.is_empty() {
                 break;
             }
             let found = self.rows.dependencies(&of, slice)?;
             // The last may have more.
-            let partial = found.last().filter(|_| found.len() == slice);
-            let partial = partial.map(|(prerequisite, _)| *prerequisite);
+            let partial = found
+                .last()
+                .filter(|_| found.len() == slice)
+                .map(|(prerequisite, _)| *prerequisite);
             let mut next = found.iter().peekable();
             let mut done = 0;
             let mut rests = false;
@@ -150,8 +155,11 @@ impl<R: Rows> Batch<'_, R> {
     /// Leaves what the batch has not settled to ticks.
     fn keep_rest(&mut self) -> Result<(), StoreError> {
         let rest = std::mem::take(&mut self.open);
-        let new = rest.into_iter().filter(|open| !open.is_kept);
-        let new: Vec<Cascade> = new.map(|open| open.cascade).collect();
+        let new: Vec<Cascade> = rest
+            .into_iter()
+            .filter(|open| !open.is_kept)
+            .map(|open| open.cascade)
+            .collect();
         if new.is_empty() {
             return Ok(());
         }

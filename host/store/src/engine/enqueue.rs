@@ -109,10 +109,13 @@ impl<R: Rows> Batch<'_, R> {
         for new in jobs {
             let mut id = new.id;
             if let Some(UniqueKey { key, scope, .. }) = &new.unique_key {
-                let latest = self.rows.by_unique_key(&new.queue, key)?;
-                let latest = latest.map(|id| self.get(id)).transpose()?;
                 // A job that the principal may not see does not hold its key against it.
-                let latest = latest.filter(|job| is_visible(new, job));
+                let latest = self
+                    .rows
+                    .by_unique_key(&new.queue, key)?
+                    .map(|id| self.get(id))
+                    .transpose()?
+                    .filter(|job| is_visible(new, job));
                 id = match latest.filter(|job| scope.has(job, self.now)) {
                     Some(existing) => existing.id,
                     None => *keys
@@ -127,8 +130,11 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Changes the job that counts as a new one with its unique key, as that asks.
     fn resolve_conflict(&mut self, new: &NewJob, earlier: JobId) -> Result<(), Stop> {
-        let on_conflict = new.unique_key.as_ref().map(|unique| unique.on_conflict);
-        let on_conflict = on_conflict.unwrap_or_default();
+        let on_conflict = new
+            .unique_key
+            .as_ref()
+            .map(|unique| unique.on_conflict)
+            .unwrap_or_default();
         if on_conflict == OnConflict::Keep {
             return Ok(());
         }
@@ -149,8 +155,12 @@ impl<R: Rows> Batch<'_, R> {
         }
         self.rows.set_params(earlier, &new.payload.params)?;
         if on_conflict == OnConflict::PushBack {
-            let run_at = new.run_at.into_iter().chain(payload.latest_start).min();
-            let run_at = run_at.unwrap_or(self.now);
+            let run_at = new
+                .run_at
+                .into_iter()
+                .chain(payload.latest_start)
+                .min()
+                .unwrap_or(self.now);
             self.apply(&job, &Input::Reschedule(run_at))?;
         }
         Ok(())
@@ -181,8 +191,11 @@ impl<R: Rows> Batch<'_, R> {
                 if stands_for.get(&id) == Some(&id) || !seen.insert(id) {
                     continue;
                 }
-                let job = self.rows.job(id)?.filter(|job| is_visible(new, job));
-                let job = job.ok_or(JobRefusal::UnknownPrerequisite(id))?;
+                let job = self
+                    .rows
+                    .job(id)?
+                    .filter(|job| is_visible(new, job))
+                    .ok_or(JobRefusal::UnknownPrerequisite(id))?;
                 if job.state.is_terminal() {
                     ended.insert(id, job.state);
                 }
@@ -245,8 +258,11 @@ fn is_visible(new: &NewJob, job: &Lifecycle) -> bool {
 /// Refuses jobs that wait for each other because unique keys merge jobs of the same command. The API has
 /// refused other cycles, and no existing job waits for a new one.
 fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<(), Stop> {
-    let places = jobs.iter().enumerate().map(|(place, new)| (new.id, place));
-    let places: BTreeMap<JobId, usize> = places.collect();
+    let places: BTreeMap<JobId, usize> = jobs
+        .iter()
+        .enumerate()
+        .map(|(place, new)| (new.id, place))
+        .collect();
     let stands_for_another = |new: &NewJob| {
         let id = stands_for[&new.id];
         id != new.id && places.contains_key(&id)
@@ -258,8 +274,10 @@ fn check_cycles(jobs: &[NewJob], stands_for: &BTreeMap<JobId, JobId>) -> Result<
         .iter()
         .map(|new| {
             let waits = stands_for[&new.id] == new.id;
-            let named = waits.then(|| prerequisites(new, stands_for));
-            let named = named.into_iter().flatten();
+            let named = waits
+                .then(|| prerequisites(new, stands_for))
+                .into_iter()
+                .flatten();
             named.filter_map(|id| places.get(&id).copied()).collect()
         })
         .collect();

@@ -56,8 +56,7 @@ impl<R: Rows> Batch<'_, R> {
         for mut new in deliveries {
             new.policy.retention = self.bounds.capacity.deliveries;
             let limits = self.rows.limits()?;
-            let keys = self.concerning.keys_of(&limits, &new);
-            let mut keys = keys.unwrap_or_default();
+            let mut keys = self.concerning.keys_of(&limits, &new).unwrap_or_default();
             keys.retain(|it| {
                 let limit = limits.get(it.key.limit);
                 limit.is_some_and(|limit| limit.when_full == WhenFull::Wait)

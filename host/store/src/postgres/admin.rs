@@ -32,8 +32,10 @@ pub(super) fn ask<T>(
 ) -> Result<T, StoreError> {
     let driver = Driver::start()?;
     driver.wait(async {
-        let client = Connector::new(target)?.connect().await;
-        let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
+        let client = Connector::new(target)?
+            .connect()
+            .await
+            .map_err(|trouble| trouble.into_error(CONNECT))?;
         question(&client).await
     })
 }
@@ -56,8 +58,9 @@ pub fn status(target: &Target) -> Result<Status, StoreError> {
             .first()
             .ok_or_else(|| damaged("the database", "it reports no settings"))?;
         let off = |column: usize| row.get::<_, &str>(column) == "off";
-        let settings = [("fsync", off(1)), ("synchronous_commit", off(2))];
-        let settings = settings.into_iter().filter(|(_, is_off)| *is_off);
+        let settings = [("fsync", off(1)), ("synchronous_commit", off(2))]
+            .into_iter()
+            .filter(|(_, is_off)| *is_off);
         Ok(Status {
             server: row.get(0),
             schema: schema::version(client).await?,

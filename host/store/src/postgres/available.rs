@@ -117,9 +117,9 @@ impl Transaction<'_> {
         limit: usize,
         found: &mut Vec<Found>,
     ) -> Result<(usize, bool), StoreError> {
-        let from =
+        let position =
             |(_, name): &(QueuePosition, Name)| (name.clone(), self.counts.passed.from(name));
-        let from: Vec<(Name, QueuePosition)> = queues.iter().map(from).collect();
+        let from: Vec<(Name, QueuePosition)> = queues.iter().map(position).collect();
         let scans = self.wait(async |client, _| claim::scan(client, &from, except, each).await)?;
         let (mut seen, mut has_more, mut ids) = (0, false, Vec::new());
         for (name, _) in from {

@@ -73,8 +73,10 @@ pub(super) async fn number(client: &Client) -> Result<bool, StoreError> {
 pub(super) async fn read(client: &Client, after: u64, limit: u32) -> Result<Read, StoreError> {
     // Numbers have no gaps. The database has no larger ones, and thus no such change.
     let limit_rows = i64::from(limit);
-    let from = i64::try_from(after).unwrap_or(i64::MAX);
-    let from = from.min(i64::MAX - 1 - limit_rows) + 1;
+    let from = i64::try_from(after)
+        .unwrap_or(i64::MAX)
+        .min(i64::MAX - 1 - limit_rows)
+        + 1;
     let ask = async || rows(client, "read changes", READ, &[&from, &limit_rows]).await;
     let mut found = ask().await?;
     if found.first().is_some_and(|log| log.get(2)) {

@@ -168,8 +168,9 @@ pub(super) async fn take(
 
 /// Returns how many rows to read for `limit` jobs that the batch has not changed.
 fn rows_for(overlay: &Overlay, limit: usize) -> i64 {
-    let changed = overlay.dirty();
-    let changed = changed.filter(|entry| entry.stored == Some(State::Available));
+    let changed = overlay
+        .dirty()
+        .filter(|entry| entry.stored == Some(State::Available));
     i64::try_from(limit + changed.count()).unwrap_or(i64::MAX)
 }
 
@@ -237,8 +238,8 @@ pub(super) async fn due(
     }
     let answers = pipeline.run().await?;
     let rows = answers.iter().flatten();
-    let loaded: Result<Vec<_>, _> = rows.map(|row| load(overlay, row)).collect();
-    let loaded = loaded.map_err(Trouble::Fatal)?;
+    let decoded: Result<Vec<_>, _> = rows.map(|row| load(overlay, row)).collect();
+    let loaded = decoded.map_err(Trouble::Fatal)?;
     know_dependents(client, overlay, &loaded).await?;
     Ok(loaded)
 }

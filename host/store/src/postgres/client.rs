@@ -114,10 +114,11 @@ impl Readers {
 
     /// Asks the server to end what a connection does, and closes it.
     pub(super) async fn cancel(&self, client: Client) {
-        let cancelling = client.cancel_token();
-        let cancelling = cancelling.cancel_query(self.connector.tls.clone());
+        let cancelling = client
+            .cancel_token()
+            .cancel_query(self.connector.tls.clone());
         // Without an answer, the server notices in the end that the connection is closed.
-        let _best_effort = tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await;
+        let _ = tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await;
         if let Held::Lent(lent) = client.held {
             drop(Object::take(lent));
         }
@@ -223,7 +224,7 @@ impl Connector {
             }
         }
         // Another connection may have found out the same.
-        let _known = self.is_direct.set(is_direct);
+        let _ = self.is_direct.set(is_direct);
         Ok(dialled)
     }
 
@@ -262,11 +263,13 @@ impl Connector {
             recycling_method: RecyclingMethod::Fast,
         };
         let manager = Manager::from_connect(self.target.config.clone(), self.clone(), config);
-        let pool = Pool::builder(manager).max_size(READERS_MAX).build();
-        let pool = pool.map_err(|error| StoreError::Broken {
-            operation: "open the readers' connections",
-            message: error.to_string(),
-        })?;
+        let pool = Pool::builder(manager)
+            .max_size(READERS_MAX)
+            .build()
+            .map_err(|error| StoreError::Broken {
+                operation: "open the readers' connections",
+                message: error.to_string(),
+            })?;
         let connector = self.clone();
         Ok(Readers { pool, connector })
     }

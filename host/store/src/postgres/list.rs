@@ -187,8 +187,10 @@ fn select(filter: &JobFilter) -> String {
         (filter.id.is_some(), "id BETWEEN $6 AND $7"),
         (filter.batch.is_some(), "batch = $8"),
     ];
-    let set = optional.into_iter().filter(|(is_set, _)| *is_set);
-    let set = set.map(|(_, condition)| condition.to_owned());
+    let set = optional
+        .into_iter()
+        .filter(|(is_set, _)| *is_set)
+        .map(|(_, condition)| condition.to_owned());
     let conditions: Vec<String> = set.chain(filter.state.map(is_in)).collect();
     let body = if conditions.is_empty() {
         "body".to_owned()
@@ -296,8 +298,8 @@ async fn examine(
         for row in &found {
             let id = JobId(row.get(1));
             let body: Option<&[u8]> = row.get(2);
-            let job = body.map(|body| decode::<Lifecycle>(body, || format!("job {id}")));
-            let job = job.transpose()?.filter(|job| filter.has(job));
+            let decoded = body.map(|body| decode::<Lifecycle>(body, || format!("job {id}")));
+            let job = decoded.transpose()?.filter(|decoded| filter.has(decoded));
             jobs.push((row.get(0), job));
         }
         let rest = Rest::of(client, filter, &jobs).await?;
@@ -353,8 +355,10 @@ impl Rest {
                 rest.payloads.insert(id, (payload, unique_key));
             }
         }
-        let ids = candidates().filter(|job| filter.needs_attempt(job));
-        let ids: Vec<JobId> = ids.map(|job| job.id).collect();
+        let ids: Vec<JobId> = candidates()
+            .filter(|job| filter.needs_attempt(job))
+            .map(|job| job.id)
+            .collect();
         if !ids.is_empty() {
             rest.latest = latest_attempts(client, &ids).await?;
         }

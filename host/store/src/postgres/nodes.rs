@@ -91,8 +91,10 @@ pub(super) async fn fence(client: &Client, dead: &Dead) -> Result<Option<Dead>, 
     // node.
     let sql = "UPDATE host_nodes SET epoch = epoch + 1 WHERE id = $1 AND epoch = $2 \
                RETURNING number";
-    let fenced = client.ask(sql, &[&dead.node.0, &dead.epoch]).await;
-    let fenced = fenced.map_err(failed)?;
+    let fenced = client
+        .ask(sql, &[&dead.node.0, &dead.epoch])
+        .await
+        .map_err(failed)?;
     let Some(row) = fenced.first() else {
         return Ok(None);
     };
@@ -255,8 +257,10 @@ impl Beats {
             } else {
                 connector.connect().await?
             };
-            let rows = client.ask(sql, values).await;
-            let rows = rows.map_err(|error| Trouble::of(operation, &error))?;
+            let rows = client
+                .ask(sql, values)
+                .await
+                .map_err(|error| Trouble::of(operation, &error))?;
             Ok((client, rows))
         };
         let limited = async { tokio::time::timeout(BEAT_TIMEOUT, asking).await };
@@ -336,6 +340,6 @@ impl Beats {
         let kept_max = i64::from(GONE_KEPT_MAX);
         let node = self.writer.node;
         let values: Values<'_> = &[&kept_s, &kept_max, &node];
-        let _tried_again = self.ask("delete nodes that are gone", FORGET, values);
+        let _ = self.ask("delete nodes that are gone", FORGET, values);
     }
 }

@@ -70,8 +70,10 @@ impl PostgresOthers {
 
     /// Listens until the connection is lost.
     async fn listen_once(&self, connector: &Connector) -> Result<(), Trouble> {
-        let named = self.ask("listen to the database", CHANNEL, &[]).await;
-        let named = named.map_err(Trouble::Fatal)?;
+        let named = self
+            .ask("listen to the database", CHANNEL, &[])
+            .await
+            .map_err(Trouble::Fatal)?;
         let channel = named.first().map(|row| row.get::<_, String>(0));
         let Listening {
             client,
@@ -110,7 +112,7 @@ impl Others for PostgresOthers {
             };
             loop {
                 // Without hints, heartbeats show what has changed.
-                let _lost = self.listen_once(connector).await;
+                let _ = self.listen_once(connector).await;
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -134,8 +136,9 @@ impl Others for PostgresOthers {
             let operation = "read the changes of other nodes";
             let sql = format!("SELECT {}, {COUNTERS}", changes::NEXT);
             let found = self.ask(operation, &sql, &[&self.node]).await?;
-            let row = found.first();
-            let row = row.ok_or_else(|| damaged("the table host_log", "it is empty"))?;
+            let row = found
+                .first()
+                .ok_or_else(|| damaged("the table host_log", "it is empty"))?;
             Ok(counters(row, 0))
         }
         .boxed()

@@ -48,8 +48,10 @@ pub(super) async fn publish(
     let jobs: Vec<Uuid> = reported.iter().map(|it| it.job.0).collect();
     let attempts: Vec<i64> = reported.iter().map(|it| it.attempt.into()).collect();
     let times: Vec<i64> = reported.iter().map(|it| it.at.0).collect();
-    let bodies = reported.iter().map(|it| encode(&it.progress));
-    let bodies: Vec<Vec<u8>> = bodies.collect::<Result<_, _>>()?;
+    let bodies: Vec<Vec<u8>> = reported
+        .iter()
+        .map(|it| encode(&it.progress))
+        .collect::<Result<_, _>>()?;
     let operation = "publish the progress of jobs";
     rows(
         client,

@@ -19,8 +19,8 @@ pub const VERSION: i64 = 1;
 /// Returns the version of the schema, 0 if there is none.
 pub(super) async fn version(client: &Client) -> Result<i64, StoreError> {
     let reading = doing("read the version of the schema");
-    let known = "SELECT to_regclass('host_schema') IS NOT NULL";
-    let known = client.ask(known, &[]).await.map_err(reading)?;
+    let query = "SELECT to_regclass('host_schema') IS NOT NULL";
+    let known = client.ask(query, &[]).await.map_err(reading)?;
     if !known.first().is_some_and(|row| row.get(0)) {
         return Ok(0);
     }
@@ -29,8 +29,10 @@ pub(super) async fn version(client: &Client) -> Result<i64, StoreError> {
 
 async fn kept_version(client: &Client) -> Result<i64, StoreError> {
     let kept = "SELECT max(version) FROM host_schema";
-    let rows = client.ask(kept, &[]).await;
-    let rows = rows.map_err(doing("read the version of the schema"))?;
+    let rows = client
+        .ask(kept, &[])
+        .await
+        .map_err(doing("read the version of the schema"))?;
     Ok(rows.first().and_then(|row| row.get(0)).unwrap_or(0))
 }
 
@@ -63,7 +65,7 @@ pub(super) async fn migrate(client: &Client) -> Result<(i64, i64), StoreError> {
     };
     if let Err(error) = migrated.await {
         // If the connection failed, the server rolls back by itself.
-        let _best_effort = client.batch_execute("ROLLBACK").await;
+        let _ = client.batch_execute("ROLLBACK").await;
         return Err(error);
     }
     Ok((before, VERSION))

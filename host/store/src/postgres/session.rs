@@ -43,8 +43,10 @@ impl Session {
         options: Options,
     ) -> Result<(Self, Readers), StoreError> {
         let connector = Connector::new(target)?;
-        let client = connector.connect().await;
-        let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
+        let client = connector
+            .connect()
+            .await
+            .map_err(|trouble| trouble.into_error(CONNECT))?;
         schema::check_server(&client, options.allow_unsafe).await?;
         schema::migrate(&client).await?;
         let writer = nodes::enter(&client, node).await?;
@@ -83,7 +85,7 @@ impl Session {
     /// Ends a transaction that failed.
     pub(super) async fn roll_back(&self) {
         // If the connection is gone, the server rolls back and the next statement fails.
-        let _rolled_back = self.client.batch_execute("ROLLBACK").await;
+        let _ = self.client.batch_execute("ROLLBACK").await;
     }
 
     /// Returns whether the connection broke and there is no other yet.

@@ -31,7 +31,7 @@ impl Driver {
 
     /// Waits until `future` is done. Its tasks and timers belong to the driver.
     pub(super) fn wait<F: Future>(&self, future: F) -> F::Output {
-        let _entered = self.0.as_ref().map(Runtime::enter);
+        let _runtime = self.0.as_ref().map(Runtime::enter);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         // The caller may be a task itself, whose budget would never be renewed here.

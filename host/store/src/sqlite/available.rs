@@ -60,8 +60,8 @@ pub(super) fn oldest(
         while let Some(from_here) = next {
             let mut statement = from(connection, runner, queue, from_here)?;
             let mut rows = statement.raw_query();
-            let first = rows.next()?;
-            let first = first
+            let first = rows
+                .next()?
                 .map(|row| -> rusqlite::Result<(u8, i64)> { Ok((row.get(1)?, row.get(4)?)) })
                 .transpose()?;
             oldest = oldest.into_iter().chain(first.map(|(_, seq)| seq)).min();

@@ -79,7 +79,7 @@ impl Original {
                 let mut path = partial.as_os_str().to_owned();
                 path.push(suffix);
                 // Most of them never existed.
-                let _best_effort = fs::remove_file(path);
+                let _ = fs::remove_file(path);
             }
         };
         // A dangling link exists, too.
@@ -92,8 +92,8 @@ impl Original {
                 .and_then(|file| file.sync_all())
                 .map_err(failed)?;
             fs::rename(&partial, to).map_err(failed)?;
-            let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty());
-            let folder = File::open(folder.unwrap_or(Path::new(".")));
+            let parent = to.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = File::open(parent.unwrap_or(Path::new(".")));
             folder.and_then(|folder| folder.sync_all()).map_err(failed)
         });
         copied.map_err(|error| {

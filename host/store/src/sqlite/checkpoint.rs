@@ -89,7 +89,7 @@ impl Checkpointer {
         }
         if pages >= self.rest_at {
             self.rest_at = pages.saturating_add(WAKE_PAGES);
-            let _turn = self.turn.lock();
+            let _guard = self.turn.lock();
             checkpoint(writer)?;
         } else if pages >= self.wake_at {
             self.wake_at = pages.saturating_add(WAKE_PAGES);
@@ -117,7 +117,7 @@ impl Drop for Checkpointer {
 
 fn run(connection: &Connection, woken: &Receiver<()>, turn: &Mutex<()>, failed: &OnceLock<String>) {
     while let Ok(()) = woken.recv() {
-        let _turn = turn.lock();
+        let _guard = turn.lock();
         if let Err(error) = checkpoint(connection) {
             let _ = failed.set(error);
             return;

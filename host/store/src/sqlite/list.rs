@@ -126,8 +126,10 @@ fn examine(
         let seq: i64 = row.get(0).map_err(&list)?;
         let mut job = None;
         if row.get(1).map_err(&list)? {
-            let body = row.get_ref(2).and_then(|body| Ok(body.as_blob()?));
-            let body = body.map_err(&list)?;
+            let body = row
+                .get_ref(2)
+                .and_then(|body| Ok(body.as_blob()?))
+                .map_err(&list)?;
             let read: Lifecycle = decode(body, || format!("job {seq}"))?;
             if filter.has(&read) && has_rest(moment, filter, &mut budget, (seq, &read))? {
                 job = Some(read);
@@ -150,9 +152,9 @@ fn has_rest(
     }
     let payload = filter
         .needs_payload()
-        .then(|| payloads::of(connection, seq));
-    let payload = payload.transpose()?;
-    let payload = payload.as_ref();
+        .then(|| payloads::of(connection, seq))
+        .transpose()?
+        .as_ref();
     budget.rest(payload.map_or(0, |(payload, ..)| payload.params.as_str().len()));
     let latest = if filter.needs_attempt(job) {
         latest_attempt(connection, seq)?

@@ -74,8 +74,10 @@ struct Line {
 
 impl Line {
     fn new(entry: LogEntry) -> Result<Self, StoreError> {
-        let fields = (!entry.fields.is_empty()).then(|| serde_json::to_string(&entry.fields));
-        let fields = fields.transpose().map_err(damaged("a line to write"))?;
+        let fields = (!entry.fields.is_empty())
+            .then(|| serde_json::to_string(&entry.fields))
+            .transpose()
+            .map_err(damaged("a line to write"))?;
         let text = entry.message.len() + fields.as_ref().map_or(0, String::len);
         Ok(Self {
             bytes: LINE_BYTES + text as u64,

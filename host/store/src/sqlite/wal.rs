@@ -209,12 +209,8 @@ impl Words {
     fn add(self, mut sum: Sum, bytes: &[u8]) -> Sum {
         for pair in bytes.chunks_exact(8) {
             for (place, other) in [(0, 1), (1, 0)] {
-                let number = word(pair, 4 * place);
-                let number = if self.is_big {
-                    number
-                } else {
-                    number.swap_bytes()
-                };
+                let read = word(pair, 4 * place);
+                let number = if self.is_big { read } else { read.swap_bytes() };
                 sum[place] = sum[place].wrapping_add(number).wrapping_add(sum[other]);
             }
         }

@@ -105,8 +105,10 @@ fn assert_settled(store: &dyn Store, expected: &Everything) {
         .iter()
         .map(|(job, _)| job.lifecycle.id)
         .collect();
-    let of_tree = everything.jobs.iter();
-    let of_tree = of_tree.filter(|(job, _)| ids.contains(&job.lifecycle.id));
+    let of_tree = everything
+        .jobs
+        .iter()
+        .filter(|(job, _)| ids.contains(&job.lifecycle.id));
     assert!(of_tree.eq(expected.jobs.iter()));
 }
 
@@ -128,8 +130,10 @@ fn a_large_tree_falls_in_slices_as_it_does_in_one_piece() {
             // Other work continues, and no job of the tree is among it.
             others += 1;
             enqueue(store, vec![job(others)]);
-            let taken = claimed(store, NOW, claim([others, 9_999], false));
-            let taken: Vec<_> = taken.iter().map(|job| job.lifecycle.id).collect();
+            let taken: Vec<_> = claimed(store, NOW, claim([others, 9_999], false))
+                .iter()
+                .map(|job| job.lifecycle.id)
+                .collect();
             assert_eq!(taken, [id(others)]);
             ask(store, NOW, complete(others, others, returned())).unwrap();
         }
@@ -259,8 +263,11 @@ fn another_node_goes_on_with_a_cascade() {
     tick(&mut second, SLICE);
     drop(first);
     settle(&mut second);
-    let states = read(&*second.reader().unwrap()).jobs.into_iter();
-    let states: BTreeSet<_> = states.map(|(job, _)| job.lifecycle.state as u8).collect();
+    let states: BTreeSet<_> = read(&*second.reader().unwrap())
+        .jobs
+        .into_iter()
+        .map(|(job, _)| job.lifecycle.state as u8)
+        .collect();
     let expected = [State::Cancelled, State::Discarded].map(|state| state as u8);
     assert_eq!(states, expected.into());
 }

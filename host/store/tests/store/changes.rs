@@ -48,8 +48,14 @@ fn pages_go_on_across_the_rows_of_a_large_commit() {
         }
         for after in [998, 999, 1_000, 1_001, 1_999, 2_000, 2_499, 2_500] {
             let later = all.iter().skip(after).copied().take(2);
-            let page = store.reader().unwrap().changes(after as u64, 2).unwrap();
-            let page = page.items.into_iter().map(|it| (it.number, it.change.job));
+            let page = store
+                .reader()
+                .unwrap()
+                .changes(after as u64, 2)
+                .unwrap()
+                .items
+                .into_iter()
+                .map(|it| (it.number, it.change.job));
             assert_eq!(page.collect::<Vec<_>>(), later.collect::<Vec<_>>());
         }
     });
@@ -61,9 +67,12 @@ fn a_row_has_at_most_a_thousand_changes() {
     let path = folder.path().join("host.db");
     fill(&mut SqliteStore::open(&path).unwrap());
     let file = Connection::open(&path).unwrap();
-    let mut rows = file.prepare("SELECT first, count FROM changes").unwrap();
-    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
-    let rows: Vec<(i64, i64)> = rows.unwrap().map(Result::unwrap).collect();
+    let mut query = file.prepare("SELECT first, count FROM changes").unwrap();
+    let rows: Vec<(i64, i64)> = query
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
     assert_eq!(rows, [(1, 1_000), (1_001, 1_000), (2_001, 500)]);
     let schema = Schema::new();
     fill(&mut crate::postgres::open(&schema));

@@ -113,8 +113,10 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
             ids.sort_unstable();
         }
         assert_eq!(all, [vec![id(2), id(3)], vec![id(5), id(6)]]);
-        let rest = claimed(store, NOW, claim([20, 21, 22], false));
-        let rest: Vec<_> = rest.iter().map(|job| job.lifecycle.id).collect();
+        let rest: Vec<_> = claimed(store, NOW, claim([20, 21, 22], false))
+            .iter()
+            .map(|job| job.lifecycle.id)
+            .collect();
         assert_eq!(rest, [id(1), id(4)]);
     });
 }
@@ -144,8 +146,8 @@ fn claim_on(store: &mut dyn Store, lease: &mut u128) -> (Vec<JobId>, usize) {
 fn a_claim_passes_few_jobs_that_its_host_cannot_run() {
     let schema = Schema::new();
     let mut store = open(&schema);
-    let other = NodeId(Uuid::from_u128(7));
-    let mut other = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
+    let node = NodeId(Uuid::from_u128(7));
+    let mut other = PostgresStore::open(&target(&schema), node, TESTED).unwrap();
     let in_queue = |n: u128| NewJob {
         queue: if n.is_multiple_of(2) { "even" } else { "odd" }
             .parse()

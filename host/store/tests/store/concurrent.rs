@@ -125,8 +125,8 @@ impl Writer {
                 new.unique_key =
                     (key < 4).then(|| unique(&format!("key-{key}"), UniqueScope::Active));
                 new.depends_on = (key % 2 == 0).then_some(earlier).into_iter().collect();
-                let when = [When::Completed, When::Ended, When::Failed];
-                let when = vec![(earlier, when[usize::from(depends) % 3])];
+                let conditions = [When::Completed, When::Ended, When::Failed];
+                let when = vec![(earlier, conditions[usize::from(depends) % 3])];
                 new.conditions = (key % 2 == 0).then(|| {
                     Box::new(Conditions {
                         when,

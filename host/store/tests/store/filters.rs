@@ -271,8 +271,9 @@ fn the_oldest_available_job_of_each_queue_is_found() {
         let reader = store.reader().unwrap();
         let oldest = |queues: &[&str], runners: &[&str]| {
             let names = |names: &[&str]| names.iter().map(|it| name(it)).collect::<Vec<_>>();
-            let found = reader.oldest_available(&names(queues), &names(runners));
-            let mut found = found.unwrap();
+            let mut found = reader
+                .oldest_available(&names(queues), &names(runners))
+                .unwrap();
             found.sort();
             found
         };
@@ -495,7 +496,7 @@ fn a_list_is_of_one_moment() {
     let listing = std::thread::spawn(move || {
         loop {
             let page = reader.jobs(&JobFilter::default(), None, 1_000).unwrap();
-            let _only_the_first_is_awaited = listed.try_send(page.items.len());
+            let _ = listed.try_send(page.items.len());
             if page.items.is_empty() {
                 break;
             }

@@ -149,8 +149,14 @@ fn a_result_that_does_not_fit_fails_the_job_and_no_other() {
         );
         let expected = [State::Discarded, State::Available, State::Discarded];
         assert_eq!([2, 3, 4].map(|n| state(store, n)), expected);
-        let failure = store.reader().unwrap().job(id(2)).unwrap().unwrap().failure;
-        let failure = failure.unwrap();
+        let failure = store
+            .reader()
+            .unwrap()
+            .job(id(2))
+            .unwrap()
+            .unwrap()
+            .failure
+            .unwrap();
         assert_eq!(failure.kind, FailureKind::InputFailed);
         let start = format!(
             "input_failed: the input \"j1\" is the result of job {}: with it",

@@ -80,7 +80,7 @@ impl Proxy {
     pub(crate) fn cut(&self) {
         for client in self.clients.lock().drain(..) {
             // It may have ended.
-            let _gone = client.shutdown(std::net::Shutdown::Both);
+            let _ = client.shutdown(std::net::Shutdown::Both);
         }
     }
 
@@ -119,7 +119,7 @@ fn carry(
                     break;
                 }
             }
-            let _gone = to.shutdown(std::net::Shutdown::Both);
+            let _ = to.shutdown(std::net::Shutdown::Both);
         })
     };
     let mut buffer = [0; 8_192];
@@ -137,6 +137,6 @@ fn carry(
             break;
         }
     }
-    let _gone = to.shutdown(std::net::Shutdown::Write);
+    let _ = to.shutdown(std::net::Shutdown::Write);
     answers.join().unwrap();
 }

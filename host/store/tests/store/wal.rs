@@ -40,7 +40,7 @@ fn changed(folder: &TempDir, left: &Path, log: &[u8]) -> PathBuf {
     let path = folder.path().join("changed.db");
     let shared = path.with_extension("db-shm");
     // It exists if SQLite has opened the file before.
-    let _gone = std::fs::remove_file(shared);
+    let _ = std::fs::remove_file(shared);
     std::fs::copy(left, &path).unwrap();
     std::fs::write(log_of(&path), log).unwrap();
     path
@@ -54,8 +54,9 @@ fn a_store_with_a_changed_bit_in_its_log_is_refused() {
     let frames = (log.len() - 32) / FRAME_BYTES;
     let (mut refused, mut accepted) = (0, 0);
     // In the header, and in the header and the page of each frame.
-    let places = (0..frames).map(|frame| 32 + frame * FRAME_BYTES);
-    let places = places.flat_map(|at| [at + 2, at + 9, at + 17, at + 1_000]);
+    let places = (0..frames)
+        .map(|frame| 32 + frame * FRAME_BYTES)
+        .flat_map(|at| [at + 2, at + 9, at + 17, at + 1_000]);
     for place in [1, 9, 17, 25].into_iter().chain(places) {
         let mut log = log.clone();
         log[place] ^= 4;

@@ -36,7 +36,7 @@ const REQUESTS: u32 = 4;
 /// How many refusals of a change are shown.
 const REFUSALS_SHOWN: usize = 10;
 
-/// What a form asks for.
+/// The change that a form requests.
 #[derive(Default)]
 struct Change {
     action: String,
@@ -45,7 +45,7 @@ struct Change {
     /// The filter of the list to go back to.
     list: String,
     sure: bool,
-    /// What was typed, if a click is not enough.
+    /// The typed text, if a click is not enough.
     typed: String,
     /// The priority to set.
     priority: String,
@@ -99,7 +99,7 @@ impl From<Vec<(String, String)>> for Change {
 
 /// How the API carries out a change.
 struct Action {
-    /// What is done, before "12 jobs".
+    /// The verb, before "12 jobs".
     words: String,
     /// The route for all jobs that match, and that for one.
     routes: [&'static str; 2],

@@ -60,7 +60,7 @@ struct Detail {
     handler: HandlerView,
     grants: Vec<String>,
     schema: String,
-    /// What the form begins with.
+    /// The initial values of the form.
     params: String,
     /// Set if a job's params are too long for the form.
     are_long: bool,
@@ -69,7 +69,7 @@ struct Detail {
     fields: Vec<Field>,
 }
 
-/// What the form begins with.
+/// The initial values of the form.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Again {

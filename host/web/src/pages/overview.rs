@@ -1,4 +1,4 @@
-//! What the host does now, and what needs attention.
+//! The overview: the host's work now, and its concerns.
 
 mod concerns;
 
@@ -100,7 +100,7 @@ impl Slots {
     }
 }
 
-/// What the page shows.
+/// The query of the page.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OverviewQuery {

@@ -161,7 +161,7 @@ pub(crate) async fn act(
     Ok(crate::see(&here))
 }
 
-/// What the form for a new schedule says.
+/// The body of the form for a new schedule.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct New {

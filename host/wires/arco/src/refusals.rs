@@ -143,8 +143,7 @@ impl Refused {
     }
 
     pub(super) fn into_response(self) -> Response {
-        let status = StatusCode::from_u16(self.status);
-        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
         let mut response = (status, Json(self.body)).into_response();
         let headers = response.headers_mut();
         match self.code {

@@ -86,7 +86,7 @@ impl Tokens {
     pub(super) fn sign(&self, now: Time, scope: &Scope, ttl_seconds: u64) -> (Secret, Time) {
         let iat = now.0.div_euclid(1_000);
         let exp = iat.saturating_add_unsigned(ttl_seconds.min(TTL_SECONDS_MAX));
-        let claims = Claims {
+        let content = Claims {
             task: scope.job.to_string(),
             tenant: scope.tenant.clone(),
             workspace: scope.workspace.clone(),
@@ -96,7 +96,7 @@ impl Tokens {
             nbf: iat,
             iat,
         };
-        let claims = serde_json::to_vec(&claims).unwrap_or_default();
+        let claims = serde_json::to_vec(&content).unwrap_or_default();
         let mut token = URL_SAFE_NO_PAD.encode(HEADER);
         token.push('.');
         URL_SAFE_NO_PAD.encode_string(claims, &mut token);
@@ -133,8 +133,8 @@ impl Tokens {
         }
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
-        let header = URL_SAFE_NO_PAD.decode(header).ok()?;
-        let header: Header<'_> = object(&header)?;
+        let decoded = URL_SAFE_NO_PAD.decode(header).ok()?;
+        let header: Header<'_> = object(&decoded)?;
         if header.alg != ALGORITHM || header.crit.is_some() {
             return None;
         }

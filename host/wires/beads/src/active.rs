@@ -55,8 +55,10 @@ pub(super) fn open(config: &BeadsConfig, mode: &Mode) -> Result<OpenWire, OpenEr
         return Err(OpenError::usage(message));
     }
     let working = config.worker.as_ref().filter(|_| is_alone);
-    let path = listening.as_ref().map(|it| it.socket.path());
-    let path = path.or_else(|| working.map(|worker| worker.socket.as_path()));
+    let path = listening
+        .as_ref()
+        .map(|it| it.socket.path())
+        .or_else(|| working.map(|worker| worker.socket.as_path()));
     let ready = path.map(|path| (WIRE, path.display().to_string()));
     Ok(OpenWire {
         needed_handlers: working.map(|it| it.handler.clone()).into_iter().collect(),
@@ -92,7 +94,7 @@ impl Listening {
         let counters = Arc::clone(&ports.counters);
         let workers_max = self.config.workers_max;
         let hub = Hub::with_limit(session, port, ports.clock, ports.counters, workers_max);
-        let _first = self.serving.set(Arc::clone(&hub)).is_ok();
+        let _ = self.serving.set(Arc::clone(&hub)).is_ok();
         let path = self.socket.path().to_owned();
         let socket = Guarded::new(self.socket, counters);
         let serving = async {
@@ -104,7 +106,7 @@ impl Listening {
             };
             let (mut open, ()) = tokio::join!(accept(&hub, socket, &have_gone), ending);
             let flushed = async { while open.join_next().await.is_some() {} };
-            let _flushed = timeout(FLUSH_TIME, flushed).await;
+            let _ = timeout(FLUSH_TIME, flushed).await;
         };
         tracing::info!(path = %path.display(), "beads workers may connect");
         tokio::select! {
@@ -120,7 +122,7 @@ async fn stop(hub: &Arc<OrchestratorHub>) {
     let ended = hub.until(Orchestrator::is_idle);
     if timeout(STOP_TIME_MAX, ended).await.is_err() {
         hub.report(Event::Cut);
-        let _late = timeout(FLUSH_TIME, hub.until(Orchestrator::is_idle)).await;
+        let _ = timeout(FLUSH_TIME, hub.until(Orchestrator::is_idle)).await;
     }
 }
 

@@ -178,7 +178,7 @@ pub(super) async fn work(
             tokio::select! {
                 end = living => {
                     // The receiver outlives this.
-                    let _sent = ended.send(end).await;
+                    let _ = ended.send(end).await;
                 }
                 () = Arc::clone(&hub).keep_time() => {}
                 () = calling => {}
@@ -295,17 +295,17 @@ async fn serve(
         () = &mut serving => {}
         () = stopping.cancelled() => {
             hub.report(Event::Stop);
-            let _late = timeout(END_TIME, serving).await;
+            let _ = timeout(END_TIME, serving).await;
         }
     }
-    let _ending = endings.begin();
+    let _guard = endings.begin();
     tokio::select! {
         _late = timeout(TASK_END_TIME, hub.until(Worker::is_idle)) => {}
         () = stopping.cancelled() => {
             // A guest that does not stop in time dies with its cell.
             let has_stopped = timeout(END_TIME, hub.until(|worker| !worker.runs_guest()));
             if has_stopped.await.is_ok() {
-                let _late = timeout(call_time, hub.until(Worker::is_idle)).await;
+                let _ = timeout(call_time, hub.until(Worker::is_idle)).await;
             }
         }
     }

@@ -176,12 +176,12 @@ impl Framing for Messages {
     type Defect = Defect;
 
     fn room(&mut self) -> &mut BytesMut {
-        let step = self.buffer.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
+        let usual = self.buffer.len().clamp(STEP_BYTES_MIN, STEP_BYTES_MAX);
         // While a line is skipped, its bytes pass through.
         let step = if self.skipped > 0 {
             STEP_BYTES_MAX
         } else {
-            step
+            usual
         };
         self.buffer.reserve(step);
         &mut self.buffer

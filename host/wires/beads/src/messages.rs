@@ -87,7 +87,7 @@ impl Out {
         // Writing JSON without maps into memory cannot fail.
         match self.dialect {
             Dialect::Lines => {
-                let _infallible = serde_json::to_writer(out.writer(), &self.message());
+                let _ = serde_json::to_writer(out.writer(), &self.message());
                 out.put_u8(b'\n');
             }
             Dialect::Framed => {
@@ -97,9 +97,9 @@ impl Out {
                     version: VERSION,
                     payload: self.message(),
                 };
-                let _infallible = serde_json::to_writer((&mut *out).writer(), &whole);
-                let length = out.len() - begin - HEADER_BYTES;
-                let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+                let _ = serde_json::to_writer((&mut *out).writer(), &whole);
+                let bytes = out.len() - begin - HEADER_BYTES;
+                let length = u32::try_from(bytes).unwrap_or(u32::MAX).to_be_bytes();
                 out[begin..begin + HEADER_BYTES].copy_from_slice(&length);
             }
         }

@@ -131,7 +131,7 @@ impl Program {
         let mut running = std::pin::pin!(supervise(&self.launcher, &process, &words, stops));
         let Ok(ended) = timeout(self.call_time, &mut running).await else {
             stop.stop(END_TIME);
-            let _ended = running.await;
+            let _ = running.await;
             return Err(format!(
                 "{path} did not end within {} s",
                 self.call_time.as_secs_f32()

@@ -331,8 +331,8 @@ impl Worker {
             title,
             priority,
         } = &work.task;
-        let params = json!({"issue_id": issue_id, "title": title, "priority": priority});
-        let params = JsonText(params.to_string());
+        let fields = json!({"issue_id": issue_id, "title": title, "priority": priority});
+        let params = JsonText(fields.to_string());
         let job = ForeignJob {
             worker_id: Some(self.name.clone()),
             ..ForeignJob::new(WIRE, issue_id, self.setup.handler.clone(), params)

@@ -30,8 +30,13 @@ pub(super) struct Working {
 
 impl Serving {
     pub(super) fn open(self) -> OpenWire {
-        let pools = self.pools.config.pools.iter();
-        let pools: Vec<&str> = pools.map(|pool| pool.name.as_str()).collect();
+        let pools: Vec<&str> = self
+            .pools
+            .config
+            .pools
+            .iter()
+            .map(|pool| pool.name.as_str())
+            .collect();
         let ready = (!pools.is_empty()).then(|| (NAME, pools.join(",")));
         OpenWire::new(self, ready.into_iter().collect())
     }

@@ -48,8 +48,8 @@ pub(super) fn scanned(value: &Value) -> Result<(u64, Vec<String>), Refusal> {
         Value::List(parts) => parts.as_slice(),
         _ => &[],
     };
-    let cursor = parts.first().and_then(Value::text);
-    let cursor = cursor.and_then(|cursor| cursor.parse().ok());
+    let text = parts.first().and_then(Value::text);
+    let cursor = text.and_then(|text| text.parse().ok());
     let (Some(cursor), Some(keys)) = (cursor, parts.get(1)) else {
         return Err(Refusal::odd_reply("SCAN"));
     };

@@ -40,8 +40,10 @@ pub(super) async fn is_durable(url: &RedisUrl) -> Result<bool, String> {
     let mut connection = connect(url, RESPONSE_TIMEOUT).await?;
     let mut info = redis::cmd("INFO");
     info.arg("persistence");
-    let answer = info.query_async::<String>(&mut connection).await;
-    let answer = answer.map_err(|error| url.explain(&error))?;
+    let answer = info
+        .query_async::<String>(&mut connection)
+        .await
+        .map_err(|error| url.explain(&error))?;
     Ok(answer.lines().any(|line| line.trim() == "aof_enabled:1"))
 }
 
@@ -113,8 +115,10 @@ impl Link {
         calls: Vec<Call>,
     ) -> impl Future<Output = Result<Vec<Replied>, String>> + Send + 'static {
         let (mut connection, hashes) = (self.shared.clone(), Arc::clone(&self.hashes));
-        let bytes = calls.iter().map(|call| call.bytes() + call.answer_bytes());
-        let bytes = bytes.sum();
+        let bytes = calls
+            .iter()
+            .map(|call| call.bytes() + call.answer_bytes())
+            .sum();
         connection.set_response_timeout(time_for(bytes));
         exchange(connection, hashes, calls)
     }
@@ -258,8 +262,8 @@ async fn exchange(
         .collect();
     if !forgotten.is_empty() {
         let commands: Vec<&Command> = commands.collect();
-        let again = forgotten.iter().map(|at| whole(commands[*at]));
-        let again = pipeline(&mut connection, again).await.map_err(lost)?;
+        let repeated = forgotten.iter().map(|at| whole(commands[*at]));
+        let again = pipeline(&mut connection, repeated).await.map_err(lost)?;
         for (at, value) in forgotten.into_iter().zip(again) {
             values[at] = value;
         }

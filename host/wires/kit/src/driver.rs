@@ -47,7 +47,7 @@ pub(super) struct Reply<M>(Option<oneshot::Sender<M>>);
 impl<M: Send> Outlet<M> for Reply<M> {
     fn put(&mut self, message: M) -> bool {
         // A requester that has gone closes its link.
-        let _gone = self.0.take().map(|requester| requester.send(message));
+        let _ = self.0.take().map(|requester| requester.send(message));
         false
     }
 
@@ -299,8 +299,8 @@ impl<S: Session, H: EffectHandler<S>> Hub<S, H> {
     }
 
     fn process(self: &Arc<Self>, batch: VecDeque<Input<S>>) {
-        let mut core = self.core.lock();
-        let core = &mut *core;
+        let mut guard = self.core.lock();
+        let core = &mut *guard;
         for input in batch {
             self.decide(core, input);
             self.carry_out(core);

@@ -179,7 +179,7 @@ impl HttpClient {
     }
 
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Answer, RequestError> {
-        let response = if request.uri().scheme() == Some(&Scheme::HTTPS) {
+        let sent = if request.uri().scheme() == Some(&Scheme::HTTPS) {
             let client = self.encrypted.get_or_try_init(|| async {
                 let connector = tls::connector(connector()).await?;
                 Ok(pooled(connector))
@@ -188,7 +188,7 @@ impl HttpClient {
         } else {
             self.plain.request(request).await
         };
-        let response = response.map_err(|error| {
+        let response = sent.map_err(|error| {
             let text = innermost(&error);
             if error.is_connect() {
                 RequestError::Connect(text)
@@ -197,14 +197,16 @@ impl HttpClient {
             }
         })?;
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, ANSWER_BYTES_MAX);
-        let body = body.collect().await.map_err(|error| {
-            if error.is::<LengthLimitError>() {
-                RequestError::TooLong
-            } else {
-                RequestError::Broken(error.to_string())
-            }
-        })?;
+        let body = Limited::new(body, ANSWER_BYTES_MAX)
+            .collect()
+            .await
+            .map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    RequestError::TooLong
+                } else {
+                    RequestError::Broken(error.to_string())
+                }
+            })?;
         Ok(Answer {
             status: parts.status.as_u16(),
             retry_after: retry_after(&parts.headers),

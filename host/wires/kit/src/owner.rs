@@ -219,8 +219,8 @@ mod tests {
     #[test]
     fn a_socket_is_found_in_its_group_only() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let ours = rustix::process::getpgrp().as_raw_nonzero().get();
-        let ours = u32::try_from(ours).unwrap();
+        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+        let ours = u32::try_from(group).unwrap();
         assert!(has_socket(ours, inode(&listener)).unwrap());
         assert!(!has_socket(ours, u64::MAX).unwrap());
         assert!(!has_socket(1, inode(&listener)).unwrap());

@@ -31,8 +31,8 @@ mod tests {
     fn a_failure_is_told_once_until_it_is_another_one_or_over() {
         let trouble = Trouble::default();
         assert!(!trouble.is_over(), "there was none");
-        let news = ["refused", "refused", "no answer", "refused", "refused"];
-        let news = news.map(|why| trouble.is_news(why));
+        let news = ["refused", "refused", "no answer", "refused", "refused"]
+            .map(|why| trouble.is_news(why));
         assert_eq!(news, [true, false, true, true, false]);
         assert!(trouble.is_over() && !trouble.is_over());
         assert!(trouble.is_news("refused"));

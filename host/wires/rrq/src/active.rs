@@ -37,8 +37,10 @@ pub(super) async fn open(config: &RrqConfig, mode: &Mode) -> Result<OpenWire, Op
         }
         None => None,
     };
-    let address = listening.as_ref().map(|(address, _)| address);
-    let address = address.map_or("off".to_owned(), SocketAddr::to_string);
+    let address = listening
+        .as_ref()
+        .map(|(address, _)| address)
+        .map_or("off".to_owned(), SocketAddr::to_string);
     let active = ActiveRrq {
         listening: listening.map(|(_, listener)| listener),
         rules: config.rules,

@@ -87,8 +87,8 @@ pub(super) fn error(ids: &Ids, kind: Option<&str>, message: &str) -> Out {
 
 /// Makes the outcome of a request for an unknown handler.
 pub(super) fn handler_not_found(ids: &Ids, function: &str) -> Out {
-    let quoted: String = function.chars().take(128).collect();
-    let quoted = quoted.escape_debug();
+    let cut: String = function.chars().take(128).collect();
+    let quoted = cut.escape_debug();
     let message = format!("No handler registered for function '{quoted}'");
     error(ids, Some("handler_not_found"), &message)
 }

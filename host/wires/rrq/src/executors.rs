@@ -16,13 +16,13 @@ impl Pools {
     /// Starts all runners. They end with `ports.stopping`.
     pub(super) fn start(configs: &BTreeMap<Name, PoolConfig>, ports: &ExecutorPorts) -> Self {
         let pool = |(name, config): (&Name, &PoolConfig)| {
-            let pool = PoolPorts {
+            let own_ports = PoolPorts {
                 leases: ports.leases.clone(),
                 logs: ports.logs.clone(),
                 clock: ports.clock.clone(),
                 counters: ports.counters.clone(),
             };
-            let pool = RunnerPool::new(config.clone(), pool);
+            let pool = RunnerPool::new(config.clone(), own_ports);
             let running = pool.clone().run(ports.stopping.clone());
             let name = name.clone();
             ports.tasks.spawn({

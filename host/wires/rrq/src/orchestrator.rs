@@ -321,8 +321,8 @@ impl Orchestrator {
         if self.stopping || (!self.managed && !self.held.is_empty()) {
             return 0;
         }
-        let free = |runner: &Runner| runner.free(self.in_flight_max);
-        let free: usize = self.runners.iter().map(free).sum();
+        let free_of = |runner: &Runner| runner.free(self.in_flight_max);
+        let free: usize = self.runners.iter().map(free_of).sum();
         free.saturating_sub(self.held.len())
     }
 

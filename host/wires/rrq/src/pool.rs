@@ -154,8 +154,8 @@ impl RunnerPool {
         let (queue, waiting) = mpsc::channel(runners * EFFECTS_PER_RUNNER + EFFECTS_SPARE);
         let session = Orchestrator::new(&config, ports.clock.now());
         let has_one_job = config.in_flight_max == 1;
-        let job_lines = JobLines::new(has_one_job, Arc::clone(&ports.clock), ports.logs);
-        let job_lines = Arc::new(job_lines);
+        let lines = JobLines::new(has_one_job, Arc::clone(&ports.clock), ports.logs);
+        let job_lines = Arc::new(lines);
         let slots = Slots::new(ports.leases, CANCEL_GRACE_MS);
         let effects = Effects {
             name: config.name.clone(),
@@ -230,7 +230,7 @@ impl RunnerPool {
         let stop = async {
             stopping.cancelled().await;
             hub.report(PoolEvent::Stop);
-            let _ended = timeout(STOP_TIME, hub.until(Orchestrator::is_idle)).await;
+            let _ = timeout(STOP_TIME, hub.until(Orchestrator::is_idle)).await;
         };
         let work = async {
             loop {

@@ -148,17 +148,18 @@ fn envelope(text: &[u8]) -> Result<(Kind, &RawValue), Refusal> {
         )
     })?;
     let expected = "request, response or cancel";
-    let kind = envelope.required::<String>("type", expected);
-    let kind = kind.and_then(|kind| match kind.as_str() {
-        "request" => Ok(Kind::Request),
-        "response" => Ok(Kind::Response),
-        "cancel" => Ok(Kind::Cancel),
-        _ => Err(Wrong::kind("type", expected, "another text")),
-    });
-    let kind = kind.map_err(|wrong| Refusal {
-        code: Code::UnknownType,
-        ..Refusal::field(&wrong, loosely_about(text))
-    })?;
+    let name = envelope.required::<String>("type", expected);
+    let kind = name
+        .and_then(|name| match name.as_str() {
+            "request" => Ok(Kind::Request),
+            "response" => Ok(Kind::Response),
+            "cancel" => Ok(Kind::Cancel),
+            _ => Err(Wrong::kind("type", expected, "another text")),
+        })
+        .map_err(|wrong| Refusal {
+            code: Code::UnknownType,
+            ..Refusal::field(&wrong, loosely_about(text))
+        })?;
     Ok((kind, envelope.present("payload").unwrap_or(RawValue::NULL)))
 }
 

@@ -75,10 +75,10 @@ pub(super) async fn serve<L: Listener>(
         let mut open = accept(&hub, listener, &stopping).await;
         hub.report(WorkerEvent::Stop);
         // A guest that has not stopped by then dies with its cell. Its request is answered here.
-        let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_answered)).await;
+        let _ = timeout(DRAIN_TIME, hub.until(Worker::is_answered)).await;
         hub.report(WorkerEvent::End);
         let flushed = async { while open.join_next().await.is_some() {} };
-        let _flushed = timeout(FLUSH_TIME, flushed).await;
+        let _ = timeout(FLUSH_TIME, flushed).await;
     };
     tokio::select! {
         () = serving => {}

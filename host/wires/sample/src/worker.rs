@@ -194,9 +194,9 @@ pub(crate) async fn serve(listener: TcpListener, ports: Ports) {
     let executions = Executions((ports.execute)());
     let hub = Hub::new(Worker::default(), executions, ports.clock, ports.counters);
     let serving = async {
-        let _connections = accept(&hub, listener, &ports.stopping).await;
+        let _ = accept(&hub, listener, &ports.stopping).await;
         hub.report(Event::ShutDown);
-        let _drained = timeout(DRAIN_TIME, hub.until(Worker::is_idle)).await;
+        let _ = timeout(DRAIN_TIME, hub.until(Worker::is_idle)).await;
     };
     tokio::select! {
         () = serving => {}

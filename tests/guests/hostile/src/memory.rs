@@ -77,7 +77,7 @@ fn call_again_with_frame(depth: u64) -> u64 {
 static RUNS: AtomicU64 = AtomicU64::new(0);
 static LEFT: Mutex<[u8; BLOCK_BYTES]> = Mutex::new([0; BLOCK_BYTES]);
 
-/// What a run found.
+/// The findings of a run.
 #[derive(Serialize)]
 pub(crate) struct MemoryFinding {
     /// How many runs there were, including this one.

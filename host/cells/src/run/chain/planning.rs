@@ -24,7 +24,7 @@ pub struct Planning {
     checks_max: u64,
 }
 
-/// What is to run.
+/// The chain to run.
 pub(super) enum Wanted {
     /// The list that the first handler returned.
     Steps(JsonText),

@@ -10,10 +10,10 @@ use host_server::probe;
 use super::Check;
 use crate::commands::serve;
 
-/// What the check is called.
+/// The name of the check.
 const NAME: &str = "cells";
 
-/// What to do about too little protection.
+/// The advice for too little protection.
 const NEXT: &str = "use Linux 5.13 or later with Landlock, or allow user namespaces, or set cells.allow_weak = true";
 
 /// Starts a child and judges what it has.

@@ -56,7 +56,7 @@ struct Lines {
     too_long: Option<u64>,
 }
 
-/// What has become of the lines so far.
+/// The results of the lines so far.
 #[derive(Default)]
 struct Totals {
     enqueued: u64,

@@ -128,8 +128,9 @@ impl Field {
             Some(if is_seventh { 7 } else { at + first })
         };
         let last = word.strip_suffix('L').filter(|_| !self.letters.is_empty());
-        let found = number(word).map(|number| number.to_string());
-        let found = found.or_else(|| Some(format!("{}L", number(last?)?)));
+        let found = number(word)
+            .map(|number| number.to_string())
+            .or_else(|| Some(format!("{}L", number(last?)?)));
         found.ok_or_else(|| {
             format!(
                 "{word:?} is not the name of a {}; write {} to {}",
@@ -159,9 +160,11 @@ impl Field {
             to if to == from => to.to_string(),
             _ => String::new(),
         };
-        let parts = [part(start, max), part(min, end)];
-        let parts = parts.iter().filter(|part| !part.is_empty());
-        let parts: Vec<_> = parts.map(|part| format!("{part}{rest}")).collect();
+        let parts: Vec<_> = [part(start, max), part(min, end)]
+            .iter()
+            .filter(|part| !part.is_empty())
+            .map(|part| format!("{part}{rest}"))
+            .collect();
         Err(format!(
             "the range {element:?} runs backwards; write {}",
             parts.join(",")

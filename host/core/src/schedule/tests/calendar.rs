@@ -45,8 +45,9 @@ fn patterns_have_five_or_six_fields_and_names() {
         (vec!["0 0 13 * +FRI"], "2026-03-13T00:00:00.000Z"),
     ] {
         let schedule = cron(&patterns, "UTC");
-        let next = schedule.next_after(at("2026-02-28T12:00:00Z"));
-        let next = next.map(Time::to_rfc3339);
+        let next = schedule
+            .next_after(at("2026-02-28T12:00:00Z"))
+            .map(Time::to_rfc3339);
         assert_eq!(next.as_deref(), Some(expected), "{patterns:?}");
     }
 }
@@ -461,8 +462,9 @@ fn a_question_about_any_pattern_in_any_zone_has_an_end() {
 fn what_is_silent_for_ten_years_comes_back_beside_other_patterns() {
     // 29 February is a Monday in 2044 and 2072.
     let both = cron(&["0 0 1 1 *", "0 12 29 2 +MON"], "UTC");
-    let noons = both.coming(at("2026-01-01T00:00:00Z")).take(60);
-    let noons: Vec<_> = noons
+    let noons: Vec<_> = both
+        .coming(at("2026-01-01T00:00:00Z"))
+        .take(60)
         .map(Time::to_rfc3339)
         .filter(|it| it.contains("T12"))
         .collect();
@@ -501,8 +503,7 @@ proptest! {
         at_transition in any::<bool>(),
     ) {
         let other = TimeZone::get(zone.name()).unwrap();
-        let next = other.following(Timestamp::from_second(second).unwrap()).next();
-        let next = next.filter(|_| at_transition).map(|it| it.timestamp().as_second());
+        let next = other.following(Timestamp::from_second(second).unwrap()).next().filter(|_| at_transition).map(|it| it.timestamp().as_second());
         let middle = next.filter(|next| *next < 2_100_000_000).unwrap_or(second);
         if let Some(compared) = compare(&pattern, zone, middle - middle.rem_euclid(60), 3) {
             prop_assert_eq!(compared, Ok(()));

@@ -144,8 +144,8 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
 
 fn without_a_worker() -> Vec<Row<'static>> {
     let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
-    let unfit = InputError::Gone.failure("a", job_id(2));
-    let unfit = Box::leak(Box::new(unfit));
+    let failure = InputError::Gone.failure("a", job_id(2));
+    let unfit = Box::leak(Box::new(failure));
     let ended = |of, state| Input::PrerequisiteEnded(job_id(of), state);
     let retry = |prerequisites_open| Input::Retry { prerequisites_open };
     vec![

@@ -78,7 +78,7 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
         message: "half".to_owned(),
     };
     bench.runner.progressed(&assignment, progress.clone());
-    let sent = async {
+    let progressed = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
                 if let EventKind::Progressed { job, attempt, .. } = &event.happened {
@@ -87,7 +87,7 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
             }
         }
     };
-    let sent = tokio::time::timeout(bench::PATIENCE, sent).await;
+    let sent = tokio::time::timeout(bench::PATIENCE, progressed).await;
     assert_eq!(sent.unwrap(), (id, 1));
     let live = &bench.dispatch.shared().live;
     assert_eq!(live.progress(id).as_ref(), Some(&progress));

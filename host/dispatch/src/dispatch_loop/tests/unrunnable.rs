@@ -10,8 +10,8 @@ async fn jobs_that_a_node_cannot_run_are_left_to_others() {
     let presence = &bench.dispatch.shared().presence;
     presence.set_unrunnable(["noop".parse().unwrap()].into());
     let left = bench.enqueue(job("noop")).await;
-    let echo = bench.enqueue(job("echo")).await;
-    let echo = bench.ended(echo).await;
+    let id = bench.enqueue(job("echo")).await;
+    let echo = bench.ended(id).await;
     assert_eq!(echo.lifecycle.state, State::Completed);
     let detail = bench.read(left).await;
     assert_eq!(

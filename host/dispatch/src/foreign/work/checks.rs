@@ -80,7 +80,7 @@ impl Checks {
             tokio::task::spawn_blocking(move || {
                 let checked = handler.map_or(Ok(()), |it| it.check_params(&params, &mut budget));
                 // If the host has stopped, nobody waits.
-                let _stopped = ended.blocking_send((key, checked));
+                let _ = ended.blocking_send((key, checked));
             });
             self.running.push((waiting, ending));
         }

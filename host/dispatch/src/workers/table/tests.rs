@@ -236,8 +236,11 @@ fn many_renewals_are_stored_in_several_batches() {
         let taken = table.take_renewals(now, &[]).now;
         assert_eq!(taken.len(), expected);
         for renewal in taken {
-            let job = jobs.iter().find(|job| job.id == renewal.job).unwrap();
-            let mut job = job.clone();
+            let mut job = jobs
+                .iter()
+                .find(|job| job.id == renewal.job)
+                .unwrap()
+                .clone();
             let fence = fence(&job);
             job.apply(now, &renewed(&fence, renewal.until)).unwrap();
             table.record_stored(now, &job);

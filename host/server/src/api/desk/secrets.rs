@@ -35,17 +35,20 @@ pub(super) async fn reveal(
         return Ok(Secret { name, value });
     }
     let (secrets, wanted) = (shared.api.secrets.clone(), name.clone());
-    let value = tokio::task::spawn_blocking(move || secrets.value(&wanted)).await;
-    let value = value.ok().flatten().ok_or_else(|| {
-        let message = format!("this host cannot read the secret {name}; its log says why");
-        DeskError::new(DeskErrorKind::Unavailable, message)
-    })?;
+    let value = tokio::task::spawn_blocking(move || secrets.value(&wanted))
+        .await
+        .ok()
+        .flatten()
+        .ok_or_else(|| {
+            let message = format!("this host cannot read the secret {name}; its log says why");
+            DeskError::new(DeskErrorKind::Unavailable, message)
+        })?;
     let origin = pass.writes.origin();
-    let note = Note {
+    let reveal = Note {
         principal: origin.map(|origin| origin.principal).unwrap_or_default(),
         ..Note::new(REVEAL, format!("secret {name}"))
     };
-    let note = Box::new(note.detail(format!("to {handler} for job {}", pass.job)));
+    let note = Box::new(reveal.detail(format!("to {handler} for job {}", pass.job)));
     let outcome = DONE.to_owned();
     let noted = shared.api.dispatch.submit(AddNote { note, outcome });
     noted.await.map_err(|error| desk_error(&error.into()))?;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use host_wires::WIRES;
 
-/// What to do about any of them.
+/// The advice for all of them.
 pub const NEXT: &str = "Correct what the peer sends. `host_wire_refusals_total` of /metrics counts \
     refusals by wire and code.";
 

@@ -106,8 +106,9 @@ async fn no_route_changes_anything_without_an_entry() {
         let page = guarded.send(&guarded.admin, ("GET", "/api/v1/audit?limit=1000"), None);
         page.await.body["items"].as_array().unwrap().len()
     };
-    let changes = routes::list().into_iter();
-    let changes = changes.filter(|route| route.method != "GET");
+    let changes = routes::list()
+        .into_iter()
+        .filter(|route| route.method != "GET");
     for (method, path) in changes.map(|route| (route.method, route.path)) {
         if WITHOUT.contains(&(method, path)) {
             continue;

@@ -79,8 +79,8 @@ async fn an_id_without_dashes_is_an_id() {
     }
     let listed = host.get(&format!("{JOBS}?q={bare}")).await;
     assert_eq!(listed.body["items"][0]["id"], *id);
-    let after = json!({"handler": "noop", "depends_on": [bare], "inputs": {"a": bare}});
-    let after = host.enqueue(after.to_string()).await;
+    let body = json!({"handler": "noop", "depends_on": [bare], "inputs": {"a": bare}});
+    let after = host.enqueue(body.to_string()).await;
     let shown = host.get(&format!("{JOBS}/{after}")).await;
     assert_eq!(shown.body["depends_on"][0], *id, "{shown:?}");
     host.get(&format!("{JOBS}/{bare}/wait?timeout_seconds=0"))

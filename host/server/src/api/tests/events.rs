@@ -73,11 +73,11 @@ impl Stream {
 
     /// Returns the next event: its number (0 if it has none), kind and data.
     async fn event(&mut self) -> (u64, String, Value) {
-        let block = self.block().await.unwrap();
-        let block = if block.starts_with("id: ") {
-            block
+        let lines = self.block().await.unwrap();
+        let block = if lines.starts_with("id: ") {
+            lines
         } else {
-            format!("id: 0\n{block}")
+            format!("id: 0\n{lines}")
         };
         let mut lines = block.lines();
         let mut field = |name: &str| {

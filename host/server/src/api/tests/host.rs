@@ -48,10 +48,13 @@ async fn the_openapi_document_has_exactly_the_routes() {
     let (tasks, clock) = (Tasks::default(), Clock::start());
     let dispatch = Host::run_loop(&tasks, clock);
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
-    let of_wires = groups.iter().flat_map(|group| &group.routes);
-    let of_wires = of_wires.map(|route| format!("{} {}", route.method, route.path));
-    let own = routes::list().into_iter();
-    let own = own.map(|route| format!("{} {}", route.method, route.path));
+    let of_wires = groups
+        .iter()
+        .flat_map(|group| &group.routes)
+        .map(|route| format!("{} {}", route.method, route.path));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| format!("{} {}", route.method, route.path));
     assert_eq!(described, own.chain(of_wires).collect());
 }
 
@@ -76,10 +79,12 @@ async fn a_change_without_a_body_needs_no_content_type() {
     let dispatch = Host::run_loop(&tasks, clock);
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
     let of_wires = groups.iter().flat_map(|group| &group.routes);
-    let of_hero = of_wires.filter(|route| route.path.starts_with("/api/v1/hero/"));
-    let of_hero = of_hero.map(|route| (route.method, route.path, route.is_body_optional));
-    let own = routes::list().into_iter();
-    let own = own.map(|route| (route.method, route.path, route.is_body_optional));
+    let of_hero = of_wires
+        .filter(|route| route.path.starts_with("/api/v1/hero/"))
+        .map(|route| (route.method, route.path, route.is_body_optional));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| (route.method, route.path, route.is_body_optional));
     for (method, path, is_body_optional) in own.chain(of_hero) {
         let expected = method == "POST" && !BODIES.contains(&path);
         assert_eq!(is_body_optional, expected, "{method} {path}");
@@ -212,8 +217,11 @@ async fn numbers_of_requests_have_bounds() {
         }
     }
     let is_place = |name: &str| PLACES.iter().any(|place| name.ends_with(place));
-    let unbounded = numbers.unbounded.iter().map(String::as_str);
-    let unbounded = unbounded.filter(|it| !is_place(it) && !it.starts_with(FOREIGN));
+    let unbounded = numbers
+        .unbounded
+        .iter()
+        .map(String::as_str)
+        .filter(|it| !is_place(it) && !it.starts_with(FOREIGN));
     assert_eq!(unbounded.collect::<Vec<_>>(), UNBOUNDED);
     for name in [
         "NewJob.priority",
@@ -266,7 +274,7 @@ async fn while_all_scans_are_busy_health_and_look_ups_answer() {
         host.tasks.spawn(async move {
             let scan = dispatch.scan(move |_| {
                 started.blocking_send(()).unwrap();
-                let _stopped = stopped.recv_timeout(Duration::from_mins(1));
+                let _ = stopped.recv_timeout(Duration::from_mins(1));
                 Ok(())
             });
             scan.await.unwrap();
@@ -329,7 +337,7 @@ async fn health_and_numbers() {
 /// Answers every command with the same error.
 async fn refuse(mut requests: mpsc::Receiver<Request>, error: SubmitError) {
     while let Some(request) = requests.recv().await {
-        let _asker_may_be_gone = request.reply.send(Err(error.clone()));
+        let _ = request.reply.send(Err(error.clone()));
     }
 }
 
@@ -415,10 +423,13 @@ async fn each_route_names_its_verb() {
     let (tasks, clock) = (Tasks::default(), Clock::start());
     let dispatch = Host::run_loop(&tasks, clock);
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
-    let of_wires = groups.iter().flat_map(|group| &group.routes);
-    let of_wires = of_wires.map(|route| (route.method, route.path, route.access));
-    let own = routes::list().into_iter();
-    let own = own.map(|route| (route.method, route.path, route.access));
+    let of_wires = groups
+        .iter()
+        .flat_map(|group| &group.routes)
+        .map(|route| (route.method, route.path, route.access));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own.chain(of_wires) {
         let name = format!("{method} {path}");
         let is_proof = PROOFS.iter().any(|prefix| path.starts_with(prefix));

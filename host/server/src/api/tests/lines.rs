@@ -134,8 +134,8 @@ async fn a_revoked_token_enqueues_no_more_lines() {
     sending.lines.send(LINE).await.unwrap();
     assert_eq!(sending.next().await.unwrap()["code"], "unauthenticated");
     assert_eq!(sending.next().await, None);
-    let queue = ("GET", "/api/v1/queues/default");
-    let queue = guarded.send(&guarded.admin, queue, None).await;
+    let route = ("GET", "/api/v1/queues/default");
+    let queue = guarded.send(&guarded.admin, route, None).await;
     assert_eq!(queue.is(StatusCode::OK).body["counts"]["available"], 1);
 }
 

@@ -321,13 +321,16 @@ async fn a_component_shows_which_nodes_can_run_it() {
     assert_eq!(json!(message), json!(expected));
     // The same again, so nothing changes.
     let bytes = super::fixture::HANDLERS.as_bytes().to_vec();
-    let again = host.send(
-        "PUT",
-        "/api/v1/components/basics",
-        "application/wasm",
-        bytes,
-    );
-    let again = again.await.is(StatusCode::OK).body;
+    let again = host
+        .send(
+            "PUT",
+            "/api/v1/components/basics",
+            "application/wasm",
+            bytes,
+        )
+        .await
+        .is(StatusCode::OK)
+        .body;
     assert_eq!(
         (&again["nodes_ready"], &again["nodes_all"]),
         (&json!(2), &json!(4))

@@ -133,9 +133,9 @@ async fn a_job_gets_the_results_that_it_names() {
     let typed = host.get(&format!("{JOBS}/{}", id(3))).await.body;
     assert_eq!(typed["params"], json!({"inputs": {"n": [1.1]}}));
     let first = id(0);
-    let late =
+    let body =
         format!(r#"{{"handler":"noop","depends_on":["{first}"],"inputs":{{"a":"{first}"}}}}"#);
-    let late = host.enqueue(late).await;
+    let late = host.enqueue(body).await;
     let late = host.get(&format!("{JOBS}/{late}")).await.body;
     assert_eq!(late["state"], "available");
     assert_eq!(late["params"], json!({"inputs": {"a": [1.1]}}));
@@ -193,8 +193,8 @@ async fn inputs_that_no_job_gives_are_refused() {
 async fn only_those_who_may_read_payloads_pass_on_results_of_other_jobs() {
     let guarded = Guarded::start().await;
     let id = guarded.job("web", "noop").await;
-    let producer = json!({"name": "p", "role": "producer"});
-    let producer = guarded.make(&producer).await;
+    let rights = json!({"name": "p", "role": "producer"});
+    let producer = guarded.make(&rights).await;
     let inputs = |of: &str| json!({"handler": "noop", "depends_on": [of], "inputs": {"a": of}});
     let enqueue = async |token: &str, body: Value| {
         guarded

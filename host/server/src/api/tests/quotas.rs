@@ -1,4 +1,4 @@
-//! What a token may use: requests a second, and jobs that wait.
+//! The quotas of a token: requests a second, and jobs that wait.
 
 use axum::http::StatusCode;
 use host_runtime::clock::Clock;
@@ -61,16 +61,22 @@ async fn a_token_has_as_many_jobs_waiting_as_it_may() {
     let few = guarded.make(&body).await;
     let path = ("POST", "/api/v1/jobs");
     let job = json!({"handler": "noop", "delay_seconds": 3_600});
-    let first = guarded.send(&few, path, Some(&job)).await;
-    let first = first.is(StatusCode::CREATED).body;
+    let first = guarded
+        .send(&few, path, Some(&job))
+        .await
+        .is(StatusCode::CREATED)
+        .body;
     guarded
         .send(&few, path, Some(&job))
         .await
         .is(StatusCode::CREATED);
     let refused = guarded.send(&few, path, Some(&job)).await;
     refused.fails(429, "too_many_of_token");
-    let own = guarded.send(&few, ("GET", "/api/v1/tokens/self"), None);
-    let own = own.await.is(StatusCode::OK).body;
+    let own = guarded
+        .send(&few, ("GET", "/api/v1/tokens/self"), None)
+        .await
+        .is(StatusCode::OK)
+        .body;
     assert_eq!(
         (&own["waiting"], &own["token"]["max_waiting"]),
         (&json!(2), &json!(2))

@@ -73,8 +73,7 @@ async fn jobs_of_runners_have_the_rules_of_their_wire_and_their_own_come_first()
             true,
         ),
     ] {
-        let id = host.enqueue(job).await;
-        let id = id.parse().unwrap();
+        let id = host.enqueue(job).await.parse().unwrap();
         let read = host.dispatch.read(move |reader| reader.job(id)).await;
         let policy = read.unwrap().unwrap().lifecycle.policy;
         let rules = if is_runners {

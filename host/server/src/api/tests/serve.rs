@@ -132,10 +132,14 @@ async fn a_listener_serves_only_what_it_names() {
     let (tasks, clock) = (Tasks::default(), Clock::start());
     let dispatch = Host::run_loop(&tasks, clock);
     let api = api(&dispatch, &Arc::new(Lines::default()), &tasks, clock);
-    let of_wires = api.wire_routes.iter().flat_map(|group| &group.routes);
-    let of_wires = of_wires.map(|route| (route.method, route.path, route.doors));
-    let own = routes::list().into_iter();
-    let own = own.map(|route| (route.method, route.path, route.doors));
+    let of_wires = api
+        .wire_routes
+        .iter()
+        .flat_map(|group| &group.routes)
+        .map(|route| (route.method, route.path, route.doors));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| (route.method, route.path, route.doors));
     let all: Vec<_> = of_wires.chain(own).collect();
     let served = ServedApi::new(api, &tasks);
     let mut special = 0;

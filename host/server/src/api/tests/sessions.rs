@@ -39,8 +39,9 @@ impl<'a> Browser<'a> {
         headers: &[(&str, &str)],
         form: &str,
     ) -> Answer {
-        let request = HttpRequest::builder().method(method).uri(path);
-        let mut request = request
+        let mut request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
             .header("host", "127.0.0.1:7700")
             .extension(self.peer.clone());
         if !self.cookie.is_empty() {
@@ -243,9 +244,9 @@ async fn a_page_of_another_origin_cannot_use_a_session() {
         assert_eq!(other.status, 403, "{name}: {value}");
     }
     // A form cannot speak to the API, not even one of ours.
-    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let headers = [("content-type", "application/x-www-form-urlencoded")];
     let form = browser
-        .send(("POST", "/api/v1/queues/mail/pause"), &form, "")
+        .send(("POST", "/api/v1/queues/mail/pause"), &headers, "")
         .await;
     assert_eq!(form.status, 415);
     let queue = browser.get("/api/v1/queues/mail").await;
@@ -283,8 +284,10 @@ async fn pages_offer_what_their_reader_may_do_and_refuse_the_rest() {
         let hidden = viewer.get(page).await;
         assert_eq!(hidden.status, 200, "{page}: {hidden:?}");
         assert!(!hidden.text.contains(button), "{page} {button}");
-        let all = Browser::logged_in(&guarded, &guarded.admin).await;
-        let all = all.get(page).await;
+        let all = Browser::logged_in(&guarded, &guarded.admin)
+            .await
+            .get(page)
+            .await;
         assert!(all.text.contains(button), "{page} {button}: {}", all.text);
     }
     assert!(viewer.get(&shown).await.text.contains("read_payload"));

@@ -116,8 +116,11 @@ async fn a_later_job_pushes_one_that_waits_back_until_its_latest_start() {
             "key": "k", "on_conflict": "push_back", "max_delay_seconds": 3_600,
         }})
     };
-    let first = host.post(JOBS, body(1, 600).to_string()).await;
-    let first = first.is(StatusCode::CREATED).body;
+    let first = host
+        .post(JOBS, body(1, 600).to_string())
+        .await
+        .is(StatusCode::CREATED)
+        .body;
     let path = format!("{JOBS}/{}", first["id"].as_str().unwrap());
     let starts = async || {
         let job = host.get(&path).await.is(StatusCode::OK).body;

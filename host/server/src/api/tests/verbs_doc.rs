@@ -47,10 +47,13 @@ async fn the_document_of_verbs_is_current() {
     let (tasks, clock) = (Tasks::default(), Clock::start());
     let dispatch = Host::run_loop(&tasks, clock);
     let groups = api(&dispatch, &Arc::default(), &tasks, clock).wire_routes;
-    let of_wires = groups.iter().flat_map(|group| &group.routes);
-    let of_wires = of_wires.map(|route| (route.path, route.method, route.access));
-    let own = routes::list().into_iter();
-    let own = own.map(|route| (route.path, route.method, route.access));
+    let of_wires = groups
+        .iter()
+        .flat_map(|group| &group.routes)
+        .map(|route| (route.path, route.method, route.access));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| (route.path, route.method, route.access));
     let pages = host_web::pages().map(|(method, path, access)| (path, method, access));
     let mut all: Vec<_> = own.chain(of_wires).chain(pages).collect();
     all.sort_by_key(|(path, method, _)| (*path, *method));

@@ -30,8 +30,7 @@ pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, T
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(_) => return Err(refused("cannot be read")),
     };
-    let metadata = file.metadata();
-    let metadata = metadata.map_err(|_| refused("cannot be read"))?;
+    let metadata = file.metadata().map_err(|_| refused("cannot be read"))?;
     private(&metadata).map_err(refused)?;
     let text = bounded(file).map_err(refused)?;
     let lines: Vec<_> = text.lines().filter_map(fields).collect();

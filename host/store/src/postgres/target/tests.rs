@@ -58,8 +58,8 @@ fn modes_of_tls_are_those_of_libpq() {
     ] {
         let target = parse(&format!(
             "postgres://db/jobs?sslmode={mode}&sslrootcert=%2Fca.pem"
-        ));
-        let target = target.unwrap();
+        ))
+        .unwrap();
         assert_eq!(target.security, security);
         assert_eq!(target.authorities, Some("/ca.pem".into()));
     }

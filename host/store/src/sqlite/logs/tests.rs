@@ -51,8 +51,8 @@ fn a_small_file_is_full_of_long_lines_and_no_larger_than_its_limit() {
     for _ in 0..100 {
         logs.append((0..20).map(|_| entry(1, &text)).collect())
             .unwrap();
-        let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-        let size = size(&path) + size(&log_of(&path));
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+        let size = length(&path) + length(&log_of(&path));
         assert!(size <= BYTES_MAX * 11 / 10, "{size}");
     }
     let reader = logs.reader().unwrap();
@@ -69,8 +69,8 @@ fn a_burst_of_many_times_the_limit_stays_within_it() {
     let text = "x".repeat(1_000);
     logs.append((0..10_000).map(|_| entry(1, &text)).collect())
         .unwrap();
-    let size = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
-    let size = size(&path) + size(&log_of(&path));
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |file| file.len());
+    let size = length(&path) + length(&log_of(&path));
     assert!(size <= BYTES_MAX * 11 / 10, "{size}");
 }
 

@@ -99,11 +99,11 @@ fn a_purge_visits_no_other_unique_key() {
         };
         store.steps(&[cancel(with_key), cancel(without)]);
         let purges = [with_key, without].map(|job| store.steps(&[Command::from(Purge { job })]));
-        let kept = "SELECT COUNT(*) FROM unique_keys";
+        let query = "SELECT COUNT(*) FROM unique_keys";
         let kept: u128 = store
             .store
             .connection
-            .query_row(kept, [], |row| row.get::<_, u64>(0))
+            .query_row(query, [], |row| row.get::<_, u64>(0))
             .unwrap()
             .into();
         assert_eq!(kept, jobs - 1, "a purged job gives its key back");

@@ -91,8 +91,8 @@ impl DeliveryHistory {
     pub(super) fn check(mut self) {
         for (job, (receivers, ends)) in self.ends {
             for receiver in receivers {
-                let events = receiver.events.iter().map(|event| event.as_str());
-                let events: Vec<&str> = events.collect();
+                let events: Vec<&str> =
+                    receiver.events.iter().map(|event| event.as_str()).collect();
                 let wanted = ends.iter().filter(|end| events.contains(&&***end));
                 let line = self.lines.remove(&(true, job.to_string(), receiver.url));
                 let delivered: Vec<String> = line.into_iter().flatten().map(|it| it.1).collect();

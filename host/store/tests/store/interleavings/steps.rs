@@ -141,8 +141,10 @@ impl LimitChange {
         let rate = (2, 2, 3);
         let is_limited = self.concurrency.is_some()
             || (self.has_rate && self.when_full != WhenFull::CancelRunning);
-        let concurrency = self.concurrency.map(u32::from);
-        let concurrency = concurrency.or((!is_limited).then_some(2));
+        let concurrency = self
+            .concurrency
+            .map(u32::from)
+            .or((!is_limited).then_some(2));
         let mut limit = if self.of_customers {
             by_customer(concurrency, self.has_rate.then_some(rate))
         } else {

@@ -33,7 +33,7 @@ const DAYS_MIN: f64 = 14.0;
 /// The longest text of one of them, in bytes.
 const TEXT_BYTES_MAX: usize = 500;
 
-/// What needs attention, and the page where it is fixed.
+/// A concern, and the page where it is resolved.
 pub(super) struct Concern {
     pub(super) text: String,
     pub(super) page: String,
@@ -49,7 +49,7 @@ impl Concern {
     }
 }
 
-/// What the overview shows anyway.
+/// The rows that the overview has loaded already.
 pub(super) struct OverviewRows<'a> {
     pub(super) queues: &'a [QueueView],
     pub(super) handlers: &'a [HandlerView],
@@ -128,7 +128,7 @@ async fn components(ask: &Ask) -> Result<Vec<Concern>, Problem> {
     Ok(concerns)
 }
 
-/// What a component is on a node that cannot run it.
+/// The state of a component on a node that cannot run it.
 const FAILED: &str = "failed";
 
 /// Asks which schedules did not enqueue their last job.

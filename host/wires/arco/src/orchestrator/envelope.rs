@@ -139,8 +139,8 @@ pub(super) fn write(
     };
     let mut trace = assignment.trace.iter();
     let traceparent = trace.find(|(name, _)| name == "traceparent");
-    let payload = RawValue::from_string(assignment.params.0.clone());
-    let payload = payload.unwrap_or_else(|_| RawValue::NULL.to_owned());
+    let payload = RawValue::from_string(assignment.params.0.clone())
+        .unwrap_or_else(|_| RawValue::NULL.to_owned());
     let envelope = EnvelopeOut {
         task_id: &task_id,
         run_id: &scope.run,

@@ -44,8 +44,10 @@ pub(super) fn about(
             at_ms: attempt.ran_ms(),
         });
     }
-    let lease = lifecycle.lease.as_ref();
-    let lease = lease.filter(|_| lifecycle.attempt == log.attempt)?;
+    let lease = lifecycle
+        .lease
+        .as_ref()
+        .filter(|_| lifecycle.attempt == log.attempt)?;
     Some(About {
         granted_at: lease.granted_at,
         at_ms: now.since_ms(lease.granted_at),
@@ -115,8 +117,8 @@ mod tests {
     fn texts_are_cut_into_lines() {
         let long = "é".repeat(LINE_BYTES_MAX);
         let lines = lines(&log(&format!("one\r\n\n{long}"), "two\n"), 7);
-        let shown = |line: &LogLine| (line.at_ms, line.source, line.message.clone());
-        let shown: Vec<_> = lines.iter().map(shown).collect();
+        let parts = |line: &LogLine| (line.at_ms, line.source, line.message.clone());
+        let shown: Vec<_> = lines.iter().map(parts).collect();
         let half = "é".repeat(LINE_BYTES_MAX / 2);
         let out = |text: &str| (7, LogSource::Stdout, text.to_owned());
         let err = (7, LogSource::Stderr, "two".to_owned());

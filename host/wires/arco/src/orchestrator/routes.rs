@@ -104,25 +104,31 @@ impl Shared {
 
     async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
         let (parts, body) = request.into_parts();
-        let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX);
-        let body = body.await.map_err(|refusal| of_server(&refusal));
+        let body = self
+            .bodies
+            .read(&parts, body, read::BODY_BYTES_MAX)
+            .await
+            .map_err(|refusal| of_server(&refusal));
         let hub = self.hub()?;
         let message = body.and_then(|body| read(&body.bytes));
         let attempt = message.as_ref().map_or(0, |message| message.attempt);
-        let is_end = |message: &Message| matches!(message.report, Ok(Report::Completed(_)));
-        let is_end = message.as_ref().is_ok_and(is_end);
+        let completes = |message: &Message| matches!(message.report, Ok(Report::Completed(_)));
+        let is_end = message.as_ref().is_ok_and(completes);
         let callback = Callback {
             task: TaskId::read(id),
             scope: bearer(&parts.headers).and_then(|token| hub.handler().scope(token)),
             message,
         };
-        let answer = hub.request(callback).await;
-        let answer = answer.ok_or_else(Refused::busy)?.inspect_err(|refused| {
-            if is_end && matches!(refused.code, Code::Terminal | Code::Mismatch) {
-                let why = &refused.body.message;
-                tracing::warn!(task = id, attempt, why, "a late result does not count");
-            }
-        })?;
+        let answer = hub
+            .request(callback)
+            .await
+            .ok_or_else(Refused::busy)?
+            .inspect_err(|refused| {
+                if is_end && matches!(refused.code, Code::Terminal | Code::Mismatch) {
+                    let why = &refused.body.message;
+                    tracing::warn!(task = id, attempt, why, "a late result does not count");
+                }
+            })?;
         Ok(Json(answer).into_response())
     }
 
@@ -157,7 +163,7 @@ impl Shared {
         }
         let body = body.map_err(|refusal| of_server(&refusal))?;
         let log = read::log(&body.bytes)?;
-        let job = if let Some(job) = task_id::job(run) {
+        let known = if let Some(job) = task_id::job(run) {
             Some(job)
         } else {
             let presenting = workers.iter().filter(|(_, worker)| is_of(worker));
@@ -165,9 +171,13 @@ impl Shared {
             let found = hub.handler().job_of_run(executors, run, &log).await;
             found.map_err(|_| Refused::busy())?
         };
-        let job = job.ok_or_else(Refused::task)?;
-        let kept = hub.handler().kept(job).await.map_err(|_| Refused::busy())?;
-        let kept = kept.ok_or_else(Refused::task)?;
+        let job = known.ok_or_else(Refused::task)?;
+        let kept = hub
+            .handler()
+            .kept(job)
+            .await
+            .map_err(|_| Refused::busy())?
+            .ok_or_else(Refused::task)?;
         let executor = kept.job.lifecycle.runner.as_ref();
         let worker = executor.and_then(|executor| workers.get(executor));
         if !worker.is_some_and(is_of) {

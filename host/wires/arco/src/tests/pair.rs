@@ -190,8 +190,9 @@ impl Pair {
                 match sent {
                     side::Sent::Dispatch(tag, body) => {
                         let make = |link| Message::Dispatch(link, body.clone());
-                        let link = self.request(make, Message::Dispatched(life, tag, None));
-                        let link = link.map(|(link, is_lost)| (link, (life, tag, is_lost)));
+                        let carried = self.request(make, Message::Dispatched(life, tag, None));
+                        let link =
+                            carried.map(|(carried, is_lost)| (carried, (life, tag, is_lost)));
                         self.dispatches.extend(link);
                     }
                     side::Sent::Answer(link, status, body) => {
@@ -216,8 +217,8 @@ impl Pair {
                 } => {
                     let callback = [path, token, body];
                     let make = |link| Message::Callback(link, callback.clone());
-                    let link = self.request(make, Message::Answered(tag, None));
-                    let link = link.map(|(link, is_lost)| (link, (tag, is_lost)));
+                    let carried = self.request(make, Message::Answered(tag, None));
+                    let link = carried.map(|(carried, is_lost)| (carried, (tag, is_lost)));
                     self.callbacks.extend(link);
                 }
                 worker_side::Sent::Answer(link, status) => {
@@ -259,12 +260,16 @@ impl Pair {
         self.collect();
         let message = self.on_the_way.keys().next().map(|(at, _)| *at);
         let sides = self.lives.iter().flatten();
-        let dues = sides.map(side::Side::due);
-        let dues = dues.chain([message, self.worker.due()]);
+        let dues = sides
+            .map(side::Side::due)
+            .chain([message, self.worker.due()]);
         let now = self.at().now;
         // A worker whose `started` was never answered sends no heartbeats, so its lease expires.
-        let next = dues.flatten().min().or_else(|| self.model.due());
-        let next = next.unwrap_or_else(|| now.plus_ms(1_000));
+        let next = dues
+            .flatten()
+            .min()
+            .or_else(|| self.model.due())
+            .unwrap_or_else(|| now.plus_ms(1_000));
         self.model.advance(next.since_ms(now));
         let now = self.at().now;
         while let Some(entry) = self.on_the_way.first_entry()

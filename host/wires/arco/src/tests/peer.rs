@@ -44,7 +44,7 @@ impl Incoming {
         for (name, value) in headers {
             response.headers_mut().insert(*name, value.parse().unwrap());
         }
-        let _gone = self.reply.send(response);
+        let _ = self.reply.send(response);
     }
 }
 
@@ -65,7 +65,7 @@ async fn receive(State(sender): State<mpsc::Sender<Incoming>>, request: Request<
         body: serde_json::from_slice(&body).unwrap(),
         reply,
     };
-    let _gone = sender.send(incoming).await;
+    let _ = sender.send(incoming).await;
     let unanswered = StatusCode::INTERNAL_SERVER_ERROR.into_response();
     answer.await.unwrap_or(unanswered)
 }

@@ -128,13 +128,13 @@ fn refusal(status: u16, body: &[u8]) -> Option<String> {
             .all(|byte| byte.is_ascii_lowercase() || byte == b'_')
     };
     let error = read_object::<CallbackError>(body).ok();
-    let why = match error.filter(|it| !it.error.is_empty() && is_code(&it.error)) {
+    let reason = match error.filter(|it| !it.error.is_empty() && is_code(&it.error)) {
         Some(error) => error.message,
         // The real control plane answers this in plain text if it cannot read a body.
         None if status == 422 => String::from_utf8_lossy(body).trim().to_owned(),
         None => return None,
     };
-    let why = why.replace(|c: char| c.is_control(), " ");
+    let why = reason.replace(|c: char| c.is_control(), " ");
     Some(cut_marked(&why, REASON_BYTES_MAX).into_owned())
 }
 

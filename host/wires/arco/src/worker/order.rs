@@ -221,8 +221,9 @@ impl Order {
 }
 
 fn timeout_ms(envelope: &EnvelopeIn) -> u64 {
-    let of_seconds = envelope.heartbeat_timeout_sec;
-    let of_seconds = of_seconds.map(|seconds| seconds.saturating_mul(1_000));
+    let of_seconds = envelope
+        .heartbeat_timeout_sec
+        .map(|seconds| seconds.saturating_mul(1_000));
     let stated = envelope.heartbeat_timeout_ms.or(of_seconds);
     stated
         .unwrap_or(HEARTBEAT_TIMEOUT_MS)
@@ -273,9 +274,9 @@ fn handler(task_key: &str, payload: Option<&RawValue>) -> (Option<Name>, JsonTex
     let named = read
         .handler
         .and_then(|raw| serde_json::from_str::<String>(raw.get()).ok());
-    let params = read.params.filter(|raw| raw.get().starts_with('{'));
-    let params = match params {
-        Some(params) => params.get(),
+    let object = read.params.filter(|raw| raw.get().starts_with('{'));
+    let params = match object {
+        Some(object) => object.get(),
         None if text == "null" => "{}",
         None => text,
     };
@@ -293,7 +294,7 @@ pub(super) fn segment(text: &str) -> String {
             written.push(char::from(byte));
         } else {
             // Writing to a string does not fail.
-            let _written = write!(written, "%{byte:02X}");
+            let _ = write!(written, "%{byte:02X}");
         }
     }
     written

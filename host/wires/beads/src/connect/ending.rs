@@ -21,7 +21,7 @@ impl Endings {
     pub(super) async fn are_over(&self) {
         let mut count = self.0.subscribe();
         // It never fails, because `self` has the sender.
-        let _over = count.wait_for(|count| *count == 0).await.is_ok();
+        let _ = count.wait_for(|count| *count == 0).await.is_ok();
     }
 }
 

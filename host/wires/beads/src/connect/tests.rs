@@ -374,8 +374,8 @@ async fn public_connection(
         }
         let mut frame = vec![0; usize::try_from(bytes).unwrap()];
         stream.read_exact(&mut frame).await.unwrap();
-        let message: Value = serde_json::from_slice(&frame).unwrap();
-        let message = &message["payload"];
+        let whole: Value = serde_json::from_slice(&frame).unwrap();
+        let message = &whole["payload"];
         match message["type"].as_str().unwrap() {
             "READY" => {}
             end => {

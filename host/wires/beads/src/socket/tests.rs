@@ -53,7 +53,7 @@ async fn a_process_of_another_user_is_refused() {
     timeout(BOUND, ended).await.unwrap();
     assert_eq!(*counts.0.lock().unwrap(), ["E_PEER"]);
     guarded.uid -= 1;
-    let _peer = UnixStream::connect(&path).await.unwrap();
+    let _stream = UnixStream::connect(&path).await.unwrap();
     timeout(BOUND, guarded.accept()).await.unwrap().unwrap();
 }
 
@@ -63,7 +63,7 @@ async fn a_socket_that_is_removed_is_made_again() {
     std::fs::remove_file(&path).unwrap();
     assert!(UnixStream::connect(&path).await.is_err());
     guarded.watch();
-    let _peer = UnixStream::connect(&path).await.unwrap();
+    let _stream = UnixStream::connect(&path).await.unwrap();
     let accepted = timeout(BOUND, guarded.accept()).await.unwrap();
     accepted.unwrap();
     // A foreign file in its place is left alone.

@@ -24,8 +24,8 @@ pub(crate) fn read(text: &[u8]) -> Result<Fields<'_>, Refused> {
 
 /// Reads a text of at most `bytes_max` bytes that must be there.
 pub(crate) fn text(fields: &Fields<'_>, name: &str, bytes_max: usize) -> Result<String, Refused> {
-    let text: Option<String> = fields.optional(name, "a string")?;
-    let text = text.ok_or_else(|| wrong(name, "a string", "nothing"))?;
+    let found: Option<String> = fields.optional(name, "a string")?;
+    let text = found.ok_or_else(|| wrong(name, "a string", "nothing"))?;
     within_bytes(name, text, bytes_max)
 }
 

@@ -132,8 +132,8 @@ pub(crate) fn ask(body: &[u8]) -> Result<Ask, Refused> {
 pub(crate) fn ack(body: &[u8]) -> Result<About, Refused> {
     let fields = fields::read(body)?;
     kind(&fields, "AckLease")?;
-    let job_id: Option<String> = fields.optional("job_id", "a string")?;
-    let job_id = job_id.map(|id| within_bytes("job_id", id, ID_BYTES_MAX));
+    let given_id: Option<String> = fields.optional("job_id", "a string")?;
+    let job_id = given_id.map(|id| within_bytes("job_id", id, ID_BYTES_MAX));
     let (about, job_id) = (about(&fields)?, job_id.transpose()?);
     if let (Some((job, _)), Some(job_id)) = (about.lease_id.parse(), job_id)
         && job_id != job.to_string()
@@ -268,8 +268,8 @@ fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, Refused> {
         warnings,
     };
     if let Some(raw) = fields.raw("timings") {
-        let timings = Fields::of(raw.get());
-        let timings = timings.map_err(|found| wrong("timings", "an object", &found))?;
+        let timings =
+            Fields::of(raw.get()).map_err(|found| wrong("timings", "an object", &found))?;
         end.started_at = instant(&timings, "started_at")?;
         end.finished_at = instant(&timings, "finished_at")?.or(end.finished_at);
     }
@@ -331,8 +331,8 @@ pub(crate) fn check_runner_id(id: String) -> Result<String, Refused> {
 }
 
 fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
-    let tags: Option<Vec<String>> = fields.optional("capabilities", "an array of strings")?;
-    let tags = tags.unwrap_or_default();
+    let listed: Option<Vec<String>> = fields.optional("capabilities", "an array of strings")?;
+    let tags = listed.unwrap_or_default();
     if tags.len() > TAGS_MAX || tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
         let message = format!(
             "capabilities: expected at most {TAGS_MAX} tags of at most {TAG_BYTES_MAX} bytes, got {}",
@@ -363,9 +363,9 @@ fn read_status(fields: &Fields<'_>, name: &str) -> Result<Status, Refused> {
 }
 
 fn exit_code(fields: &Fields<'_>) -> Result<Option<i32>, Refused> {
-    let code: Option<i64> = fields.optional("exit_code", "a whole number")?;
-    let code = code.map(|code| {
-        i32::try_from(code).map_err(|_| {
+    let number: Option<i64> = fields.optional("exit_code", "a whole number")?;
+    let code = number.map(|number| {
+        i32::try_from(number).map_err(|_| {
             let message = "exit_code: expected a 32-bit number, found a larger one";
             Refused::new(Code::FieldRange, message)
         })
@@ -384,8 +384,8 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };
-    let all: Result<Vec<&RawValue>, _> = serde_json::from_str(raw.get());
-    let all = all.map_err(|_| wrong("artifacts", "an array", &found(raw.get())))?;
+    let items: Result<Vec<&RawValue>, _> = serde_json::from_str(raw.get());
+    let all = items.map_err(|_| wrong("artifacts", "an array", &found(raw.get())))?;
     if all.len() > ARTIFACTS_MAX {
         warnings.push(format!(
             "artifacts: the first {ARTIFACTS_MAX} of {} were kept",
@@ -393,26 +393,29 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
         ));
     }
     let mut were_cut = false;
-    let kept = all.into_iter().take(ARTIFACTS_MAX).enumerate();
-    let kept = kept.map(|(at, raw)| {
-        let name = format!("artifacts[{at}]");
-        let fields = Fields::of(raw.get());
-        let fields = fields.map_err(|found| wrong(&name, "an object", &found))?;
-        let text = |key: &str| -> Result<String, Refused> {
-            let text = fields.optional(key, "a string");
-            Ok(text
-                .map_err(|wrong| wrong.within(&name))?
-                .unwrap_or_default())
-        };
-        let mut artifact = Artifact {
-            r#type: text("type")?,
-            uri: text("uri")?,
-        };
-        were_cut |= cut(&mut artifact.r#type, KIND_BYTES_MAX);
-        were_cut |= cut(&mut artifact.uri, URI_BYTES_MAX);
-        Ok(artifact)
-    });
-    let kept = kept.collect::<Result<_, Refused>>()?;
+    let kept = all
+        .into_iter()
+        .take(ARTIFACTS_MAX)
+        .enumerate()
+        .map(|(at, raw)| {
+            let name = format!("artifacts[{at}]");
+            let fields =
+                Fields::of(raw.get()).map_err(|found| wrong(&name, "an object", &found))?;
+            let text = |key: &str| -> Result<String, Refused> {
+                let text = fields.optional(key, "a string");
+                Ok(text
+                    .map_err(|wrong| wrong.within(&name))?
+                    .unwrap_or_default())
+            };
+            let mut artifact = Artifact {
+                r#type: text("type")?,
+                uri: text("uri")?,
+            };
+            were_cut |= cut(&mut artifact.r#type, KIND_BYTES_MAX);
+            were_cut |= cut(&mut artifact.uri, URI_BYTES_MAX);
+            Ok(artifact)
+        })
+        .collect::<Result<_, Refused>>()?;
     if were_cut {
         warnings.push(format!(
             "artifacts: texts were truncated to {URI_BYTES_MAX} bytes"

@@ -102,8 +102,10 @@ impl Api {
         let (parts, body) = request.into_parts();
         // A body that is left unread would end the connection.
         let bodies = &self.ports.bodies;
-        let body = bodies.read(&parts, body, bytes_max).await;
-        let body = body.map_err(|refusal| answer::of_http(&refusal));
+        let body = bodies
+            .read(&parts, body, bytes_max)
+            .await
+            .map_err(|refusal| answer::of_http(&refusal));
         Ok((access?, body))
     }
 
@@ -115,7 +117,7 @@ impl Api {
         read: impl FnOnce(&[u8]) -> Result<(About, Message), Refused>,
     ) -> Response {
         let mut lease_id = None;
-        let answered = async {
+        let reporting = async {
             let (access, body) = self.receive(request, bytes_max).await?;
             if let (Access::Lease, Ok(body)) = (access, &body) {
                 // Here the lease alone says who sends the message.
@@ -127,13 +129,13 @@ impl Api {
             lease_id = Some(about.lease_id.clone());
             // A heartbeat that waits keeps no body.
             let is_end = matches!(message, Message::End(_));
-            let _kept = is_end.then_some(body);
+            let _body = is_end.then_some(body);
             let message = orchestrator::Request::Message(Named::read(pool, &about)?, message);
             self.pools
                 .request_until(message, &self.ports.stopping)
                 .await
         };
-        let answered = answered.await;
+        let answered = reporting.await;
         self.answer(lease_id.as_ref(), answered)
     }
 
@@ -167,7 +169,7 @@ impl Api {
 async fn lease(State(api): State<Shared>, request: Request) -> Response {
     let closed = request.extensions().get::<ClientClosed>().cloned();
     let ClientClosed(closed) = closed.unwrap_or_default();
-    let leased = async {
+    let leasing = async {
         let (access, body) = api.receive(request, MESSAGE_BYTES_MAX).await?;
         let (pool, body) = (access.pool(&api.pools.config)?, body?);
         let ask = read::ask(&body.bytes)?;
@@ -180,7 +182,7 @@ async fn lease(State(api): State<Shared>, request: Request) -> Response {
         let answer = closed.run_until_cancelled(asking).await;
         answer.unwrap_or(Ok(Answer::Granted(None)))
     };
-    let leased = leased.await;
+    let leased = leasing.await;
     api.answer(None, leased)
 }
 
@@ -264,8 +266,11 @@ async fn logs(
     query: Result<Query<Chunk>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let lease_id = request.headers().get(LEASE_HEADER);
-    let lease_id = lease_id.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let lease_id = request
+        .headers()
+        .get(LEASE_HEADER)
+        .and_then(|it| it.to_str().ok())
+        .unwrap_or_default();
     keep_log(&api, LeaseText(lease_id.to_owned()), query, request).await
 }
 
@@ -298,7 +303,7 @@ async fn keep_log(
     query: Result<Query<Chunk>, QueryRejection>,
     request: Request,
 ) -> Response {
-    let kept = async {
+    let keeping = async {
         let (access, body) = api.receive(request, CHUNK_BYTES_MAX).await?;
         let pool = access.pool_of(&api.pools, Some(&lease_id)).await?;
         let body = body?;
@@ -316,10 +321,10 @@ async fn keep_log(
             return Err(Refused::new(Code::FieldRange, message));
         }
         let bytes = body.bytes.clone();
-        let message = Message::Extension(Extension::Log { offset, bytes });
-        let message = orchestrator::Request::Message(Named::read(pool, &about)?, message);
+        let chunk = Message::Extension(Extension::Log { offset, bytes });
+        let message = orchestrator::Request::Message(Named::read(pool, &about)?, chunk);
         api.pools.request(message).await
     };
-    let kept = kept.await;
+    let kept = keeping.await;
     api.answer(Some(&lease_id), kept)
 }

@@ -33,8 +33,11 @@ impl Executors for Pools {
             return Ok(executor.clone());
         };
         let mut parts = executor.as_str().split(tags::SEPARATOR);
-        let pool = parts.next().unwrap_or_default().parse();
-        let pool = pool.map_err(|_| format!("{REQUIRES}: {executor} is not a Delta pool"))?;
+        let pool = parts
+            .next()
+            .unwrap_or_default()
+            .parse()
+            .map_err(|_| format!("{REQUIRES}: {executor} is not a Delta pool"))?;
         let asked: Vec<&str> = parts.chain([more.as_str()]).collect();
         let lane = tags::lane(&pool, &asked.join(","))?;
         match self.find_lane(&lane) {

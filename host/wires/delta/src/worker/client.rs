@@ -52,7 +52,7 @@ fn encoded(text: &str) -> String {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             encoded.push(char::from(byte));
         } else {
-            let _infallible = write!(encoded, "%{byte:02X}");
+            let _ = write!(encoded, "%{byte:02X}");
         }
     }
     encoded
@@ -216,7 +216,7 @@ fn shown(body: &[u8]) -> String {
         message(raw).or_else(|| serde_json::from_str(raw.get()).ok())
     });
     let mut text = of_field.unwrap_or(text).replace(char::is_control, " ");
-    let _is_longer = cut(&mut text, SHOWN_BYTES_MAX);
+    let _ = cut(&mut text, SHOWN_BYTES_MAX);
     text
 }
 

@@ -80,16 +80,16 @@ pub(super) fn read(text: &[u8]) -> Result<Lease, String> {
     let (lease_id, job_id) = (id("lease_id")?, id("job_id")?);
     let mut faults = Faults(json_fault);
     let mut seconds = |name: &str| -> Option<u64> {
-        let seconds = fields.optional(name, "a whole number of seconds");
-        let seconds: Option<u64> = faults.of(seconds.map_err(Into::into)).flatten();
-        let seconds = seconds.filter(|seconds| *seconds > 0);
+        let field = fields.optional(name, "a whole number of seconds");
+        let limit: Option<u64> = faults.of(field.map_err(Into::into)).flatten();
+        let seconds = limit.filter(|limit| *limit > 0);
         seconds.map(|seconds| seconds.min(SECONDS_MAX))
     };
     let ttl_ms = seconds("lease_ttl_seconds").unwrap_or(TTL_SECONDS) * 1_000;
     let interval = seconds("heartbeat_interval_seconds").unwrap_or(INTERVAL_SECONDS);
     let max_runtime_ms = seconds("max_runtime_seconds").map(|seconds| seconds * 1_000);
-    let run_id = fields.optional("run_id", "a string");
-    let run_id = faults.of(run_id.map_err(Into::into)).flatten();
+    let field = fields.optional("run_id", "a string");
+    let run_id = faults.of(field.map_err(Into::into)).flatten();
     let (steps, env) = faults.of(read_spec(&fields)).unwrap_or_default();
     Ok(Lease {
         id: LeaseText(lease_id),
@@ -129,26 +129,29 @@ fn read_spec(lease: &Fields<'_>) -> Result<Spec, Refused> {
         }
         return Err(wrong("job_spec", "an object", "nothing"));
     };
-    let fields = Fields::of(raw.get());
-    let fields = fields.map_err(|found| wrong("job_spec", "an object", &found))?;
-    let steps: Option<Vec<&RawValue>> = fields.optional("steps", "an array")?;
-    let steps = steps.unwrap_or_default();
+    let fields = Fields::of(raw.get()).map_err(|found| wrong("job_spec", "an object", &found))?;
+    let listed: Option<Vec<&RawValue>> = fields.optional("steps", "an array")?;
+    let steps = listed.unwrap_or_default();
     if steps.len() > STEPS_MAX {
         let found = format!("an array of {}", steps.len());
         return Err(wrong("steps", &format!("at most {STEPS_MAX}"), &found));
     }
     let params = fields.raw("params").filter(|raw| is_object(raw));
-    let steps = (0..).zip(steps);
-    let steps = steps.map(|(at, step)| read_step(at, step, raw, params));
-    let env: Option<BTreeMap<String, &RawValue>> = fields.optional("env", "an object")?;
-    let env = env.unwrap_or_default().into_iter().take(VARIABLES_MAX);
-    let env = env.map(|(name, value)| {
-        let text = serde_json::from_str(value.get()).map_err(|_| {
-            let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
-            wrong(&format!("env.{shown}"), "a string", &found(value.get()))
+    let steps = (0..)
+        .zip(steps)
+        .map(|(at, step)| read_step(at, step, raw, params));
+    let variables: Option<BTreeMap<String, &RawValue>> = fields.optional("env", "an object")?;
+    let env = variables
+        .unwrap_or_default()
+        .into_iter()
+        .take(VARIABLES_MAX)
+        .map(|(name, value)| {
+            let text = serde_json::from_str(value.get()).map_err(|_| {
+                let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
+                wrong(&format!("env.{shown}"), "a string", &found(value.get()))
+            });
+            Ok((name, text?))
         });
-        Ok((name, text?))
-    });
     Ok((steps.collect(), env.collect::<Result<_, Refused>>()?))
 }
 
@@ -177,13 +180,13 @@ fn read_step(at: usize, raw: &RawValue, spec: &RawValue, params: Option<&RawValu
     let run = run
         .as_deref()
         .and_then(|run| run.strip_prefix(WASM))
-        .ok_or_else(other);
-    let run = run.and_then(|handler| {
-        let handler = handler.trim().parse::<Name>();
-        let handler =
-            handler.map_err(|error| format!("{name:?} is not a valid handler name: {error}"))?;
-        Ok((handler, params_of(at, with.or(params), spec)?))
-    });
+        .ok_or_else(other)
+        .and_then(|handler| {
+            let parsed = handler.trim().parse::<Name>();
+            let handler =
+                parsed.map_err(|error| format!("{name:?} is not a valid handler name: {error}"))?;
+            Ok((handler, params_of(at, with.or(params), spec)?))
+        });
     Step { name, run }
 }
 

@@ -12,9 +12,9 @@ pub(super) fn text(started_at: Time, lines: &[LogLine]) -> String {
         let at = started_at.plus_ms(line.at_ms).to_rfc3339();
         let level = line.level.as_str();
         let message = line.message.replace(['\r', '\n'], " ");
-        let _infallible = write!(text, "{at} {level} {message}");
+        let _ = write!(text, "{at} {level} {message}");
         for (name, value) in &line.fields {
-            let _infallible = write!(text, " {name}={value:?}");
+            let _ = write!(text, " {name}={value:?}");
         }
         text.push('\n');
     }

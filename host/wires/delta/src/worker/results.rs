@@ -76,7 +76,7 @@ impl Results {
             (Some(_), false) => Some(large),
             (None, false) => {
                 let mut begin = all;
-                let _is_longer = cut(&mut begin, INLINE_BYTES_MAX);
+                let _ = cut(&mut begin, INLINE_BYTES_MAX);
                 Some(format!("{large}; they begin with {begin}"))
             }
         };

@@ -211,8 +211,8 @@ async fn the_dialect_of_an_orchestrator_is_remembered() {
 
 #[tokio::test]
 async fn a_guest_is_stopped_when_the_host_stops() {
-    let lease = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:hang"]}}"#;
-    let lease = lease::read(lease.as_bytes()).unwrap();
+    let text = r#"{"job_id":"j","lease_id":"l","job_spec":{"steps":["wasm:hang"]}}"#;
+    let lease = lease::read(text.as_bytes()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let stopping = CancellationToken::new();
     let executor = FakeExecutor::new(|_, _| Run::Hangs);

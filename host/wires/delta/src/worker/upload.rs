@@ -101,8 +101,8 @@ impl Upload {
         self.is_under_way = false;
         match response {
             Response::Logged(next) => {
-                let new = next.saturating_sub(self.received);
-                let new = usize::try_from(new).unwrap_or(usize::MAX);
+                let bytes = next.saturating_sub(self.received);
+                let new = usize::try_from(bytes).unwrap_or(usize::MAX);
                 // An orchestrator with another offset has restarted, or is wrong.
                 if *next < self.received || !self.rest.is_char_boundary(new.min(self.rest.len())) {
                     self.is_on = false;

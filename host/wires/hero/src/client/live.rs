@@ -125,8 +125,11 @@ impl Client {
         &self,
         ids: &BTreeSet<String>,
     ) -> Answer<BTreeMap<String, String>> {
-        let views = self.many(ids.iter().map(String::as_str), STATUS).await?;
-        let views = views.into_iter().flatten();
+        let views = self
+            .many(ids.iter().map(String::as_str), STATUS)
+            .await?
+            .into_iter()
+            .flatten();
         Ok(views
             .map(|job| (job.id.clone(), job.status().to_owned()))
             .collect())
@@ -157,16 +160,21 @@ impl Client {
         after: Option<u64>,
         limit: usize,
     ) -> Answer<Page> {
-        let keys = u32::try_from(limit).unwrap_or(u32::MAX);
-        let keys = keys.clamp(STEP_KEYS.0, STEP_KEYS.1);
+        let keys = u32::try_from(limit)
+            .unwrap_or(u32::MAX)
+            .clamp(STEP_KEYS.0, STEP_KEYS.1);
         let mut cursor = after.unwrap_or(0);
         let mut jobs: BTreeMap<String, JobView> = BTreeMap::new();
         for _ in 0..KEYS_MAX.div_ceil(keys as usize) {
             let found = self.ask_one(scan(cursor, keys)).await?;
             let (next, ids) = scanned(&found)?;
-            let views = self.many(ids.iter().map(String::as_str), SUMMARY).await?;
-            let views = views.into_iter().flatten().filter(|job| fits(job));
-            let views: Vec<JobView> = views.collect();
+            let views: Vec<JobView> = self
+                .many(ids.iter().map(String::as_str), SUMMARY)
+                .await?
+                .into_iter()
+                .flatten()
+                .filter(|job| fits(job))
+                .collect();
             if !jobs.is_empty() && jobs.len() + views.len() > limit {
                 break;
             }
@@ -253,7 +261,7 @@ impl Client {
                     if let Some(job) = &job {
                         // Other workers may never expire the reply. If Redis is too old for this
                         // command, it stays.
-                        let _best_effort = self.connection.ask(vec![keep_reply(job)]).await;
+                        let _ = self.connection.ask(vec![keep_reply(job)]).await;
                     }
                     return Ok(job);
                 }

@@ -76,8 +76,10 @@ pub(crate) fn is_stale(job: &JobView, wall: Time) -> bool {
 pub(crate) fn may_be_lost(job: &JobView, wall: Time) -> bool {
     let waits = job.waits_for().is_some_and(|open| !open.is_empty());
     let queued = job.get("status") == Some("dispatched") && !waits;
-    let since = job.updated_at().or_else(|| job.created_at());
-    let since = since.filter(|_| queued);
+    let since = job
+        .updated_at()
+        .or_else(|| job.created_at())
+        .filter(|_| queued);
     since.is_some_and(|since| wall.since_ms(since) >= STALE_AFTER_MS)
 }
 

@@ -260,8 +260,8 @@ fn a_circle_is_refused_with_its_path() {
 fn what_must_be_known_is_what_waits_and_is_not_known() {
     let mut walk: Walk = links(&submission(1, &[2, 5]));
     assert_eq!(walk.next(), [id(2), id(5)]);
-    let two = json!([id(3), id(4), "*"]).to_string();
-    let two = Value::List(vec![Value::Nil, Value::Nil, data(&two)]);
+    let ids = json!([id(3), id(4), "*"]).to_string();
+    let two = Value::List(vec![Value::Nil, Value::Nil, data(&ids)]);
     // The second has ended, so that it waits for no other.
     let known = Value::List(vec![two, Value::Nil]);
     assert!(walk.add(&[id(2), id(5)], Some(&known)));
@@ -286,10 +286,10 @@ fn a_job_behind_which_there_are_too_many_is_refused() {
 fn a_job_is_queued_again_unless_it_has_finished_or_may_be_running() {
     let second = "1970-01-01T00:00:01.000Z";
     let w1 = ("worker_id", "w1");
-    let started = ["status", "updated_at", "timeout"];
+    let names = ["status", "updated_at", "timeout"];
     let started = |at: &'static str| {
         let values = ["started", at, "5"];
-        let fields = started.into_iter().zip(values).chain([w1]);
+        let fields = names.into_iter().zip(values).chain([w1]);
         view(1, &fields.collect::<Vec<_>>())
     };
     // Its time limit ends at 6 s, and the job counts as lost 10 s later.

@@ -97,8 +97,8 @@ fn links(lists: &Value) -> BTreeSet<String> {
         return BTreeSet::new();
     };
     let list = |place: usize| -> Option<BTreeSet<String>> {
-        let text = lists.get(place)?.text()?.trim();
-        let text = Some(text).filter(|text| !text.is_empty())?;
+        let trimmed = lists.get(place)?.text()?.trim();
+        let text = Some(trimmed).filter(|trimmed| !trimmed.is_empty())?;
         serde_json::from_str(text).ok()
     };
     list(0).unwrap_or_else(|| [1, 2].into_iter().filter_map(list).flatten().collect())

@@ -57,8 +57,8 @@ fn a_job_as_documented_is_read() {
         ("prerequisites", "[]"),
         ("dependents", "nonsense is not read"),
         ("dependencies", &dependencies),
-    ]);
-    let read = read.unwrap();
+    ])
+    .unwrap();
     assert_eq!(
         (read.timeout_ms, read.retries, read.concurrent),
         (1_500, 3, false)
@@ -127,10 +127,10 @@ fn the_script_says_its_language_unless_a_field_does() {
 #[test]
 fn each_fault_has_its_code() {
     let own = format!("[\"{ID}\"]");
-    let many: Vec<String> = (100..=DEPENDENCIES_MAX + 100)
+    let ids: Vec<String> = (100..=DEPENDENCIES_MAX + 100)
         .map(|n| format!("3f2b8a1c-0000-4000-8000-{n:012}"))
         .collect();
-    let many = serde_json::to_string(&many).unwrap();
+    let many = serde_json::to_string(&ids).unwrap();
     let huge = "9".repeat(10 << 20);
     let long = "x".repeat(SCRIPT_BYTES_MAX + 1);
     #[rustfmt::skip]

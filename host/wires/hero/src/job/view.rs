@@ -85,8 +85,8 @@ impl JobView {
 
     /// Returns the time limit, in milliseconds.
     pub(crate) fn timeout_ms(&self) -> u64 {
-        let seconds = self.get("timeout").and_then(|text| text.parse().ok());
-        let seconds = seconds.map(|seconds: f64| std::time::Duration::try_from_secs_f64(seconds));
+        let number = self.get("timeout").and_then(|text| text.parse().ok());
+        let seconds = number.map(|seconds: f64| std::time::Duration::try_from_secs_f64(number));
         let Some(Ok(timeout)) = seconds else {
             return TIMEOUT_MS;
         };
@@ -113,8 +113,9 @@ impl JobView {
 /// Makes the command that reads fields of jobs, at most [`READ_JOBS_MAX`] of them.
 pub(crate) fn read<'a>(ids: impl IntoIterator<Item = &'a str>, fields: Fields) -> Command {
     let keys = ids.into_iter().map(messages::job_key).collect();
-    let args = fields.iter();
-    let args = args.flat_map(|(field, bytes_max)| [(*field).to_owned(), bytes_max.to_string()]);
+    let args = fields
+        .iter()
+        .flat_map(|(field, bytes_max)| [(*field).to_owned(), bytes_max.to_string()]);
     Command::script(Script::Read, keys, args)
 }
 

@@ -142,7 +142,7 @@ impl LogFiles {
         let flush = async {
             if self.requests.send(Request::Flush(done)).await.is_ok() {
                 // If the thread is gone, there is nothing left to write.
-                let _done = flushed.await;
+                let _ = flushed.await;
             }
         };
         if tokio::time::timeout(timeout, flush).await.is_err() {
@@ -154,12 +154,15 @@ impl LogFiles {
 impl LogFile {
     /// Queues lines for writing, or counts them as dropped. Never waits.
     pub(crate) fn write(&self, started_at: Time, lines: &[LogLine]) {
-        let bytes = lines.iter().map(|line| {
-            let fields = line.fields.iter();
-            let fields: usize = fields.map(|(name, value)| name.len() + value.len()).sum();
+        let sizes = lines.iter().map(|line| {
+            let fields: usize = line
+                .fields
+                .iter()
+                .map(|(name, value)| name.len() + value.len())
+                .sum();
             LINE_BYTES + line.message.len() + fields
         });
-        let bytes = u32::try_from(bytes.sum::<usize>()).unwrap_or(u32::MAX);
+        let bytes = u32::try_from(sizes.sum::<usize>()).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.files.room).try_acquire_many_owned(bytes);
         let passed_on = room.is_ok_and(|room| {
             let request = Request::Write {
@@ -187,7 +190,7 @@ impl Drop for LogFile {
     /// Lets the thread record how many lines were dropped.
     fn drop(&mut self) {
         let file = Arc::clone(&self.open);
-        let _closed = self.files.requests.try_send(Request::Write {
+        let _ = self.files.requests.try_send(Request::Write {
             file,
             started_at: Time(0),
             lines: Vec::new(),
@@ -237,7 +240,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
             }
             Request::Flush(done) => {
                 // The caller may have stopped waiting.
-                let _gone = done.send(());
+                let _ = done.send(());
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) fn note(text: &mut String, job: &str, at: Time, words: &str) {
 
 fn head(text: &mut String, at: Time, level: Level, job: &str) {
     // Writing to a string cannot fail.
-    let _written = write!(text, "{} {:5} {job} ", at.to_rfc3339(), level.as_str());
+    let _ = write!(text, "{} {:5} {job} ", at.to_rfc3339(), level.as_str());
 }
 
 /// Appends a text. Escapes characters that break lines or control terminals.

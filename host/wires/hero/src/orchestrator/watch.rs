@@ -134,8 +134,11 @@ impl Orchestrator {
         let ids = tags
             .iter()
             .map(|tag| out(tag).map_or("", |out| out.execution.job.id.as_str()));
-        let views = values.first().map(|value| view::parse(ids, of, value));
-        let views = views.and_then(Result::ok).unwrap_or_default();
+        let views = values
+            .first()
+            .map(|value| view::parse(ids, of, value))
+            .and_then(Result::ok)
+            .unwrap_or_default();
         for (tag, view) in tags.iter().zip(views) {
             self.seen(at, *tag, view, todo);
         }
@@ -245,8 +248,12 @@ impl Orchestrator {
             ends.min()
                 .is_some_and(|end| at.now.since_ms(end) >= STALE_AFTER_MS)
         };
-        let late = self.out.iter().filter(|(_, out)| over(out));
-        let late: Vec<Tag> = late.map(|(tag, _)| *tag).collect();
+        let late: Vec<Tag> = self
+            .out
+            .iter()
+            .filter(|(_, out)| over(out))
+            .map(|(tag, _)| *tag)
+            .collect();
         for tag in late {
             self.give_up(at, tag, timed_out(), todo);
         }

@@ -109,11 +109,11 @@ impl FakeRedis {
             .map(|command| match command {
                 _ if refuses.is_some() && writes(command) => refuses.clone().unwrap_or(Value::Nil),
                 Command::Plain(words) => {
-                    let words: Vec<String> = words
+                    let texts: Vec<String> = words
                         .iter()
                         .map(|word| String::from_utf8_lossy(word).into_owned())
                         .collect();
-                    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                    let words: Vec<&str> = texts.iter().map(String::as_str).collect();
                     self.plain(&words)
                 }
                 Command::Script { script, keys, args } => {
@@ -356,8 +356,9 @@ impl FakeRedis {
             Script::Absent => {
                 let mut listed: Vec<String> = keys.iter().flat_map(|key| self.items(key)).collect();
                 listed.extend(self.hash(keys[2]).keys().cloned());
-                let absent = (0..).zip(&args[1..]);
-                let absent = absent.filter(|(_, id)| !listed.iter().any(|other| other == *id));
+                let absent = (0..)
+                    .zip(&args[1..])
+                    .filter(|(_, id)| !listed.iter().any(|other| other == *id));
                 Value::List(absent.map(|(place, _)| Value::Int(place)).collect())
             }
             Script::Wake => self.wake(keys, args),

@@ -43,9 +43,9 @@ async fn checked(
     let opened = open(url.info(), CONNECT_TIMEOUT, response_timeout).await;
     let mut connection = opened.map_err(|error| url.explain(&error))?;
     // Each user may do this.
-    let hello = redis::cmd("HELLO").query_async(&mut connection).await;
-    let hello = match hello {
-        Ok(hello) => Some(hello),
+    let answer = redis::cmd("HELLO").query_async(&mut connection).await;
+    let hello = match answer {
+        Ok(answer) => Some(answer),
         Err(error) if is_unknown(&error) => None,
         Err(error) => return Err(url.explain(&error)),
     };

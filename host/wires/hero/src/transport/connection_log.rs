@@ -59,7 +59,7 @@ impl ConnectionLog {
             texts,
             trouble,
         } = self;
-        let _was_away = trouble.is_over();
+        let _ = trouble.is_over();
         let worker_id = worker_id.as_deref();
         tracing::info!(worker_id, redis, "{}", texts.connected);
     }

@@ -118,8 +118,10 @@ impl RedisUrl {
         let info = text
             .into_connection_info()
             .map_err(|_| UrlError::Unreadable)?;
-        let settings = info.redis_settings().clone();
-        let settings = settings.set_protocol(ProtocolVersion::RESP2);
+        let settings = info
+            .redis_settings()
+            .clone()
+            .set_protocol(ProtocolVersion::RESP2);
         Ok(Self {
             text: text.to_owned(),
             info: info.set_redis_settings(settings),
@@ -242,8 +244,8 @@ impl RedisUrl {
             }),
             root_cert: authorities,
         };
-        let client = Client::build_with_tls(self.info, certificates);
-        let client = client.map_err(|_| UrlError::Authorities)?;
+        let client =
+            Client::build_with_tls(self.info, certificates).map_err(|_| UrlError::Authorities)?;
         self.info = client.get_connection_info().clone();
         Ok(self)
     }
@@ -355,8 +357,8 @@ impl RedisUrl {
 
 /// Checks that the key belongs to the certificate. Returns `None` if either is invalid.
 fn check_client(certificate: &[u8], key: &[u8]) -> Option<()> {
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
-    let chain = chain.ok().filter(|chain| !chain.is_empty())?;
+    let parsed: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(certificate).collect();
+    let chain = parsed.ok().filter(|parsed| !parsed.is_empty())?;
     let key = PrivateKeyDer::from_pem_slice(key).ok()?;
     let config = ClientConfig::builder().with_root_certificates(RootCertStore::empty());
     config.with_client_auth_cert(chain, key).ok()?;
@@ -378,8 +380,11 @@ impl fmt::Display for RedisUrl {
         let address = self.info.addr();
         match (&self.sentinels, address) {
             (Some(sentinels), _) => {
-                let hosts = sentinels.addresses.iter();
-                let hosts: Vec<_> = hosts.map(|(host, port)| format!("{host}:{port}")).collect();
+                let hosts: Vec<_> = sentinels
+                    .addresses
+                    .iter()
+                    .map(|(host, port)| format!("{host}:{port}"))
+                    .collect();
                 let (hosts, master) = (hosts.join(","), &sentinels.master);
                 write!(f, "{scheme}-sentinel://{hosts}/{master}/{database}")
             }

@@ -63,7 +63,7 @@ impl Executions {
     pub(crate) fn start(&self, tag: Tag, job: Box<ForeignJob>, log_path: Option<String>) {
         let shared = &self.shared;
         let Some(log_path) = log_path else {
-            let _calling = shared.opening.lock();
+            let _guard = shared.opening.lock();
             return shared.start(tag, *job, None);
         };
         let Some(files) = &self.files else {
@@ -131,7 +131,7 @@ impl Shared {
 
 fn report(mailbox: &AnswerMailbox, tag: Tag, event: ExecutionEvent) {
     // The mailbox is never closed, so this cannot fail.
-    let _put = mailbox.put((tag, event));
+    let _ = mailbox.put((tag, event));
 }
 
 /// Receives the answers of one execution.

@@ -28,15 +28,18 @@ impl Worker {
         if self.letters.unconfirmed.len() >= WAITING_MAX {
             return;
         }
-        let shown = String::from_utf8_lossy(&id[..id.len().min(256)]);
-        let shown: String = shown.chars().take(64).collect();
+        let shown: String = String::from_utf8_lossy(&id[..id.len().min(256)])
+            .chars()
+            .take(64)
+            .collect();
         let text = serde_json::json!({
             "id": shown.escape_debug().to_string(),
             "code": refusal.code(),
             "reason": refusal.message,
         });
-        let job = std::str::from_utf8(id).ok();
-        let job = job.filter(|id| taken && job::is_id(id));
+        let job = std::str::from_utf8(id)
+            .ok()
+            .filter(|id| taken && job::is_id(id));
         let bury = messages::bury(&self.config.worker_id, id, &text.to_string(), taken, job);
         let number = self.letters.made;
         self.letters.made += 1;

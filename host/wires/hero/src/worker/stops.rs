@@ -82,8 +82,8 @@ impl Worker {
         self.call(Purpose::NothingFollows, forget, todo);
         let reads = ask
             .iter()
-            .flat_map(|(id, _)| [messages::status_of(id), messages::kind_of(id)]);
-        let reads = reads.collect();
+            .flat_map(|(id, _)| [messages::status_of(id), messages::kind_of(id)])
+            .collect();
         self.call(Purpose::StopStatuses(ask), reads, todo);
     }
 

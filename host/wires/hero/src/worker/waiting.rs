@@ -40,8 +40,7 @@ impl Worker {
     /// Makes a job wait for others, or makes it ready.
     pub(super) fn admit(&mut self, at: Moment, id: &str, todo: &mut Todo) {
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
-        let open = job.map(|job| job.depends_on.clone());
-        let open = open.unwrap_or_default();
+        let open = job.map(|job| job.depends_on.clone()).unwrap_or_default();
         if open.is_empty() {
             return self.enter_context(id);
         }
@@ -71,8 +70,10 @@ impl Worker {
         if self.circles.walk.is_some() || !self.calls.is_connected() {
             return;
         }
-        let waiting = self.jobs.waiting();
-        let waiting = waiting.map(|(id, open)| (id.clone(), open.clone()));
+        let waiting = self
+            .jobs
+            .waiting()
+            .map(|(id, open)| (id.clone(), open.clone()));
         self.circles.walk = Some(Walk::from(waiting));
         self.walk_on(at, todo);
     }

@@ -32,7 +32,7 @@ impl Requests {
         let aborted = CancellationToken::new();
         self.open.lock().insert(tag, aborted.clone());
         let open = Arc::clone(&self.open);
-        let _entered = self.runtime.enter();
+        let _runtime = self.runtime.enter();
         self.tasks.spawn(async move {
             aborted.run_until_cancelled(request).await;
             open.lock().remove(&tag);

@@ -28,7 +28,7 @@ async fn served(answer: Vec<u8>) -> (BaseUrl, tokio::sync::mpsc::Receiver<String
                 .send(String::from_utf8(request).unwrap())
                 .await
                 .unwrap();
-            let _gone = stream.write_all(&answer).await;
+            let _ = stream.write_all(&answer).await;
         }
     });
     tasks.detach_all();
@@ -118,8 +118,8 @@ async fn served_over_tls() -> (BaseUrl, CertificateDer<'static>) {
                 continue;
             };
             let mut room = [0; 1_024];
-            let _asked = stream.read(&mut room).await;
-            let _gone = stream
+            let _ = stream.read(&mut room).await;
+            let _ = stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret")
                 .await;
         }

@@ -13,14 +13,13 @@ pub(super) async fn connector(
     http: HttpConnector,
 ) -> Result<HttpsConnector<HttpConnector>, RequestError> {
     let read = spawn_blocking(|| {
-        let builder = builder().map_err(|error| error.to_string())?;
-        let builder = builder
+        let builder = builder()
+            .map_err(|error| error.to_string())?
             .with_native_roots()
             .map_err(|error| error.to_string())?;
         Ok(builder.with_no_client_auth())
     });
-    let config = read.await.unwrap_or_else(|error| Err(error.to_string()));
-    let config = config.map_err(|error| {
+    let config = read.await.unwrap_or_else(|error| Err(error.to_string())).map_err(|error| {
         RequestError::Connect(format!(
             "no certificate authorities can be read: {error}; install ca-certificates or name a file \
              with SSL_CERT_FILE"

@@ -74,7 +74,7 @@ fn work(waiting: &Receiver<Job>, runtime: &Handle) {
             job.command.pre_exec(move || die_with(host));
         }
         // If the caller no longer waits, dropping the child kills it.
-        let _gone = job.reply.send(job.command.spawn());
+        let _ = job.reply.send(job.command.spawn());
     }
 }
 

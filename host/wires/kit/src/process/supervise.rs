@@ -73,7 +73,7 @@ impl Stop {
     /// only shorten the grace. Does nothing if the process has ended. Never waits.
     pub fn stop(&self, grace: Duration) {
         // If the queue is full, a stop has been requested already.
-        let _full = self.0.try_send(grace);
+        let _ = self.0.try_send(grace);
     }
 }
 
@@ -166,7 +166,7 @@ impl Drop for Tree {
 fn signal(group: Option<Pid>, signal: Signal) {
     if let Some(pid) = group {
         // The group may be gone already.
-        let _gone = kill_process_group(pid, signal);
+        let _ = kill_process_group(pid, signal);
     }
 }
 
@@ -199,7 +199,7 @@ async fn stay(
     // Processes that it left behind may hold what the next process needs, such as a port.
     drop(tree);
     if !is_read {
-        let _cut = timeout(LAST_LINES_TIME, output).await;
+        let _ = timeout(LAST_LINES_TIME, output).await;
     }
     status.map_err(ProcessError::Status)
 }

@@ -42,7 +42,7 @@ pub fn run(command: &[OsString]) -> io::Result<()> {
             .unwrap_or(rustix::io::Errno::IO.raw_os_error()),
     };
     // A host that is gone already ends the socket, which is obeyed below.
-    let _gone = host.write_all(&reply.to_ne_bytes());
+    let _ = host.write_all(&reply.to_ne_bytes());
     let Ok(program) = started else {
         std::process::exit(1);
     };
@@ -76,11 +76,11 @@ fn obey(mut host: UnixStream, program: Pid) {
     {
         if order[0] == TERMINATE {
             // It may have ended already.
-            let _gone = kill_process_group(program, Signal::TERM);
+            let _ = kill_process_group(program, Signal::TERM);
         }
     }
     // Its end leads to that of all others.
-    let _gone = kill_process(program, Signal::KILL);
+    let _ = kill_process(program, Signal::KILL);
 }
 
 /// Waits until no descendant is left. Kills those that outlive the program, again after each death: each may
@@ -95,7 +95,7 @@ fn await_all(program: Pid) -> io::Result<WaitStatus> {
         }
         if ended.is_some() {
             for pid in descendants(getpid()) {
-                let _gone = kill_process(pid, Signal::KILL);
+                let _ = kill_process(pid, Signal::KILL);
             }
         }
     }
@@ -140,14 +140,14 @@ fn parent_of(pid: i32) -> Option<i32> {
 /// Ends this process in the same way, so that the host sees the program's own status.
 fn end_as(status: WaitStatus) -> ! {
     if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
-        let _core = rustix::process::setrlimit(
+        let _ = rustix::process::setrlimit(
             rustix::process::Resource::Core,
             rustix::process::Rlimit {
                 current: Some(0),
                 maximum: Some(0),
             },
         );
-        let _ended = kill_process(getpid(), signal);
+        let _ = kill_process(getpid(), signal);
     }
     std::process::exit(status.exit_status().unwrap_or(1));
 }
@@ -177,6 +177,6 @@ impl Orders {
     /// Gives an order. Never waits: the socket has room for all there are.
     pub(super) fn give(&self, order: u8) {
         // Without a supervisor, the program has ended.
-        let _gone = (&self.0).write(&[order]);
+        let _ = (&self.0).write(&[order]);
     }
 }

@@ -64,8 +64,9 @@ async fn run(
     stops: StopRequests,
 ) -> Result<Option<i32>, String> {
     let launcher = Launcher::start().unwrap();
-    let ended = timeout(BOUND, supervise(&launcher, program, events, stops));
-    let ended = ended.await.expect("an end");
+    let ended = timeout(BOUND, supervise(&launcher, program, events, stops))
+        .await
+        .expect("an end");
     ended
         .map(|status| status.code().or(status.signal()))
         .map_err(|error| error.to_string())
@@ -116,8 +117,7 @@ async fn a_process_that_does_not_end_is_killed_with_all_that_it_started() {
     };
     let (ended, ()) = tokio::join!(running, shorten);
     assert_eq!(ended, Ok(Some(9)));
-    let child = lines.all()[0].1.clone();
-    let child = child.strip_prefix("child ").unwrap();
+    let child = lines.all()[0].1.clone().strip_prefix("child ").unwrap();
     let gone = async {
         // A killed child may exist for a moment until it is reaped.
         while is_running(child) {

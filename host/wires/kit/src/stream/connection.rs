@@ -231,5 +231,5 @@ async fn linger<T: AsyncRead + AsyncWrite>(from: &mut ReadHalf<T>) {
         }
     };
     // Anything the peer sends after that is discarded.
-    let _over = timeout(LINGER_TIME, reading).await;
+    let _ = timeout(LINGER_TIME, reading).await;
 }

@@ -31,8 +31,8 @@ impl Memory {
         }
         let held = self.held.as_ref();
         let has = held.map_or(0, OwnedSemaphorePermit::num_permits);
-        let missing = bytes.div_ceil(1 << 10).saturating_sub(has);
-        let missing = u32::try_from(missing).unwrap_or(u32::MAX);
+        let wanted = bytes.div_ceil(1 << 10).saturating_sub(has);
+        let missing = u32::try_from(wanted).unwrap_or(u32::MAX);
         if missing == 0 {
             return;
         }

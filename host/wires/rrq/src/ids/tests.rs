@@ -109,7 +109,7 @@ proptest! {
     #[test]
     fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
         let scan = Scan::of(&bytes);
-        let _number = scan.with_delay_as_number(&bytes);
-        let _ids = scan.ids();
+        let _ = scan.with_delay_as_number(&bytes);
+        let _ = scan.ids();
     }
 }

@@ -287,9 +287,10 @@ impl World {
     fn collect(&mut self) {
         for life in 0..self.lives.len() {
             loop {
-                let asked = self.lives[life].as_ref().map(|life| life.asked.clone());
-                let asked = asked.map(|asked| std::mem::take(&mut *asked.0.lock()));
-                let asked = asked.unwrap_or_default();
+                let life_asked = self.lives[life].as_ref().map(|life| life.asked.clone());
+                let asked = life_asked
+                    .map(|life_asked| std::mem::take(&mut *life_asked.0.lock()))
+                    .unwrap_or_default();
                 if asked.is_empty() {
                     break;
                 }

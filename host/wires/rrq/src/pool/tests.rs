@@ -173,7 +173,7 @@ async fn a_stranger_on_the_port_of_a_runner_is_sent_nothing() {
     let reading = tokio::spawn(async move {
         let mut bytes = Vec::new();
         while let Ok(Ok((mut stream, _))) = timeout(BOUND, stranger.accept()).await {
-            let _ended = stream.read_to_end(&mut bytes).await;
+            let _ = stream.read_to_end(&mut bytes).await;
             assert_eq!(bytes, b"", "it was told something");
         }
     });

@@ -1,4 +1,4 @@
-//! What is worth a warning about a schedule.
+//! Warnings about schedules.
 
 use host_core::json::JsonText;
 use host_core::schedule::{

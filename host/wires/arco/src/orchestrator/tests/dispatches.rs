@@ -139,8 +139,9 @@ async fn a_job_that_no_worker_has_received_waits_and_costs_no_attempt() {
             );
         }
         let spark = "spark".parse().unwrap();
-        let why = Remote(Arc::clone(&plane.role)).waits_because(&spark);
-        let why = why.expect("the job says why it waits");
+        let why = Remote(Arc::clone(&plane.role))
+            .waits_because(&spark)
+            .expect("the job says why it waits");
         let start = "the worker spark/1 takes no jobs: cannot connect: ";
         assert!(why.starts_with(start), "{why}");
         let worker = health(&plane);

@@ -145,14 +145,14 @@ async fn a_worker_reports_its_start_in_the_log_and_its_end_with_the_attempt() {
     });
     world.plane.completed(&task, ended).await.ok();
     let lines = world.plane.logged(id);
-    let shown = |line: &LogLine| {
+    let render = |line: &LogLine| {
         let fields = line
             .fields
             .iter()
             .map(|(name, value)| format!(" {name}={value}"));
         line.message.clone() + &fields.collect::<String>()
     };
-    let shown: Vec<_> = lines.iter().map(shown).collect();
+    let shown: Vec<_> = lines.iter().map(render).collect();
     assert_eq!(
         shown,
         ["the worker has begun worker_id=w-1 started_at=2020-01-01T00:00:00Z",]

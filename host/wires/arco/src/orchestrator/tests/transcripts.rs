@@ -290,8 +290,11 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
         }
         Action::Effect(Effect::Abort(tag)) => format!("peer< abort {}", tag.0),
         Action::Effect(Effect::Log(it)) => {
-            let fields = it.line.fields.iter();
-            let fields = fields.map(|(name, value)| format!(" {name}={value}"));
+            let fields = it
+                .line
+                .fields
+                .iter()
+                .map(|(name, value)| format!(" {name}={value}"));
             let (job, fields) = (short(it.job), fields.collect::<String>());
             format!("host< log job {job}: {}{fields}", it.line.message)
         }

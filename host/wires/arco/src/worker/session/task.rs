@@ -132,8 +132,10 @@ impl Task {
             Stage::Running(run) => Some(run.silent_at),
             Stage::Reporting(report) => {
                 let again_at = (waits && !report.is_storing).then_some(report.again_at);
-                let beat_at = report.beats.filter(|beats| beats.request.is_none());
-                let beat_at = beat_at.map(|beats| beats.next_at);
+                let beat_at = report
+                    .beats
+                    .filter(|beats| beats.request.is_none())
+                    .map(|beats| beats.next_at);
                 let all = [again_at, beat_at, report.give_up];
                 all.into_iter().flatten().min()
             }

@@ -45,10 +45,13 @@ async fn captured_dispatches_are_answered() {
             // This is what `a_repeated_dispatch_is_executed_once` is about.
             continue;
         }
-        let body = line["request"]["body"].as_str().unwrap();
-        let body = body.replace("http://127.0.0.1:18090", &ours);
-        let headers = line["request"]["headers"].as_object().unwrap();
-        let headers: Vec<(&'static str, &str)> = headers
+        let body = line["request"]["body"]
+            .as_str()
+            .unwrap()
+            .replace("http://127.0.0.1:18090", &ours);
+        let headers: Vec<(&'static str, &str)> = line["request"]["headers"]
+            .as_object()
+            .unwrap()
             .iter()
             .map(|(name, value)| match name.as_str() {
                 "Authorization" => ("authorization", value.as_str().unwrap()),

@@ -229,7 +229,7 @@ impl World {
                 return;
             };
             let body = String::from_utf8_lossy(&answer.body).into_owned();
-            let _gone = sender.send((answer.status, answer.retry_after, body));
+            let _ = sender.send((answer.status, answer.retry_after, body));
         });
         answered
     }

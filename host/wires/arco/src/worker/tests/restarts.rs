@@ -86,8 +86,8 @@ fn pending(number: usize) -> Pending {
 
 #[test]
 fn the_outbox_keeps_what_is_put_until_it_is_done() {
-    let folder = tempfile::tempdir().unwrap();
-    let folder = folder.path().join("outbox");
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("outbox");
     let (outbox, left) = Outbox::open(&folder).unwrap();
     assert!(left.pending.is_empty() && left.finished.is_empty());
     outbox.put(&pending(1)).unwrap();

@@ -127,9 +127,8 @@ fn a_second_task_waits_for_the_first() {
         .iter()
         .map(|it| (&it["type"], &it["issue_id"]))
         .collect();
-    let expected = [("DONE", "b-1"), ("FAILED", "-rf"), ("FAILED", "b-2")];
-    let expected = expected.map(|(end, issue_id)| (json!(end), json!(issue_id)));
-    let expected: Vec<_> = expected
+    let expected: Vec<_> = [("DONE", "b-1"), ("FAILED", "-rf"), ("FAILED", "b-2")]
+        .map(|(end, issue_id)| (json!(end), json!(issue_id)))
         .iter()
         .map(|(end, issue_id)| (end, issue_id))
         .collect();

@@ -117,7 +117,7 @@ impl JobLog {
                 began_at,
                 ..
             } = self.attempt;
-            let _kept = logs.keep(job, number, began_at, lines);
+            let _ = logs.keep(job, number, began_at, lines);
         }
     }
 }

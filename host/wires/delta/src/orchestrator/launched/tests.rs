@@ -229,8 +229,9 @@ async fn a_runner_that_ends_without_an_end_of_its_job_loses_the_lease_at_once() 
         let job = bench.enqueue();
         let ended = |kept: &[Attempt]| !kept.is_empty();
         let model = &bench.model;
-        let kept = bench.run(model.until(job, |kept| ended(&kept.attempts)));
-        let kept = kept.await;
+        let kept = bench
+            .run(model.until(job, |kept| ended(&kept.attempts)))
+            .await;
         let attempt = &kept.attempts[0];
         assert_eq!(
             (attempt.executor.as_str(), attempt.outcome.as_str()),
@@ -269,10 +270,10 @@ async fn a_runner_that_does_not_end_is_stopped_at_the_time_limit_of_its_job() {
     let bench = Bench::shell(STUBBORN);
     let mut policy = TIMES.policy();
     policy.timeout_ms = Some(1_000);
-    let job = ("ci", "unit-tests");
+    let handler = ("ci", "unit-tests");
     let job = bench
         .model
-        .enqueue(job, r#"{"steps":["make"]}"#, policy, &[]);
+        .enqueue(handler, r#"{"steps":["make"]}"#, policy, &[]);
     let kept = bench
         .run(async {
             bench.until_logged("up").await;
@@ -360,8 +361,11 @@ async fn after_a_restart_the_leases_of_its_runners_are_taken_back_and_no_others(
             capabilities: BTreeSet::new(),
             wait_seconds: 0,
         };
-        let granted = bench.pools.request(Request::Ask(pool.name.clone(), ask));
-        let granted = granted.await.unwrap();
+        let granted = bench
+            .pools
+            .request(Request::Ask(pool.name.clone(), ask))
+            .await
+            .unwrap();
         assert!(matches!(granted, Answer::Granted(Some(_))));
     }
     let Bench { model, folder, .. } = bench;
@@ -369,8 +373,8 @@ async fn after_a_restart_the_leases_of_its_runners_are_taken_back_and_no_others(
     std::fs::create_dir_all(left.join("run.partial/work/deep")).unwrap();
     std::fs::write(left.join("run.partial/lease.json"), "{}").unwrap();
     std::fs::write(left.join("log"), "kept").unwrap();
-    let gone = JobId(uuid::Uuid::from_u128(9));
-    let gone = folder.path().join("delta").join(gone.to_string());
+    let unknown = JobId(uuid::Uuid::from_u128(9));
+    let gone = folder.path().join("delta").join(unknown.to_string());
     std::fs::create_dir_all(&gone).unwrap();
     model.restart();
     let bench = Bench::on(model, folder, &["/nowhere/at/all"]);

@@ -261,7 +261,7 @@ impl Sim {
             }
             Event::Cancel => {
                 // The job may have ended.
-                let _ended = self.model.cancel(self.job, None);
+                let _ = self.model.cancel(self.job, None);
             }
             Event::Stop => self.stop_node(),
             Event::Kill(n) => self.kill_node(n),

@@ -82,8 +82,9 @@ pub(super) async fn logs(
     let read = tokio::task::spawn_blocking(move || match root.read(&path) {
         Ok(file) => tail(file, bytes_max).map_err(LogFileError::System),
         Err(error) => Err(error),
-    });
-    let read = read.await.map_err(|error| {
+    })
+    .await
+    .map_err(|error| {
         Problem::new(
             &kinds::INTERNAL,
             format!("reading a log file ended: {error}"),

@@ -70,8 +70,12 @@ pub(super) async fn stop(
 ) -> Result<Json<StopView>, Problem> {
     let EmptyBody {} = small_body_or_default(&shared.ports.bodies, request).await?;
     let HeroId(id) = HeroId::of(&shared, id)?;
-    let stopped = hero(&shared)?.client.stop(&id, wall(&shared)).await?;
-    let stopped = stopped.ok_or_else(|| unknown(&id))? == Stopped::Ended;
+    let stopped = hero(&shared)?
+        .client
+        .stop(&id, wall(&shared))
+        .await?
+        .ok_or_else(|| unknown(&id))?
+        == Stopped::Ended;
     Ok(Json(StopView { id, stopped }))
 }
 

@@ -166,10 +166,10 @@ impl NewHeroJob {
         let task = match (self.script, self.handler) {
             (Some(script), None) if self.params.is_none() => Task::Script(script),
             (None, Some(name)) if self.script_type.is_none() => {
-                let params = self
+                let text = self
                     .params
                     .map(|params| String::from(Box::<str>::from(params)));
-                let params = JsonText(params.unwrap_or_else(|| "{}".to_owned()));
+                let params = JsonText(text.unwrap_or_else(|| "{}".to_owned()));
                 Task::Handler { name, params }
             }
             (Some(_), Some(_)) => return refused("script, handler: expected only one of them"),

@@ -216,7 +216,8 @@ fn watched(text: &'static str) -> (Arc<AtomicBool>, Body) {
 }
 
 fn posted(path: &str, body: Body) -> Request<Body> {
-    let request = Request::post(path).header("host", "localhost");
-    let request = request.header("content-type", "application/json");
+    let request = Request::post(path)
+        .header("host", "localhost")
+        .header("content-type", "application/json");
     request.body(body).unwrap()
 }

@@ -35,8 +35,9 @@ impl Logs {
         let doing = format!("read the log file of job {}", plain::line(&self.id));
         let tail_bytes = self.tail_bytes;
         let path = with_query(&path::with_name(LOGS, &self.id), &TailQuery { tail_bytes });
-        let answer = path.and_then(|path| client.get::<LogView>(&path));
-        let answer = answer.map_err(cannot(&doing))?;
+        let answer = path
+            .and_then(|path| client.get::<LogView>(&path))
+            .map_err(cannot(&doing))?;
         let log = &answer.view;
         match output.format() {
             Format::Json | Format::Jsonl => return output.json(&answer.json),

@@ -90,8 +90,8 @@ impl Ls {
         };
         loop {
             let path = with_query(JOBS, &query);
-            let page: Result<Page<HeroJobView>, _> = path.and_then(|path| client.get(&path));
-            let page = page.map_err(cannot("list Hero jobs"))?;
+            let listed: Result<Page<HeroJobView>, _> = path.and_then(|path| client.get(&path));
+            let page = listed.map_err(cannot("list Hero jobs"))?;
             found.now = page.now;
             let items = page.view.items.into_iter();
             found
@@ -118,13 +118,13 @@ fn table(jobs: &[Item<HeroJobView>], now: Option<Time>) -> Rows {
         Column::Left("WAITS FOR"),
     ]);
     for Item { view, .. } in jobs {
-        let state = Cell::new(view.state());
+        let cell = Cell::new(view.state());
         let state = match view.status.as_str() {
-            _ if view.stale || !view.waits_for.is_empty() => state.fg(Color::Yellow),
-            "finished" => state.fg(Color::Green),
-            "error" => state.fg(Color::Red),
-            "started" => state.fg(Color::Cyan),
-            _ => state,
+            _ if view.stale || !view.waits_for.is_empty() => cell.fg(Color::Yellow),
+            "finished" => cell.fg(Color::Green),
+            "error" => cell.fg(Color::Red),
+            "started" => cell.fg(Color::Cyan),
+            _ => cell,
         };
         rows.row(vec![
             Cell::new(plain::line(&view.id)),

@@ -54,8 +54,9 @@ impl Requeue {
 fn one(client: &Client, output: Output, id: &str, force: bool) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("queue job {shown} again");
-    let answer = client.post::<HeroJobView>(&path::with_name(REQUEUE, id), &RequeueBody { force });
-    let answer = answer.map_err(cannot(&doing))?;
+    let answer = client
+        .post::<HeroJobView>(&path::with_name(REQUEUE, id), &RequeueBody { force })
+        .map_err(cannot(&doing))?;
     let view = &answer.view;
     output.print_item(&answer.json, &shown, || {
         let worker = plain::line(&view.worker_id);

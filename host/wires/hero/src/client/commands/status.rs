@@ -32,8 +32,9 @@ impl Status {
     pub(super) fn run(self) -> Result<(), CliError> {
         let (client, output) = self.remote.open()?;
         let doing = format!("show job {}", plain::line(&self.id));
-        let answer = client.get::<HeroJobView>(&path::with_name(JOB, &self.id));
-        let mut answer = answer.map_err(cannot(&doing))?;
+        let mut answer = client
+            .get::<HeroJobView>(&path::with_name(JOB, &self.id))
+            .map_err(cannot(&doing))?;
         let rest = answer.view.rest.take().unwrap_or_default();
         let view = &answer.view;
         output.print_item(&answer.json, &plain::line(&view.id), || {

@@ -36,8 +36,9 @@ impl Stop {
 fn one(client: &Client, output: Output, id: &str) -> Result<(), CliError> {
     let shown = plain::line(id);
     let doing = format!("stop job {shown}");
-    let answer = client.post::<StopView>(&path::with_name(STOP, id), &json!({}));
-    let answer = answer.map_err(cannot(&doing))?;
+    let answer = client
+        .post::<StopView>(&path::with_name(STOP, id), &json!({}))
+        .map_err(cannot(&doing))?;
     output.print_item(&answer.json, &shown, || {
         if answer.view.stopped {
             return put_line(&format!("{shown} has stopped; it was not queued yet"));

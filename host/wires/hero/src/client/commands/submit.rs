@@ -149,10 +149,14 @@ impl Job {
     }
 
     fn body(&self) -> Result<NewHeroJob, CliError> {
-        let script = self.script.as_deref();
-        let script = script.map(|given| input::argument("--script", "a text", given));
-        let params = self.params.as_deref();
-        let params = params.map(|given| json::argument("--params", given));
+        let script = self
+            .script
+            .as_deref()
+            .map(|given| input::argument("--script", "a text", given));
+        let params = self
+            .params
+            .as_deref()
+            .map(|given| json::argument("--params", given));
         Ok(NewHeroJob {
             id: self.id.clone(),
             worker_id: self.worker.clone(),

@@ -25,8 +25,9 @@ impl Worker {
         let (client, output) = self.remote.open()?;
         let shown = plain::line(&self.id);
         let doing = format!("read the queues of worker {shown}");
-        let answer = client.get::<WorkerView>(&path::with_name(WORKER, &self.id));
-        let answer = answer.map_err(cannot(&doing))?;
+        let answer = client
+            .get::<WorkerView>(&path::with_name(WORKER, &self.id))
+            .map_err(cannot(&doing))?;
         let queues = &answer.view;
         output.print_item(&answer.json, &shown, || {
             let mut rows = Rows::pairs();

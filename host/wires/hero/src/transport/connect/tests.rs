@@ -77,7 +77,7 @@ async fn sentinel(listener: &TcpListener, host: &str) -> Infallible {
         let words: usize = head.strip_prefix('*').unwrap().parse().unwrap();
         let mut command = Vec::new();
         for _ in 0..words {
-            let _length = lines.next_line().await.unwrap();
+            let _ = lines.next_line().await.unwrap();
             command.push(lines.next_line().await.unwrap().unwrap());
         }
         let answer = match command[0].as_str() {
@@ -103,9 +103,10 @@ async fn a_sentinel_leads_no_password_to_another_machine_in_plain_text() {
         ("localhost", ":hush@", false, true),
     ];
     for (host, user, allow_plaintext, is_taken) in table {
-        let url = format!("redis-sentinel://{user}127.0.0.1:{port}/main");
-        let url = RedisUrl::parse(&url).unwrap();
-        let url = url.allowing_plaintext(allow_plaintext);
+        let text = format!("redis-sentinel://{user}127.0.0.1:{port}/main");
+        let url = RedisUrl::parse(&text)
+            .unwrap()
+            .allowing_plaintext(allow_plaintext);
         let found = tokio::select! {
             found = find_master(&url, url.sentinels().unwrap()) => found,
             never = sentinel(&listener, host) => match never {},

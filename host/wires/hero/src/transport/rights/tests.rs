@@ -79,8 +79,8 @@ fn sent_plain(folder: &Path, found: &mut BTreeSet<String>) {
 
 /// Checks a line of the specification, and shows the expected line if it differs.
 fn is_written(n: usize, expected: &BTreeSet<String>) {
-    let words: Vec<String> = expected.iter().map(|word| format!("+{word}")).collect();
-    let words = words.join(" ");
+    let commands: Vec<String> = expected.iter().map(|word| format!("+{word}")).collect();
+    let words = commands.join(" ");
     assert_eq!(allowed(n), *expected, "SPEC.md is to allow {words}");
 }
 

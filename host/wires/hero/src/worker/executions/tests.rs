@@ -182,7 +182,7 @@ fn work_that_waits_for_its_log_file_can_be_stopped() {
     let (told, opening) = sync_channel(0);
     let asked = scene.files.open("slow", "slow", 1, move |_| {
         told.send(()).unwrap();
-        let _gone = stuck.recv();
+        let _ = stuck.recv();
     });
     assert!(asked);
     opening.recv_timeout(TIMEOUT).unwrap();
@@ -208,7 +208,7 @@ fn work_of_a_session_that_is_gone_does_not_start() {
     let scene = Scene::new();
     let (go_on, stuck) = sync_channel::<()>(0);
     let asked = scene.files.open("slow", "slow", 1, move |_| {
-        let _gone = stuck.recv();
+        let _ = stuck.recv();
     });
     assert!(asked);
     scene.start(1, "noop", Some("a.log"));

@@ -160,11 +160,11 @@ fn answers_that_make_no_sense_are_asked_for_again() {
     // The pop succeeds, then Redis refuses the claim.
     let pop = bench.calls.remove(0);
     bench.answer(&pop);
-    let claim = bench
+    let position = bench
         .calls
         .iter()
         .position(|call| format!("{call:?}").contains("Claim"));
-    let claim = bench.calls.remove(claim.unwrap());
+    let claim = bench.calls.remove(position.unwrap());
     let oom = Value::Error("OOM command not allowed".to_owned());
     bench.hand_in(|worker, at, todo| worker.on_reply(at, claim.tag, &[oom], todo));
     bench.settle();

@@ -124,8 +124,8 @@ fn an_answer_that_is_not_json_fails_its_own_attempt_alone() {
     let ids = r#""job_id":"j0","request_id":"r0""#;
     let nan =
         format!(r#"{{"type":"response","payload":{{{ids},"status":"success","result":NaN}}}}"#);
-    let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let deep = nan.replace("NaN", &deep);
+    let arrays = format!("{}{}", "[".repeat(200), "]".repeat(200));
+    let deep = nan.replace("NaN", &arrays);
     let cut = nan.replace("NaN}}", "[1,");
     let latin = [nan.replace("NaN}}", "\"").as_bytes(), b"\xff\"}}"].concat();
     for text in [nan.as_bytes(), deep.as_bytes(), cut.as_bytes(), &latin] {

@@ -65,8 +65,12 @@ fn a_hung_request_is_cancelled_then_its_runner_restarted_when_its_neighbours_are
         "it has been replaced"
     );
     assert_eq!(bench.free, 4);
-    let shown = bench.pool.runners();
-    let shown: Vec<bool> = shown.iter().map(|runner| runner.is_shown).collect();
+    let shown: Vec<bool> = bench
+        .pool
+        .runners()
+        .iter()
+        .map(|runner| runner.is_shown)
+        .collect();
     assert_eq!(shown, [false, true, true, false, false, false]);
     bench.check_quiet();
 }

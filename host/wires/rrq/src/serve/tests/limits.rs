@@ -95,13 +95,13 @@ async fn a_peer_that_reads_nothing_is_not_read_and_then_given_up() {
     let mut request = host.request("r", "echo", 3_600_000);
     request["payload"]["params"]["pad"] = "x".repeat(100_000).into();
     let mut sent = 0;
-    let flood = async {
+    let sending = async {
         loop {
             deaf.send(&request).await;
             sent += 1;
         }
     };
-    let flood = tokio::time::timeout(Duration::from_secs(20), flood).await;
+    let flood = tokio::time::timeout(Duration::from_secs(20), sending).await;
     assert!(flood.is_err());
     assert!(
         (5..30).contains(&sent),

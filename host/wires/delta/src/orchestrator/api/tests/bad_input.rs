@@ -477,8 +477,8 @@ async fn an_end_with_too_much_is_kept_in_part() {
         "artifacts": artifacts, "summary": "s".repeat(300 << 10),
     });
     host.post("complete", end.to_string()).await.is(200);
-    let result = host.model.look(job, |job| job.result.clone().unwrap());
-    let result: Value = serde_json::from_str(result.as_str()).unwrap();
+    let text = host.model.look(job, |job| job.result.clone().unwrap());
+    let result: Value = serde_json::from_str(text.as_str()).unwrap();
     let kept = result["artifacts"].as_array().unwrap();
     assert_eq!(kept.len(), 1_000);
     assert_eq!(kept[0]["uri"], "file:///etc/passwd");

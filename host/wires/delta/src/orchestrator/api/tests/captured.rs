@@ -16,8 +16,11 @@ fn requests(capture: &str) -> Vec<(String, Value, u64)> {
     let lines = capture.lines().map(|line| {
         let line: Value = serde_json::from_str(line).unwrap();
         let (request, response) = (&line["request"], &line["response"]);
-        let path = request["path"].as_str().unwrap();
-        let path = path.strip_prefix("/api/v1/internal/").unwrap();
+        let path = request["path"]
+            .as_str()
+            .unwrap()
+            .strip_prefix("/api/v1/internal/")
+            .unwrap();
         let body = serde_json::from_str(request["body"].as_str().unwrap()).unwrap();
         (path.to_owned(), body, response["status"].as_u64().unwrap())
     });

@@ -192,8 +192,10 @@ impl Host {
         headers: &[(&str, &str)],
         body: Body,
     ) -> Answer {
-        let request = Request::builder().method(method).uri(path);
-        let mut request = request.header("host", "localhost");
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "localhost");
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

@@ -289,8 +289,10 @@ async fn a_heartbeat_that_waits_after_a_restart_is_answered_at_once_too() {
     let early = waits.as_mut().now_or_never();
     assert!(early.is_none(), "it waits for the cancel");
     host.model.cancel(job, None).unwrap();
-    let ack = timeout(Duration::from_secs(50), waits).await;
-    let ack = ack.expect("an answer before the 60 s are over").is(200);
+    let ack = timeout(Duration::from_secs(50), waits)
+        .await
+        .expect("an answer before the 60 s are over")
+        .is(200);
     assert_eq!(ack["cancel_requested"], true);
 }
 
@@ -391,8 +393,11 @@ async fn runners_that_wait_or_work_are_shown() {
     let host = Host::start();
     let pools = &host.pools;
     let shown = || {
-        let workers = pools.health().into_iter().flat_map(|pool| pool.workers);
-        let workers = workers.map(|worker| format!("{} {}", worker.name, worker.in_flight));
+        let workers = pools
+            .health()
+            .into_iter()
+            .flat_map(|pool| pool.workers)
+            .map(|worker| format!("{} {}", worker.name, worker.in_flight));
         workers.collect::<Vec<_>>()
     };
     assert_eq!(shown(), [""; 0]);

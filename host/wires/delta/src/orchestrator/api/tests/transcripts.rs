@@ -64,11 +64,14 @@ impl Table {
             });
             let cancel = job.lifecycle.cancel.as_ref().map(|_| ", to be stopped");
             let result = job.result.as_ref().map(|result| format!(", {}", result.0));
-            let attempts = job.attempts.iter().map(|it| {
-                let (number, executor, outcome) = (it.number, &it.executor, &it.outcome);
-                format!("; attempt {number} of {executor} {outcome}")
-            });
-            let attempts: String = attempts.collect();
+            let attempts: String = job
+                .attempts
+                .iter()
+                .map(|it| {
+                    let (number, executor, outcome) = (it.number, &it.executor, &it.outcome);
+                    format!("; attempt {number} of {executor} {outcome}")
+                })
+                .collect();
             format!(
                 "host< {}{}{}{}{attempts}",
                 job.lifecycle.state.as_str(),
@@ -95,8 +98,8 @@ impl Stage for Table {
                 if verb == "enqueue-long" {
                     policy.timeout_ms = Some(3_600_000);
                 }
-                let job = ("ci", "unit-tests");
-                let job = self.host().model.enqueue(job, params, policy, &[]);
+                let handler = ("ci", "unit-tests");
+                let job = self.host().model.enqueue(handler, params, policy, &[]);
                 self.job = Some(job);
                 self.shown.clear();
             }

@@ -27,12 +27,12 @@ fn launching_config() -> DeltaConfig {
 
 /// Leases the next job of the pool `ci` for a runner that the host starts, as its launcher does.
 async fn lease_for_file(host: &Host, runner: &str) -> String {
-    let ask = Ask {
+    let message = Ask {
         runner_id: runner.to_owned(),
         capabilities: ["os:linux".to_owned()].into(),
         wait_seconds: 0,
     };
-    let ask = orchestrator::Request::Ask("ci".parse().unwrap(), ask);
+    let ask = orchestrator::Request::Ask("ci".parse().unwrap(), message);
     let Ok(orchestrator::Answer::Granted(Some(granted))) = host.pools.request(ask).await else {
         panic!("a job is there");
     };

@@ -40,8 +40,10 @@ impl Sim {
 
     /// Returns a node that a message may reach. One always lives.
     pub(super) fn node(&mut self) -> (usize, Arc<Pools>) {
-        let living = self.nodes.iter().enumerate();
-        let living: Vec<_> = living
+        let living: Vec<_> = self
+            .nodes
+            .iter()
+            .enumerate()
             .filter_map(|(n, pools)| Some((n, Arc::clone(pools.as_ref()?))))
             .collect();
         if living.len() == 1 {

@@ -85,8 +85,9 @@ impl Host {
     }
 
     pub(super) async fn send(&self, method: &str, path: &str, kind: &str, body: Vec<u8>) -> Answer {
-        let request = Request::builder().method(method).uri(path);
-        let request = request
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
             .header("host", "localhost")
             .header("content-type", kind);
         call(&self.router, request.body(Body::from(body)).unwrap()).await
