@@ -57,9 +57,8 @@ fn refusals() -> impl Iterator<Item = &'static Kind> {
 
 /// Returns the kinds that any part declares; parts may share some.
 fn declared() -> Vec<&'static Kind> {
-    let of_wires = wire_routes::descriptions()
-        .iter()
-        .flat_map(|described| described.kinds);
+    let descriptions = wire_routes::descriptions();
+    let of_wires = descriptions.iter().flat_map(|described| described.kinds);
     let shared = host_http::problem::kinds::KINDS.iter();
     shared
         .copied()

@@ -40,7 +40,8 @@ mod tests {
     #[test]
     fn a_session_is_shown_as_it_was_given() {
         for is_tls in [false, true] {
-            let given = write_cookie("hst_a_b", is_tls, 9).to_str().unwrap();
+            let header = write_cookie("hst_a_b", is_tls, 9);
+            let given = header.to_str().unwrap();
             for attribute in ["; HttpOnly", "; SameSite=Strict", "; Path=/", "; Max-Age=9"] {
                 assert!(given.contains(attribute), "{given}");
             }

@@ -114,9 +114,8 @@ impl Readers {
 
     /// Asks the server to end what a connection does, and closes it.
     pub(super) async fn cancel(&self, client: Client) {
-        let cancelling = client
-            .cancel_token()
-            .cancel_query(self.connector.tls.clone());
+        let token = client.cancel_token();
+        let cancelling = token.cancel_query(self.connector.tls.clone());
         // Without an answer, the server notices in the end that the connection is closed.
         let _ = tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await;
         if let Held::Lent(lent) = client.held {

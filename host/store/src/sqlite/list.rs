@@ -150,11 +150,11 @@ fn has_rest(
     if filter.is_of_lifecycles() {
         return Ok(true);
     }
-    let payload = filter
+    let read = filter
         .needs_payload()
         .then(|| payloads::of(connection, seq))
-        .transpose()?
-        .as_ref();
+        .transpose()?;
+    let payload = read.as_ref();
     budget.rest(payload.map_or(0, |(payload, ..)| payload.params.as_str().len()));
     let latest = if filter.needs_attempt(job) {
         latest_attempt(connection, seq)?

@@ -120,7 +120,8 @@ impl Executors for Sample {
                 (1..=size).map(|n| worker(format!("{name}/{n}"), WorkerState::Down, None));
             executor(name.parse().unwrap(), true, workers.collect())
         });
-        let far = self.far.lock().iter().map(|name| {
+        let names = self.far.lock();
+        let far = names.iter().map(|name| {
             let starting = WorkerState::Starting;
             let only = worker(name.to_string(), starting, Some("tcp://127.0.0.1:1"));
             executor(name.clone(), false, vec![only])

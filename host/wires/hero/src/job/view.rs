@@ -86,7 +86,7 @@ impl JobView {
     /// Returns the time limit, in milliseconds.
     pub(crate) fn timeout_ms(&self) -> u64 {
         let number = self.get("timeout").and_then(|text| text.parse().ok());
-        let seconds = number.map(|seconds: f64| std::time::Duration::try_from_secs_f64(number));
+        let seconds = number.map(std::time::Duration::try_from_secs_f64);
         let Some(Ok(timeout)) = seconds else {
             return TIMEOUT_MS;
         };

@@ -117,7 +117,8 @@ async fn a_process_that_does_not_end_is_killed_with_all_that_it_started() {
     };
     let (ended, ()) = tokio::join!(running, shorten);
     assert_eq!(ended, Ok(Some(9)));
-    let child = lines.all()[0].1.clone().strip_prefix("child ").unwrap();
+    let first = lines.all()[0].1.clone();
+    let child = first.strip_prefix("child ").unwrap();
     let gone = async {
         // A killed child may exist for a moment until it is reaped.
         while is_running(child) {

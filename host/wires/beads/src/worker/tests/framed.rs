@@ -127,8 +127,9 @@ fn a_second_task_waits_for_the_first() {
         .iter()
         .map(|it| (&it["type"], &it["issue_id"]))
         .collect();
-    let expected: Vec<_> = [("DONE", "b-1"), ("FAILED", "-rf"), ("FAILED", "b-2")]
-        .map(|(end, issue_id)| (json!(end), json!(issue_id)))
+    let documents = [("DONE", "b-1"), ("FAILED", "-rf"), ("FAILED", "b-2")]
+        .map(|(end, issue_id)| (json!(end), json!(issue_id)));
+    let expected: Vec<_> = documents
         .iter()
         .map(|(end, issue_id)| (end, issue_id))
         .collect();

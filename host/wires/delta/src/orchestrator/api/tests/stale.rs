@@ -121,10 +121,8 @@ async fn unknown_leases_and_those_of_others_look_the_same() {
     let beat = json!({"lease_id": lease, "runner_id": "w1"}).to_string();
     let answer = host.post_as("gpu-token", "heartbeat", beat.clone()).await;
     answer.stale(&lease, "UNKNOWN_LEASE");
-    let thefts = host
-        .refused()
-        .iter()
-        .filter(|code| **code == "E_LEASE_THEFT");
+    let refused = host.refused();
+    let thefts = refused.iter().filter(|code| **code == "E_LEASE_THEFT");
     assert_eq!(thefts.count(), 5);
     host.post_as("ci-second", "heartbeat", beat).await.is(200);
     assert_eq!(host.model.state(job), State::Running);
