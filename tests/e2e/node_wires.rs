@@ -451,8 +451,10 @@ fn all_wires_work_while_one_node_after_the_other_restarts() {
         assert_eq!(server.listener("hero"), redis.url());
     }
     let url = redis.url();
-    let _hero = HeroWorker::start(&folder, "hero", &guests::folder(), &url, &["out"]);
-    let _delta = delta_worker(&folder, &origin);
+    let _workers = (
+        HeroWorker::start(&folder, "hero", &guests::folder(), &url, &["out"]),
+        delta_worker(&folder, &origin),
+    );
     let (is_over, is_done) = (AtomicBool::new(false), AtomicBool::new(false));
     let client = pair.client();
     let ids = std::thread::scope(|scope| {

@@ -11,10 +11,10 @@ use super::files;
 
 /// A shape, how many places may still have it, and the cure.
 const ALLOWED: [(&str, usize, &str); 5] = [
-    (BINDING, 160, "write `let _ =`, or name the guard"),
+    (BINDING, 66, "write `let _ =`, or name the guard"),
     (TYPE, 71, "name it with a noun of the domain"),
     (FUNCTION, 233, "name it with a verb and its object"),
-    (REBOUND, 571, "name the second value, or chain the calls"),
+    (REBOUND, 265, "name the second value, or chain the calls"),
     (TUPLE, 80, "pass arguments, or a struct"),
 ];
 
@@ -25,7 +25,7 @@ const REBOUND: &str = "a name bound again in the next statement";
 const TUPLE: &str = "a tuple as a parameter";
 
 /// The names of guards, which live until the end of their block.
-const GUARDS: &str = "body broker delta farewell guard hero host hosts listener lock orchestrator reader runtime server socket span \
+const GUARDS: &str = "body broker farewell guard host hosts listener lock orchestrator reader runtime server socket span \
     stops stream worker workers";
 
 /// Participles and other words that name nothing by themselves.
