@@ -152,6 +152,10 @@ fn launched(server: &Server, folder: &Path) -> Worker {
         lease.to_str().unwrap(),
         "-workdir",
         ".",
+        "-s3-bucket=b",
+        "-s3-prefix=p",
+        "-s3-region=r",
+        "-cache-dir=c",
         "-log",
         log.to_str().unwrap(),
         "--token-env=CI_TOKEN",
@@ -169,6 +173,16 @@ fn a_worker_executes_the_lease_in_a_file() {
     assert_eq!(code, Some(0), "{log}");
     let secret = lease["lease_id"].as_str().unwrap();
     assert!(!log.contains(secret), "{log}");
+    // The orchestrator may pass these options, and must not expect what they ask for.
+    for option in [
+        "s3-bucket",
+        "s3-prefix",
+        "s3-region",
+        "cache-dir",
+        "workdir",
+    ] {
+        assert!(log.contains(&format!("--{option} is ignored")), "{log}");
+    }
     let done = server.client().wait(&id);
     assert_eq!(done["state"], "completed", "{done}");
     let artifacts = done["result"]["artifacts"].to_string();

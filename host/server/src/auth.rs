@@ -10,7 +10,6 @@ pub(crate) mod session;
 use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -35,6 +34,7 @@ use host_runtime::clock::Clock;
 use host_store::StoreError;
 use parking_lot::{Mutex, RwLock};
 use rustix::process::geteuid;
+use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use self::bucket::Bucket;
@@ -67,25 +67,14 @@ const REMOVED_AT_ONCE: usize = 100;
 const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How clients of the API authenticate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum AuthMode {
     /// Not at all: anyone who connects is an administrator.
     #[default]
     None,
     /// By a token, or as the host's user on the local socket.
     Tokens,
-}
-
-impl FromStr for AuthMode {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "none" => Ok(Self::None),
-            "tokens" => Ok(Self::Tokens),
-            _ => Err(()),
-        }
-    }
 }
 
 /// A token in use.

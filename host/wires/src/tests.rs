@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use host_wire_kit::Wire;
-use host_wire_kit::settings::Kind;
 use host_wire_sample::SAMPLE;
 
 use crate::WIRES;
@@ -34,29 +33,30 @@ fn keys_stand_below_the_wire_and_no_two_are_alike() {
     let mut keys = BTreeSet::new();
     for wire in wires() {
         let section = format!("protocol.{}.", wire.name);
-        let settings = wire.settings.iter().map(|setting| setting.key);
-        let tables = wire.table_settings.iter().map(|setting| setting.key);
-        for key in settings.chain(tables) {
+        for key in wire.keys().map(|setting| setting.key) {
             assert!(key.starts_with(&section), "{key}");
             assert!(keys.insert(key), "{key}");
         }
         for flag in wire.worker_role.into_iter().flat_map(|role| role.flags) {
-            let key = flag.setting.key;
-            let is_ignored = !key.contains('.');
-            assert!(is_ignored || keys.contains(key), "{} sets {key}", flag.flag);
+            let key = flag.key;
+            assert!(
+                flag.ignored.is_some() || keys.contains(key),
+                "{} sets {key}",
+                flag.flag
+            );
         }
     }
 }
 
 #[test]
 fn defaults_are_values_of_their_keys() {
-    for setting in wires().flat_map(|wire| wire.settings) {
-        let is_in_range = |number: u64| setting.range().contains(&number);
-        let is_value = match setting.kind {
-            Kind::Text(_) | Kind::List(_) => true,
-            Kind::Switch => setting.default == "false",
-            Kind::Number(..) | Kind::Seconds(_) => setting.default.parse().is_ok_and(is_in_range),
-        };
-        assert!(is_value, "{} = {}", setting.key, setting.default);
+    for setting in wires().flat_map(Wire::keys) {
+        let (values, default) = (setting.values(), (setting.default)());
+        let number = |text: &str| text.parse::<u64>().ok();
+        let range = values.split_once('–');
+        let range = range.and_then(|(least, most)| Some(number(least)?..=number(most)?));
+        if let (Some(range), Some(default)) = (range, number(&default)) {
+            assert!(range.contains(&default), "{} = {default}", setting.key);
+        }
     }
 }

@@ -3,6 +3,7 @@
 
 use host_core::cell::ComponentKey;
 use host_core::time::Time;
+use serde::Deserialize;
 
 use super::cell::{Cell, Kind};
 use super::{Pool, Shape};
@@ -18,7 +19,8 @@ const CELLS_MIN: usize = 16;
 const IDLE_MS: u64 = 60_000;
 
 /// Which runs share a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// All runs share cells.
     #[default]
@@ -40,18 +42,6 @@ impl Isolation {
         match self {
             Self::Shared => cells,
             Self::Component => cells.saturating_mul(CELLS_FACTOR).max(CELLS_MIN),
-        }
-    }
-}
-
-impl std::str::FromStr for Isolation {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<Self, ()> {
-        match text {
-            "shared" => Ok(Self::Shared),
-            "component" => Ok(Self::Component),
-            _ => Err(()),
         }
     }
 }

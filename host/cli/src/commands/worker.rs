@@ -12,7 +12,7 @@ use host_server::config::{self, Config, Flags};
 use host_server::worker::{self, Source, WorkerConfig, WorkerError};
 use host_wire_kit::Wire;
 use host_wire_kit::section::Stated;
-use host_wire_kit::settings::{Kind, WorkerFlag, WorkerRole};
+use host_wire_kit::settings::{Setting, WorkerFlag, WorkerRole};
 use host_wires::WIRES;
 
 use super::serve;
@@ -100,23 +100,30 @@ pub(crate) fn two_dashes(line: impl Iterator<Item = OsString>) -> Vec<OsString> 
     line
 }
 
-/// Returns whether an option has no value.
-fn is_switch(flag: &WorkerFlag) -> bool {
-    flag.setting.kind == Kind::Switch
+/// Returns the key that an option sets, unless it is ignored.
+fn setting(wire: &Wire, flag: &WorkerFlag) -> Option<&'static Setting> {
+    wire.keys().find(|setting| setting.key == flag.key)
 }
 
-fn option(flag: &'static WorkerFlag) -> Arg {
-    let described = Arg::new(flag.setting.key)
+/// Returns whether an option has no value.
+fn is_switch(wire: &Wire, flag: &WorkerFlag) -> bool {
+    setting(wire, flag).is_some_and(Setting::is_switch)
+}
+
+fn option(wire: &Wire, flag: &'static WorkerFlag) -> Arg {
+    let setting = setting(wire, flag);
+    let value_name = flag.ignored.or(setting.map(Setting::value_name));
+    let described = Arg::new(flag.key)
         .long(flag.flag)
-        .value_name(flag.setting.value_name())
+        .value_name(value_name.unwrap_or_default())
         .required(flag.is_required)
-        .help(flag.help())
+        .help(flag.help(setting))
         .hide_env_values(true);
     let option = match flag.env {
         Some(variable) => described.env(variable),
         None => described,
     };
-    if is_switch(flag) {
+    if is_switch(wire, flag) {
         option.action(ArgAction::SetTrue)
     } else if flag.is_repeated {
         option.action(ArgAction::Append)
@@ -131,7 +138,7 @@ impl Args for Worker {
             let verb = Command::new(wire.name)
                 .about(role.about)
                 .after_help(role.after_help)
-                .args(role.flags.iter().map(option));
+                .args(role.flags.iter().map(|flag| option(wire, flag)));
             Common::augment_args(verb).about(role.about)
         });
         command
@@ -168,7 +175,7 @@ impl FromArgMatches for Worker {
 impl Worker {
     /// Runs the worker until it is stopped.
     pub(crate) fn run(self) -> Result<(), CliError> {
-        let Some((_, role)) = roles().find(|(wire, _)| wire.name == self.wire) else {
+        let Some((wire, role)) = roles().find(|(wire, _)| wire.name == self.wire) else {
             return Ok(());
         };
         let doing = role.doing;
@@ -176,7 +183,7 @@ impl Worker {
             .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         serve::leave_first_place(doing);
         serve::log(common.log_format)?;
-        let mut values = stated_values(role, &self.matches);
+        let mut values = stated_values(wire, role, &self.matches);
         values.extend(common.values());
         let config = load(doing, values)?;
         let configured = config.wire(self.wire).cloned();
@@ -196,19 +203,21 @@ impl Worker {
     }
 }
 
-/// Returns what the wire's own options say, by key.
-fn stated_values(role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, Stated> {
+/// Returns what the wire's own options say, by key. Logs those that are ignored.
+fn stated_values(wire: &Wire, role: &WorkerRole, matches: &ArgMatches) -> BTreeMap<String, Stated> {
     let given = role.flags.iter().filter_map(|flag| {
-        let key = flag.setting.key;
-        if is_switch(flag) {
+        let key = flag.key;
+        if is_switch(wire, flag) {
             let is_set = matches.get_flag(key);
             return is_set.then(|| (key.to_owned(), Stated::by_flag(flag.flag, "true")));
         }
-        let texts: Vec<&str> = matches
-            .get_many::<String>(key)?
-            .map(String::as_str)
-            .collect();
-        Some((key.to_owned(), Stated::by_flag(flag.flag, texts.join(","))))
+        let texts = matches.get_many::<String>(key)?.map(String::as_str);
+        let text = texts.collect::<Vec<_>>().join(",");
+        if flag.ignored.is_some() {
+            tracing::info!(value = text, "--{} is ignored", flag.flag);
+            return None;
+        }
+        Some((key.to_owned(), Stated::by_flag(flag.flag, text)))
     });
     given.collect()
 }

@@ -1,47 +1,49 @@
-//! Limits and schedules, which the configuration sets by name. What the API reads as JSON is written as TOML here.
+//! Limits and schedules, which the configuration sets by name.
 
 use host_api::limit::LimitBody;
 use host_api::schedule::ScheduleBody;
 use host_core::limit::Limit;
-use host_core::name::Name;
 use host_core::schedule::{Schedule, Source};
-use host_http::json::read_object;
-use host_wire_kit::section::{ConfigError, Section};
-use serde::de::DeserializeOwned;
+use host_wire_kit::section::{At, ConfigError, Tables};
+use serde_json::value::to_raw_value;
 
-/// Reads the limits.
-pub(super) fn limits(values: &Section<'_>) -> Result<Vec<Limit>, ConfigError> {
-    read(values, "limits.by", |name, body: LimitBody| {
-        body.into_limit(name, Source::Configuration)
-    })
-}
+use super::keys::ScheduleKeys;
 
-/// Reads the schedules.
-pub(super) fn schedules(values: &Section<'_>) -> Result<Vec<Schedule>, ConfigError> {
-    read(values, "schedules", |name, body: ScheduleBody| {
-        let schedule = body.into_schedule(name, Source::Configuration, None)?;
-        let checked = schedule.calendar();
-        checked.map_err(|error| error.to_string())?;
-        Ok(schedule)
-    })
-}
-
-fn read<B: DeserializeOwned, T>(
-    values: &Section<'_>,
-    key: &str,
-    make: impl Fn(Name, B) -> Result<T, String>,
-) -> Result<Vec<T>, ConfigError> {
-    let tables = values.tables(key).map(|(name, table)| {
-        let text = serde_json::to_string(table.values()).map_err(|error| error.to_string());
-        let body = text.and_then(|text| {
-            let body: Result<B, _> = read_object(text.as_bytes());
-            body.map_err(|error| error.to_string())
-        });
-        let value = body.and_then(|body| make(name.clone(), body));
-        value.map_err(|message| ConfigError::Hidden {
-            origin: table.origin(""),
-            message,
-        })
+/// Makes the limits.
+pub(super) fn limits(tables: Tables<LimitBody>) -> Result<Vec<Limit>, ConfigError> {
+    let limits = tables.into_iter().map(|(name, At { origin, value })| {
+        let limit = value.into_limit(name, Source::Configuration);
+        limit.map_err(|message| ConfigError::hidden(origin, message))
     });
-    tables.collect()
+    limits.collect()
+}
+
+/// Makes the schedules.
+pub(super) fn schedules(tables: Tables<ScheduleKeys>) -> Result<Vec<Schedule>, ConfigError> {
+    let schedules = tables.into_iter().map(|(name, At { origin, value })| {
+        let schedule = body(value).and_then(|body| {
+            let schedule = body.into_schedule(name, Source::Configuration, None)?;
+            schedule.calendar().map_err(|error| error.to_string())?;
+            Ok(schedule)
+        });
+        schedule.map_err(|message| ConfigError::hidden(origin, message))
+    });
+    schedules.collect()
+}
+
+fn body(keys: ScheduleKeys) -> Result<ScheduleBody, String> {
+    let job = keys.job.ok_or("missing `job`, the job to enqueue")?;
+    Ok(ScheduleBody {
+        when: keys.when.ok_or("missing `when`, the times to fire")?,
+        job: to_raw_value(&job).map_err(|error| error.to_string())?,
+        time_zone: keys.time_zone,
+        overlap: keys.overlap,
+        catch_up: keys.catch_up,
+        window: keys.window,
+        spread: keys.spread,
+        from: keys.from,
+        until: keys.until,
+        paused: false,
+        note: keys.note,
+    })
 }

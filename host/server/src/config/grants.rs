@@ -1,121 +1,97 @@
 //! What manifests may grant at most, and the sandbox of cells.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use host_cells::run::build::Environment;
 use host_cells::sandbox::broker::{Reach, SecretSource};
-use host_cells::sandbox::roots::{ROOTS_MAX, ReadRoots};
+use host_cells::sandbox::roots::ReadRoots;
 use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
-use host_wire_kit::section::{ConfigError, NamedTable, Section, Sources, Stated, Tables};
+use host_wire_kit::section::{At, ConfigError, Document, Stated, Tables};
 
-use super::{
-    CELLS_ALLOW_WEAK, CELLS_USER, EGRESS_CA_FILE, EGRESS_NAMESERVERS, GRANTS_ENV, GRANTS_HTTP,
-    GRANTS_HTTP_NETWORKS, GRANTS_READ_ROOTS, GRANTS_SECRETS,
-};
+use super::keys::{Cells, Egress, Grants, Root, Secret};
 
 /// The prefix of the host's own variables.
 const OWN: &str = "HOST_";
 
-/// The most variables.
-const VARIABLES_MAX: usize = 256;
-
-/// The most servers, networks and DNS servers, each.
-const HTTP_ITEMS_MAX: usize = 256;
-
-/// Reads the sandbox of cells.
-pub(super) fn confinement(values: &Section<'_>) -> Result<Confinement, ConfigError> {
-    let mut confinement = Confinement::default();
-    let user = values.number(&CELLS_USER)?;
-    confinement.user = u32::try_from(user).unwrap_or(confinement.user);
-    confinement.allow_weak = values.switch(&CELLS_ALLOW_WEAK)?;
-    let roots = values.list(&GRANTS_READ_ROOTS).into_iter();
-    let roots: Vec<PathBuf> = roots.map(PathBuf::from).collect();
-    if roots.len() > ROOTS_MAX || !roots.iter().all(|root| root.is_absolute()) {
-        let wanted = format!("expected at most {ROOTS_MAX} absolute paths");
-        return Err(values.refuse(&GRANTS_READ_ROOTS, wanted));
+/// Returns the sandbox of cells.
+pub(super) fn confinement(cells: &Cells, grants: &Grants) -> Result<Confinement, ConfigError> {
+    let roots = &grants.read_roots;
+    if !roots.iter().all(|root| root.is_absolute()) {
+        return Err(roots.hidden("expected absolute paths"));
     }
-    confinement.read_roots = ReadRoots::new(roots);
-    Ok(confinement)
+    Ok(Confinement {
+        user: cells.user.narrow(),
+        allow_weak: cells.allow_weak,
+        read_roots: ReadRoots::new(roots.to_vec()),
+        ..Confinement::default()
+    })
 }
 
 /// Returns the part of the environment that manifests may grant.
 pub(super) fn grantable(
-    values: &Section<'_>,
+    grants: &Grants,
     environment: &Environment,
 ) -> Result<Environment, ConfigError> {
-    let names = values.list(&GRANTS_ENV);
-    if names.iter().any(|name| name.starts_with(OWN)) {
+    if let Some(own) = grants.env.iter().find(|name| name.starts_with(OWN)) {
         let wanted = format!("the host's own variables ({OWN}…) cannot be granted");
-        return Err(values.refuse(&GRANTS_ENV, wanted));
+        return Err(grants.env.refuse_item(own, wanted));
     }
-    if names.len() > VARIABLES_MAX {
-        let wanted = format!("expected at most {VARIABLES_MAX} names");
-        return Err(values.refuse(&GRANTS_ENV, wanted));
-    }
-    let granted = names.into_iter().filter_map(|name| {
+    let granted = grants.env.iter().filter_map(|name| {
         let value = environment.get(name)?;
-        Some((name.to_owned(), value.clone()))
+        Some((name.clone(), value.clone()))
     });
     Ok(granted.collect())
 }
 
 /// Returns what requests of guests may reach.
-pub(super) fn reach(values: &Section<'_>) -> Result<Reach, ConfigError> {
-    let most = HTTP_ITEMS_MAX;
-    let wanted = "servers like https://api.example.com";
-    let origins = values.parsed(&GRANTS_HTTP, most, wanted)?;
-    let wanted = "networks like 10.1.0.0/16";
-    let networks = values.parsed(&GRANTS_HTTP_NETWORKS, most, wanted)?;
-    let wanted = "addresses with ports, like 10.0.0.53:53";
-    let nameservers = values.parsed(&EGRESS_NAMESERVERS, most, wanted)?;
-    let secrets = values.tables("secrets").map(|(name, table)| {
-        let source = secret(values, name, table)?;
+pub(super) fn reach(
+    grants: &Grants,
+    egress: Egress,
+    secrets: &Tables<Secret>,
+    environment: &Environment,
+) -> Result<Reach, ConfigError> {
+    let secrets = secrets.iter().map(|(name, table)| {
+        let source = secret(name, table, environment)?;
         Ok((name.to_string(), source))
     });
     let secrets = secrets.collect::<Result<BTreeMap<_, _>, _>>()?;
-    let visible: BTreeSet<String> = values
-        .list(&GRANTS_SECRETS)
-        .into_iter()
-        .map(str::to_owned)
-        .collect();
+    let visible: BTreeSet<String> = grants.secrets.iter().cloned().collect();
     if let Some(other) = visible.iter().find(|name| !secrets.contains_key(*name)) {
         let wanted = format!("expected names of sections [secrets.NAME], and {other} has none");
-        return Err(values.refuse(&GRANTS_SECRETS, wanted));
+        return Err(grants.secrets.refuse_item(other, wanted));
     }
+    let networks = "networks like 10.1.0.0/16";
+    let nameservers = "addresses with ports, like 10.0.0.53:53";
     Ok(Reach {
-        origins,
-        networks,
-        nameservers,
-        authorities: values.path(&EGRESS_CA_FILE),
+        origins: grants.http.parse("servers like https://api.example.com")?,
+        networks: grants.http_networks.parse(networks)?,
+        nameservers: egress.nameservers.parse(nameservers)?,
+        authorities: egress.ca_file,
         secrets,
         visible,
     })
 }
 
-/// Reads where the value of a secret is.
+/// Returns where the value of a secret is.
 fn secret(
-    values: &Section<'_>,
     name: &Name,
-    table: &NamedTable,
+    table: &At<Secret>,
+    environment: &Environment,
 ) -> Result<SecretSource, ConfigError> {
-    let refused = |message: String| ConfigError::Hidden {
-        origin: table.origin(""),
-        message,
-    };
     if !is_secret_name(name.as_str()) {
         let message = "a secret's name has 1–64 letters, digits, `-` and `_`";
-        return Err(refused(message.to_owned()));
+        return Err(table.hidden(message));
     }
-    match (table.text("file")?, table.text("env")?) {
-        (Some(path), None) => Ok(SecretSource::File(PathBuf::from(path))),
-        (None, Some(variable)) => match values.variable(variable) {
-            Some(value) => Ok(SecretSource::Value(value.to_owned())),
-            None => Err(refused(format!("the variable {variable} is not set"))),
+    match (&table.file, &table.env) {
+        (Some(path), None) => Ok(SecretSource::File(path.clone())),
+        (None, Some(variable)) => match environment.get(&variable.value) {
+            Some(value) => Ok(SecretSource::Value(value.clone())),
+            None => Err(variable.hidden(format!("the variable {} is not set", variable.value))),
         },
-        _ => Err(refused("expected either `file` or `env`".to_owned())),
+        _ => Err(table.hidden("expected either `file` or `env`")),
     }
 }
 
@@ -133,24 +109,18 @@ pub fn for_one_run(
     secrets: &[(Name, String)],
     environment: &Environment,
 ) -> Result<ForOneRun, ConfigError> {
-    let mut named = Tables::default();
+    let settings = [Cells::SETTINGS, Grants::SETTINGS, Egress::SETTINGS];
+    let document = Document::default();
+    let mut document = document.with(settings.into_iter().flatten(), environment, flags);
     for (name, variable) in secrets {
-        let table = toml::Table::from_iter([("env".to_owned(), variable.clone().into())]);
-        let origin = format!("--secret {name}");
-        named.insert(name.clone(), NamedTable::new(origin, table));
+        let place = format!("--secret {name}");
+        document.set(&["secrets", name.as_str(), "env"], &place, variable);
     }
-    let sources = Sources {
-        flags,
-        environment,
-        values: &BTreeMap::new(),
-        tables: &BTreeMap::from([("secrets".to_owned(), named)]),
-        read: &super::file::bytes,
-    };
-    let values = Section::new(sources);
+    let root: Root = document.read("")?;
     Ok(ForOneRun {
-        confinement: confinement(&values)?,
-        environment: grantable(&values, environment)?,
-        reach: reach(&values)?,
+        confinement: confinement(&root.cells, &root.grants)?,
+        environment: grantable(&root.grants, environment)?,
+        reach: reach(&root.grants, root.egress, &root.secrets, environment)?,
     })
 }
 

@@ -3,55 +3,51 @@
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::auth::AuthMode;
 use host_http::door::{DOORS, Door};
 use host_http::proxies::Proxies;
 use host_http::tls::{Clients, Pattern, TlsFiles};
-use host_wire_kit::section::{ConfigError, NamedTable, Section, refused};
-use host_wire_kit::settings::Setting;
-use host_wire_kit::{settings, table_settings};
+use host_wire_kit::section::{At, ConfigError, List, Listen};
+use host_wire_kit::settings;
 use ipnet::IpNet;
 
 settings! {
-    pub(super) SETTINGS:
-    LISTEN = "http.listen" ["listen"], Text("ADDR"), "127.0.0.1:7700",
-        "Where the API listens: an address and a port (0 takes a free one), or `off`. Beyond loopback it needs TLS and client authentication";
-    DASHBOARD = "http.dashboard", Switch, "true",
-        "Whether `http.listen` also serves the dashboard, to be opened in a browser";
-    SOCKET = "http.socket" ["socket"], Text("PATH"), "none",
-        "A local socket for the API, which only the host's user may use; clients name it as unix://PATH";
-    ALLOWED_HOSTS = "http.allowed_hosts", List("NAMES"), "none",
-        "Names, without ports, by which clients address this host or a proxy in front of it, besides those in its certificate: requests to any of its listeners may have them as `Host`, and pages served under them may use the API. A list, or comma-separated names, at most 64";
-    TLS_CERT_FILE = "http.tls_cert_file", Text("FILE"), "none",
-        "The host's certificate in PEM, followed by those of intermediate authorities. With it, listeners speak TLS. A renewed file is used within seconds, without a restart";
-    TLS_KEY_FILE = "http.tls_key_file", Text("FILE"), "none",
-        "The private key of this certificate in PEM, without a passphrase";
-    CLIENT_CA_FILE = "http.client_ca_file", Text("FILE"), "none",
-        "Certificates of authorities in PEM. With it, TLS listeners accept only clients with a certificate of one of them and a name of client_names";
-    CLIENT_NAMES = "http.client_names", List("PATTERNS"), "none",
-        "The alternative names (DNS name, URI, address, e-mail) that client certificates may have; `*` matches any text without `/`, `**` for any. At most 256";
-    TRUSTED_PROXIES = "http.trusted_proxies", List("NETWORKS"), "none",
-        "Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts only them. At most 256";
+    pub(super) struct HttpKeys "http." {
+        /// Where the API listens: an address and a port (0 takes a free one), or `off`. Beyond loopback it needs TLS and client authentication
+        listen ["listen"] "ADDR": Option<At<Listen>> = "127.0.0.1:7700",
+        /// Whether `http.listen` also serves the dashboard, to be opened in a browser
+        dashboard: Option<bool> = "true",
+        /// A local socket for the API, which only the host's user may use; clients name it as unix://PATH
+        socket ["socket"] "PATH": Option<PathBuf>,
+        /// Names, without ports, by which clients address this host or a proxy in front of it, besides those in its certificate: requests to any of its listeners may have them as `Host`, and pages served under them may use the API. A list, or comma-separated names, at most 64
+        allowed_hosts "NAMES": At<List<String, 64>>,
+        /// The host's certificate in PEM, followed by those of intermediate authorities. With it, listeners speak TLS. A renewed file is used within seconds, without a restart
+        tls_cert_file "FILE": Option<At<PathBuf>>,
+        /// The private key of this certificate in PEM, without a passphrase
+        tls_key_file "FILE": Option<At<PathBuf>>,
+        /// Certificates of authorities in PEM. With it, TLS listeners accept only clients with a certificate of one of them and a name of client_names
+        client_ca_file "FILE": Option<At<PathBuf>>,
+        /// The alternative names (DNS name, URI, address, e-mail) that client certificates may have; `*` matches any text without `/`, `**` for any. At most 256
+        client_names "PATTERNS": At<List<String>>,
+        /// Networks of proxies that may serve TLS in front of this host, like 10.1.0.0/16: their `X-Forwarded-For` and `X-Forwarded-Proto` are believed, and a listener beyond loopback without TLS accepts only them. At most 256
+        trusted_proxies "NETWORKS": At<List<String>>,
+    }
+
+    pub(super) struct ListenerKeys "listeners[]." {
+        /// Where one more listener of the API listens: an address and a port. `http.listen` is a listener that serves everything
+        address: Option<At<String>> = "required",
+        /// Whether it speaks TLS
+        tls: Option<bool> = "`true` with `http.tls_cert_file`",
+        /// What it serves, of `api` (with `/healthz` and `/readyz`), `callbacks` (where foreign workers report), `metrics` (with `/healthz` and `/readyz`) and `pages` (for browsers). Nothing else exists there
+        serves: Option<Vec<At<String>>> = "all of them",
+    }
 }
 
-table_settings! {
-    pub(super) TABLE_SETTINGS:
-    "listeners[].address", "required",
-        "Where one more listener of the API listens: an address and a port. `http.listen` is a listener that serves everything";
-    "listeners[].tls", "`true` with `http.tls_cert_file`",
-        "Whether it speaks TLS";
-    "listeners[].serves", "all of them",
-        "What it serves, of `api` (with `/healthz` and `/readyz`), `callbacks` (where foreign workers report), `metrics` (with `/healthz` and `/readyz`) and `pages` (for browsers). Nothing else exists there";
-}
-
-/// The most names of hosts.
-const ALLOWED_HOSTS_MAX: usize = 64;
-
-/// The most patterns of clients, and networks of proxies, each.
-const ITEMS_MAX: usize = 256;
+/// Where the API listens by default.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7700);
 
 /// The most listeners besides that of `http.listen`.
 const LISTENERS_MAX: usize = 16;
@@ -89,39 +85,47 @@ impl Http {
     }
 }
 
-/// Reads the section and the listeners.
-pub(super) fn http(values: &Section<'_>, auth: AuthMode) -> Result<Http, ConfigError> {
-    let tls = tls(values)?;
-    let wanted = "networks like 10.1.0.0/16";
-    let proxies: Vec<IpNet> = values.parsed(&TRUSTED_PROXIES, ITEMS_MAX, wanted)?;
+/// Checks the section and the listeners.
+pub(super) fn http(
+    keys: &HttpKeys,
+    listeners: &[At<ListenerKeys>],
+    auth: AuthMode,
+) -> Result<Http, ConfigError> {
+    let proxies: Vec<IpNet> = keys.trusted_proxies.parse("networks like 10.1.0.0/16")?;
     let mut http = Http {
         main: None,
         others: Vec::new(),
-        socket: values.path(&SOCKET),
-        allowed_hosts: allowed_hosts(values)?,
+        socket: keys.socket.clone(),
+        allowed_hosts: allowed_hosts(&keys.allowed_hosts)?,
         proxies: proxies.into_iter().collect(),
-        tls,
+        tls: tls(keys)?,
     };
-    let has_pages = values.switch(&DASHBOARD)?;
+    let has_pages = keys.dashboard.unwrap_or(true);
     let doors = DOORS.into_iter();
     let doors = doors.filter(|door| has_pages || *door != Door::Pages);
-    if let Some((origin, address)) = values.address(&LISTEN)? {
+    let default = At {
+        origin: String::new(),
+        value: Listen(Some(LISTEN)),
+    };
+    let listen = keys.listen.as_ref().unwrap_or(&default);
+    if let Some(address) = listen.value.0 {
         let listener = Listener {
             address,
             is_tls: http.tls.is_some(),
             serves: doors.collect(),
         };
-        http.check(&listener, auth, origin)?;
+        http.check(&listener, auth, &listen.origin)?;
         http.main = Some(listener);
     }
-    for (_, table) in values.tables("listeners") {
-        let listener = listener(table, http.tls.is_some())?;
-        http.check(&listener, auth, table.origin("address"))?;
+    for table in listeners {
+        let wanted = "an address with a port, like 127.0.0.1:7701";
+        let missing = || table.hidden_key("address", format!("expected {wanted}"));
+        let address = table.address.as_ref().ok_or_else(missing)?;
+        let listener = listener(table, address.parse(wanted)?, http.tls.is_some())?;
+        http.check(&listener, auth, &address.origin)?;
         http.others.push(listener);
         if http.others.len() > LISTENERS_MAX {
-            let message = format!("expected at most {LISTENERS_MAX} listeners");
-            let origin = table.origin("");
-            return Err(ConfigError::Hidden { origin, message });
+            return Err(table.hidden(format!("expected at most {LISTENERS_MAX} listeners")));
         }
     }
     Ok(http)
@@ -129,12 +133,7 @@ pub(super) fn http(values: &Section<'_>, auth: AuthMode) -> Result<Http, ConfigE
 
 impl Http {
     /// Refuses a listener that others can reach if its clients cannot be known or their words can be read.
-    fn check(
-        &self,
-        listener: &Listener,
-        auth: AuthMode,
-        origin: String,
-    ) -> Result<(), ConfigError> {
+    fn check(&self, listener: &Listener, auth: AuthMode, origin: &str) -> Result<(), ConfigError> {
         if listener.address.ip().is_loopback() {
             return Ok(());
         }
@@ -152,44 +151,37 @@ impl Http {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(ConfigError::Exposed {
-            origin,
-            address: listener.address,
-            missing: missing.join(", and "),
-        })
+        let message = format!(
+            "{} is not a loopback address, so this listener needs TLS and client authentication; missing: {}",
+            listener.address,
+            missing.join(", and ")
+        );
+        Err(ConfigError::hidden(origin, message))
     }
 }
 
-/// Reads one of the further listeners.
-fn listener(table: &NamedTable, has_tls: bool) -> Result<Listener, ConfigError> {
-    let hidden = |key: &str, message: &str| ConfigError::Hidden {
-        origin: table.origin(key),
-        message: message.to_owned(),
-    };
-    let wanted = "expected an address with a port, like 127.0.0.1:7701";
-    let text = table.text("address")?;
-    let text = text.ok_or_else(|| hidden("address", wanted))?;
-    let address = text.parse();
-    let address = address.map_err(|_| refused(table.origin("address"), text, wanted))?;
-    let is_tls = table.switch("tls")?.unwrap_or(has_tls);
+/// Checks one of the further listeners.
+fn listener(
+    table: &At<ListenerKeys>,
+    address: SocketAddr,
+    has_tls: bool,
+) -> Result<Listener, ConfigError> {
+    let is_tls = table.tls.unwrap_or(has_tls);
     if is_tls && !has_tls {
         let message = "needs http.tls_cert_file and http.tls_key_file";
-        return Err(hidden("tls", message));
+        return Err(table.hidden_key("tls", message));
     }
     let names = DOORS.map(Door::as_str).join(", ");
-    let wanted = format!("expected an array of some of {names}");
-    let serves = match table.strings("serves", &wanted)? {
+    let wanted = format!("an array of some of {names}");
+    let serves = match &table.serves {
         None => DOORS.into(),
         Some(words) => {
-            let doors = words.iter().map(|word| {
-                let door = word.parse();
-                door.map_err(|()| refused(table.origin("serves"), word, wanted.clone()))
-            });
+            let doors = words.iter().map(|word| word.parse(&wanted));
             doors.collect::<Result<Vec<_>, _>>()?
         }
     };
     if serves.is_empty() {
-        return Err(hidden("serves", &wanted));
+        return Err(table.hidden_key("serves", format!("expected {wanted}")));
     }
     Ok(Listener {
         address,
@@ -198,51 +190,52 @@ fn listener(table: &NamedTable, has_tls: bool) -> Result<Listener, ConfigError> 
     })
 }
 
-/// Reads where certificates and keys are. Keys that belong together must be together.
-fn tls(values: &Section<'_>) -> Result<Option<TlsFiles>, ConfigError> {
-    let needs = |setting: &Setting, other: &Setting| ConfigError::Hidden {
-        origin: values.find(setting).unwrap_or_default().0,
-        message: format!("needs {} too", other.key),
+/// Returns where certificates and keys are. Keys that belong together must be together.
+fn tls(keys: &HttpKeys) -> Result<Option<TlsFiles>, ConfigError> {
+    let needs = |origin: &str, other: &str| {
+        Err(ConfigError::hidden(
+            origin,
+            format!("needs http.{other} too"),
+        ))
     };
-    let certificate = values.path(&TLS_CERT_FILE);
-    let key = values.path(&TLS_KEY_FILE);
-    let authorities = values.path(&CLIENT_CA_FILE);
+    let names = &keys.client_names;
     let wanted = "names of clients like *.ci.example.com or spiffe://example.com/**";
-    let names: Vec<Pattern> = values.parsed(&CLIENT_NAMES, ITEMS_MAX, wanted)?;
-    let clients = match (authorities, names.is_empty()) {
+    let patterns: Vec<Pattern> = names.parse(wanted)?;
+    let clients = match (&keys.client_ca_file, patterns.is_empty()) {
         (None, true) => None,
-        (Some(_), true) => return Err(needs(&CLIENT_CA_FILE, &CLIENT_NAMES)),
-        (None, false) => return Err(needs(&CLIENT_NAMES, &CLIENT_CA_FILE)),
+        (Some(authorities), true) => return needs(&authorities.origin, "client_names"),
+        (None, false) => return needs(&names.origin, "client_ca_file"),
         (Some(authorities), false) => Some(Clients {
-            authorities,
-            names: names.into_iter().collect(),
+            authorities: authorities.value.clone(),
+            names: patterns.into_iter().collect(),
         }),
     };
-    match (certificate, key) {
-        (Some(certificate), Some(key)) => Ok(Some(TlsFiles {
-            certificate,
-            key,
+    match (
+        &keys.tls_cert_file,
+        &keys.tls_key_file,
+        &keys.client_ca_file,
+    ) {
+        (Some(certificate), Some(key), _) => Ok(Some(TlsFiles {
+            certificate: certificate.value.clone(),
+            key: key.value.clone(),
             clients,
         })),
-        (Some(_), None) => Err(needs(&TLS_CERT_FILE, &TLS_KEY_FILE)),
-        (None, Some(_)) => Err(needs(&TLS_KEY_FILE, &TLS_CERT_FILE)),
-        (None, None) if clients.is_some() => Err(needs(&CLIENT_CA_FILE, &TLS_CERT_FILE)),
-        (None, None) => Ok(None),
+        (Some(certificate), None, _) => needs(&certificate.origin, "tls_key_file"),
+        (None, Some(key), _) => needs(&key.origin, "tls_cert_file"),
+        (None, None, Some(authorities)) => needs(&authorities.origin, "tls_cert_file"),
+        (None, None, None) => Ok(None),
     }
 }
 
-/// Reads the names by which clients address the host.
-fn allowed_hosts(values: &Section<'_>) -> Result<Vec<String>, ConfigError> {
-    let names = values.list(&ALLOWED_HOSTS);
+/// Returns the names by which clients address the host.
+fn allowed_hosts(names: &At<List<String, 64>>) -> Result<Vec<String>, ConfigError> {
     let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
     let is_name = |name: &str| name.len() <= 253 && name.bytes().all(letter);
-    if !names.iter().all(|name| is_name(name)) {
-        let wanted = "expected names without scheme, port and `*`, like jobs.example.com";
-        return Err(values.refuse(&ALLOWED_HOSTS, wanted));
+    match names.iter().find(|name| !is_name(name)) {
+        Some(other) => {
+            let wanted = "expected names without scheme, port and `*`, like jobs.example.com";
+            Err(names.refuse_item(other, wanted))
+        }
+        None => Ok(names.to_vec()),
     }
-    if names.len() > ALLOWED_HOSTS_MAX {
-        let wanted = format!("expected at most {ALLOWED_HOSTS_MAX} names");
-        return Err(values.refuse(&ALLOWED_HOSTS, wanted));
-    }
-    Ok(names.into_iter().map(str::to_owned).collect())
 }

@@ -6,21 +6,22 @@ mod tests;
 use std::path::PathBuf;
 
 use host_store::postgres::target::Target;
-use host_wire_kit::section::{ConfigError, Section};
+use host_wire_kit::section::{At, ConfigError, Section};
 use host_wire_kit::settings;
 
 settings! {
-    pub(super) SETTINGS:
-    URL = "store.url" ["store"], Text("URL"), "none",
-        "The database that keeps jobs and components instead of the data directory: postgres://USER@HOST/DATABASE. Give a password in url_file, in the variable or in the file of PGPASSFILE, never as a flag";
-    URL_FILE = "store.url_file", Text("PATH"), "none",
-        "A file with this address, which only the host may read";
-    ALLOW_UNSAFE = "store.allow_unsafe", Switch, "false",
-        "Whether to use a database with fsync or synchronous_commit off, which may lose acknowledged jobs";
-    POLL = "store.poll", Switch, "false",
-        "Whether to poll the database for changes by other hosts instead of using LISTEN; automatic behind a pooler";
-    DIRECT_URL = "store.direct_url", Text("URL"), "none",
-        "The address of the same database without the pooler, for one connection with LISTEN. Its password may be in the file of PGPASSFILE";
+    pub(super) struct StoreKeys "store." {
+        /// The database that keeps jobs and components instead of the data directory: postgres://USER@HOST/DATABASE. Give a password in url_file, in the variable or in the file of PGPASSFILE, never as a flag
+        url ["store"] "URL": Option<At<String>>,
+        /// A file with this address, which only the host may read
+        url_file "PATH": Option<At<PathBuf>>,
+        /// Whether to use a database with fsync or synchronous_commit off, which may lose acknowledged jobs
+        allow_unsafe: bool,
+        /// Whether to poll the database for changes by other hosts instead of using LISTEN; automatic behind a pooler
+        poll: bool,
+        /// The address of the same database without the pooler, for one connection with LISTEN. Its password may be in the file of PGPASSFILE
+        direct_url "URL": Option<At<String>>,
+    }
 }
 
 /// A database that keeps the jobs.
@@ -36,42 +37,38 @@ pub struct Database {
     pub hints: Option<Target>,
 }
 
-/// Reads the section. Returns `None` if the data directory keeps the jobs.
-pub(super) fn database(values: &Section<'_>) -> Result<Option<Database>, ConfigError> {
-    let is_flag = values.find_text(&URL).is_some() && values.is_flag(&URL);
-    let Some((origin, url)) = values.text_or_file(&URL, &URL_FILE)? else {
+/// Interprets the section. Returns `None` if the data directory keeps the jobs.
+pub(super) fn database(
+    section: &Section<'_>,
+    keys: &StoreKeys,
+) -> Result<Option<Database>, ConfigError> {
+    let Some(url) = section.text_or_file(keys.url.as_ref(), keys.url_file.as_ref())? else {
         return Ok(None);
     };
-    let passfile = match values.variable("PGPASSFILE") {
+    let passfile = match section.variable("PGPASSFILE") {
         Some(path) => Some(PathBuf::from(path)),
-        None => values
+        None => section
             .variable("HOME")
             .map(|home| PathBuf::from(home).join(".pgpass")),
     };
-    let hidden = |origin: &str, message: String| ConfigError::Hidden {
-        origin: origin.to_owned(),
-        message,
-    };
-    let parse = |origin: &str, url: &str| {
-        let refused = |error| hidden(origin, format!("invalid database URL: {error}"));
+    let parse = |url: &At<String>| {
+        let refused = |error| url.hidden(format!("invalid database URL: {error}"));
         let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
-        Ok(target.named_by(origin))
+        Ok(target.named_by(&url.origin))
     };
-    if let Some(path) = values.path(&URL_FILE) {
-        Target::check_file(&path).map_err(|error| hidden(&origin, error.to_string()))?;
+    if let Some(path) = &keys.url_file {
+        Target::check_file(path).map_err(|error| path.hidden(error.to_string()))?;
     }
-    let target = parse(&origin, &url)?;
-    if is_flag && Target::has_password(&url) {
+    let target = parse(&url)?;
+    if keys.url.as_ref().is_some_and(At::is_flag) && Target::has_password(&url) {
         let message = "other users can see command-line flags; put the password in store.url_file, \
                        in HOST_STORE_URL or in the file of PGPASSFILE";
-        return Err(hidden(&origin, message.to_owned()));
+        return Err(url.hidden(message));
     }
-    let hints = values.find_text(&DIRECT_URL);
-    let hints = hints.map(|(origin, url)| parse(&origin, url));
     Ok(Some(Database {
         target,
-        hints: hints.transpose()?,
-        allow_unsafe: values.switch(&ALLOW_UNSAFE)?,
-        listen: !values.switch(&POLL)?,
+        hints: keys.direct_url.as_ref().map(parse).transpose()?,
+        allow_unsafe: keys.allow_unsafe,
+        listen: !keys.poll,
     }))
 }

@@ -12,7 +12,6 @@ use crate::published;
 use host_cells::pool::Isolation;
 use host_cells::sandbox::roots::ReadRoots;
 use host_core::policy::Retention;
-use host_wire_kit::settings::Kind;
 
 const MACHINE: Machine = Machine {
     cores: 8,
@@ -33,7 +32,7 @@ pub(super) fn resolve(
     Config::resolve(
         &flags.collect(),
         environment.collect(),
-        &file::parse(Path::new("host.toml"), file)?,
+        file::parse(Path::new("host.toml"), file)?,
         MACHINE,
     )
 }
@@ -65,21 +64,6 @@ fn the_first_source_that_has_a_value_wins() {
 }
 
 #[test]
-fn a_table_without_keys_is_seen() {
-    let file = file::parse(Path::new("host.toml"), "[cells]\n[logs]\nmax_mib = 7").unwrap();
-    let (flags, environment) = (BTreeMap::new(), BTreeMap::new());
-    let section = Section::new(Sources {
-        flags: &flags,
-        environment: &environment,
-        values: &file.values,
-        tables: &file.tables,
-        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
-    });
-    let seen = ["cells", "logs", "http"].map(|table| section.has_table(table));
-    assert_eq!(seen, [true, true, false]);
-}
-
-#[test]
 fn defaults_fit_the_machine() {
     let config = resolve(&[], &[], "").unwrap();
     assert_eq!((config.cells, config.memory_mib), (8, 512));
@@ -89,8 +73,8 @@ fn defaults_fit_the_machine() {
         cores: 1,
         memory_mib: 100,
     };
-    let none = (BTreeMap::new(), Environment::new(), File::default());
-    let config = Config::resolve(&none.0, none.1, &none.2, small).unwrap();
+    let (flags, environment) = (BTreeMap::new(), Environment::new());
+    let config = Config::resolve(&flags, environment, Document::default(), small).unwrap();
     assert_eq!((config.cells, config.memory_mib), (2, 256));
 }
 
@@ -229,11 +213,9 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert!(store.allow_unsafe && !store.listen);
     let hints = store.hints.map(|target| target.to_string());
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
-    assert_eq!(
-        OWN_SETTINGS.len() + http::SETTINGS.len() + store::SETTINGS.len(),
-        42,
-        "all of them but store.url_file are above"
-    );
+    let own = OWN_SETTINGS.iter().copied().flatten();
+    let own = own.filter(|setting| !setting.is_in_table()).count();
+    assert_eq!(own, 42, "all of them but store.url_file are above");
 }
 
 #[test]
@@ -310,12 +292,9 @@ fn an_unknown_key_is_named_with_a_similar_known_one() {
         ("[protocol.rrq.runner.p]\ncmd = 1", "protocol.rrq.runner.p.cmd", "protocol.rrq.runners.NAME.cmd"),
     ];
     for (text, key, nearest) in table {
-        let expected = ConfigError::UnknownKey {
-            path: PathBuf::from("host.toml"),
-            key: key.to_owned(),
-            nearest: Some(nearest),
-        };
-        assert_eq!(resolve(&[], &[], text).unwrap_err(), expected);
+        let line = text.lines().count();
+        let expected = format!("host.toml:{line}: unknown key `{key}`; did you mean `{nearest}`?");
+        assert_eq!(resolve(&[], &[], text).unwrap_err().to_string(), expected);
     }
     let far = resolve(&[], &[], "[protocol.arco]\nnope = 1").unwrap_err();
     assert!(
@@ -329,7 +308,7 @@ fn an_unknown_key_is_named_with_a_similar_known_one() {
         ("[protocol.bead]", "protocol.bead"),
     ] {
         let message = resolve(&[], &[], text).unwrap_err().to_string();
-        assert_eq!(message, format!("host.toml: unknown key `{key}`"));
+        assert_eq!(message, format!("host.toml:1: unknown key `{key}`"));
     }
     let large = "[cells]\ncount = 99999999999999999999";
     let message = resolve(&[], &[], large).unwrap_err().to_string();
@@ -353,7 +332,7 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("http.allowed_hosts", "a.example:443", "without scheme, port and `*`"),
         ("cells.user", "0",              "expected 1–"),
         ("cells.allow_weak", "yes",      "true or false"),
-        ("cells.isolation",  "handler",  "shared or component"),
+        ("cells.isolation",  "handler",  "`shared` or `component`"),
         ("grants.read_roots", "/a,b",    "absolute paths"),
         ("grants.env", "LANG, HOST_DATA", "own variables"),
         ("grants.http", "example.com",   "like https://api.example.com"),
@@ -399,14 +378,15 @@ fn a_value_of_another_type_is_refused_and_not_shown() {
         ("data = true",                      "data: expected a string, got a boolean"),
         ("data = ['s3cret']",                "data: expected a string, got an array"),
         ("data = 7",                         "data: expected a string, got an integer"),
-        ("[data]\nx = 's3cret'",             "data: expected a string, got a table"),
+        ("data = { x = 's3cret' }",           "data: expected a string, got a table"),
         ("cells.count = 's3cret'",           "cells.count: expected 1–256, got a string"),
         ("cells.count = [1]",                "cells.count: expected 1–256, got an array"),
-        ("cells.count = 1.5",                "cells.count: expected 1–256, got a float"),
+        ("cells.count = 1.5",                "cells.count: invalid value `1.5`: expected 1–256"),
         ("cells.count = 0",                  "cells.count: invalid value `0`: expected 1–256"),
         ("cells.allow_weak = 's3cret'",      "cells.allow_weak: expected true or false, got a string"),
         ("shutdown.grace_seconds = 's3cret'", "shutdown.grace_seconds: expected 0–31536000 seconds, got a string"),
-        ("grants.env = [1]",                 "grants.env: expected an array of strings, got an array"),
+        ("grants.env = 1",                   "grants.env: expected an array of strings, got an integer"),
+        ("grants.env = [1]",                 "grants.env[1]: expected a string, got an integer"),
         ("[queues.q]\nrunner = 53",          "queues.q.runner: expected a string, got an integer"),
         ("[queues.q]\nretention_seconds = 's3cret'",
             "queues.q.retention_seconds: expected 1–31536000 seconds, got a string"),
@@ -415,7 +395,8 @@ fn a_value_of_another_type_is_refused_and_not_shown() {
     ];
     for (text, expected) in table {
         let message = resolve(&[], &[], text).unwrap_err().to_string();
-        assert_eq!(message, format!("host.toml: {expected}"), "{text}");
+        let line = text.lines().count();
+        assert_eq!(message, format!("host.toml:{line}: {expected}"), "{text}");
     }
     let syntax = resolve(&[], &[], "token = s3cret").unwrap_err().to_string();
     assert!(!syntax.contains("s3cret"), "{syntax}");
@@ -423,14 +404,18 @@ fn a_value_of_another_type_is_refused_and_not_shown() {
 
 #[test]
 fn keys_of_wires_that_are_off_are_checked_too() {
-    let numbers = WIRES.iter().flat_map(|wire| wire.settings);
-    let numbers: Vec<_> = numbers
-        .filter(|it| matches!(it.kind, Kind::Number(..)))
-        .collect();
-    assert!(!numbers.is_empty());
-    for setting in numbers {
+    let keys = WIRES.iter().flat_map(|wire| wire.keys());
+    let keys = keys.filter(|setting| !setting.is_in_table());
+    let numbers = keys.filter_map(|setting| {
+        let values = setting.values();
+        let (_, most) = values.split_once('–')?;
+        Some((setting, most.parse::<u64>().ok()?))
+    });
+    let numbers: Vec<_> = numbers.collect();
+    assert!(numbers.len() > 10);
+    for (setting, most) in numbers {
         let (key, env) = (setting.key, setting.env());
-        let most = setting.range().end() + 1;
+        let most = most + 1;
         for message in [
             resolve(&[], &[], &format!("{key} = {most}")),
             resolve(&[], &[(&env, &most.to_string())], ""),
@@ -506,14 +491,10 @@ const OUTRO: &str = "
 #[test]
 fn the_published_keys_are_those_of_the_code() {
     let mut doc = INTRO.to_owned();
-    for setting in settings() {
-        let Setting {
-            key,
-            default,
-            about,
-            ..
-        } = setting;
-        let (env, values) = (setting.env(), setting.values());
+    let rows = |is_in_table| settings().filter(move |it| it.is_in_table() == is_in_table);
+    for setting in rows(false) {
+        let Setting { key, about, .. } = setting;
+        let (env, values, default) = (setting.env(), setting.values(), (setting.default)());
         writeln!(
             doc,
             "| `{key}` | `{env}` | {values} | {default} | {about} |"
@@ -521,13 +502,9 @@ fn the_published_keys_are_those_of_the_code() {
         .unwrap();
     }
     doc.push_str(NAMED);
-    for setting in table_settings() {
-        let TableSetting {
-            key,
-            default,
-            about,
-        } = setting;
-        writeln!(doc, "| `{key}` | {default} | {about} |").unwrap();
+    for setting in rows(true) {
+        let Setting { key, about, .. } = setting;
+        writeln!(doc, "| `{key}` | {} | {about} |", (setting.default)()).unwrap();
     }
     doc.push_str(OUTRO);
     published::check("config.md", &doc);

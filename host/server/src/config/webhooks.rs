@@ -1,48 +1,42 @@
 //! Where webhooks may go, and the webhooks of queues.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use host_api::webhook::NotifyBody;
-use host_core::name::Name;
-use host_http::json::read_object;
-use host_wire_kit::section::{ConfigError, NamedTable, Section};
-use serde::de::DeserializeOwned;
+use host_wire_kit::section::{ConfigError, Tables};
 
+use super::keys::{Queue, Secret};
 use crate::webhooks::{Allowed, Webhooks};
 
-/// Reads the sections `[webhooks.NAME]` and what `[queues.NAME]` says of webhooks.
-pub(super) fn read(values: &Section<'_>) -> Result<Webhooks, ConfigError> {
-    let secrets: BTreeSet<&str> = values
-        .tables("secrets")
-        .map(|(name, _)| name.as_str())
-        .collect();
-    let mut allowed = BTreeMap::new();
-    for (name, table) in values.tables("webhooks") {
-        let read: Allowed = parse(table, "", table.values())?;
-        let flaw = flaw(&read, &secrets);
-        if let Some((key, message)) = flaw {
-            let origin = table.origin(key);
-            return Err(ConfigError::Hidden { origin, message });
+/// Checks the sections `[webhooks.NAME]` and what `[queues.NAME]` says of webhooks.
+pub(super) fn read(
+    tables: Tables<Allowed>,
+    secrets: &Tables<Secret>,
+    queues: Tables<Queue>,
+) -> Result<Webhooks, ConfigError> {
+    for table in tables.values() {
+        if let Some((key, message)) = flaw(table, secrets) {
+            return Err(table.hidden_key(key, message));
         }
-        allowed.insert(name.clone(), read);
     }
-    let mut queues: BTreeMap<Name, NotifyBody> = BTreeMap::new();
+    let sections = tables.into_iter();
+    let allowed = sections.map(|(name, table)| (name, table.value));
+    let webhooks = Webhooks::new(allowed.collect());
     let mut origins = BTreeMap::new();
-    for (queue, table) in values.tables("queues") {
-        if let Some(value) = table.values().get("notify") {
-            queues.insert(queue.clone(), parse(table, "notify", value)?);
-            origins.insert(queue.clone(), table.origin("notify"));
+    let mut receivers = BTreeMap::new();
+    for (queue, keys) in queues {
+        if let Some(notify) = keys.value.notify {
+            origins.insert(queue.clone(), notify.origin);
+            receivers.insert(queue, notify.value);
         }
     }
-    let webhooks = Webhooks::new(allowed).with_queues(queues);
-    webhooks.map_err(|(queue, message)| ConfigError::Hidden {
-        origin: origins.remove(&queue).unwrap_or_default(),
-        message,
+    webhooks.with_queues(receivers).map_err(|(queue, message)| {
+        let origin = origins.remove(&queue).unwrap_or_default();
+        ConfigError::hidden(origin, message)
     })
 }
 
 /// Returns what is wrong with a section: its key, and why.
-fn flaw(allowed: &Allowed, secrets: &BTreeSet<&str>) -> Option<(&'static str, String)> {
+fn flaw(allowed: &Allowed, secrets: &Tables<Secret>) -> Option<(&'static str, String)> {
     if let Some((_, value, expected)) = allowed.grant().flaw() {
         return Some(("paths", format!("expected {expected}, got {value}")));
     }
@@ -52,25 +46,8 @@ fn flaw(allowed: &Allowed, secrets: &BTreeSet<&str>) -> Option<(&'static str, St
             "expected at least one secret: each webhook is signed".to_owned(),
         ));
     }
-    let mut named = allowed.secrets.iter();
-    let other = named.find(|name| !secrets.contains(name.as_str()))?;
+    let is_named = |secret: &&String| secrets.keys().any(|name| name.as_str() == secret.as_str());
+    let other = allowed.secrets.iter().find(|secret| !is_named(secret))?;
     let message = format!("expected names of sections [secrets.NAME], and {other} has none");
     Some(("secrets", message))
-}
-
-/// Reads a value of the configuration as the API reads it as JSON.
-fn parse<T: DeserializeOwned>(
-    table: &NamedTable,
-    key: &str,
-    value: &impl serde::Serialize,
-) -> Result<T, ConfigError> {
-    let text = serde_json::to_string(value).map_err(|error| error.to_string());
-    let read = text.and_then(|text| {
-        let read: Result<T, _> = read_object(text.as_bytes());
-        read.map_err(|error| error.to_string())
-    });
-    read.map_err(|message| ConfigError::Hidden {
-        origin: table.origin(key),
-        message,
-    })
 }

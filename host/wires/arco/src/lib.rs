@@ -33,8 +33,11 @@ const NAME: &str = "arco";
 
 /// Arco's worker contract as a wire.
 pub static ARCO: Wire = Wire {
-    settings: settings::SETTINGS,
-    table_settings: settings::TABLE_SETTINGS,
+    settings: &[
+        settings::Keys::SETTINGS,
+        settings::WorkerKeys::SETTINGS,
+        settings::RemoteKeys::SETTINGS,
+    ],
     refusals: refusals::CODES,
     specification: include_str!("../SPEC.md"),
     http: orchestrator::description,

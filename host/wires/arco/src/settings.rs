@@ -10,23 +10,12 @@ use std::net::SocketAddr;
 
 use host_core::name::Name;
 use host_wire_kit::http_client::{BaseUrl, Origin};
-use host_wire_kit::section::{ConfigError, NamedTable, SecretText, Section, refused};
+use host_wire_kit::section::{At, ConfigError, SecretText, Section};
 
-use self::keys::{
-    ALLOW_PLAINTEXT, CANCEL_GRACE, CONCURRENCY, HEARTBEAT_INTERVAL, HEARTBEAT_TIMEOUT, LISTEN,
-    LOGS_TOKEN_ENV, LOGS_TOKEN_FILE, ORIGINS, PREVIOUS_KEY_ENV, PREVIOUS_KEY_FILE, PUBLIC_URL,
-    SECRET_ENV, SECRET_FILE, TOKEN_KEY_ENV, TOKEN_KEY_FILE, TOKEN_TTL, WORKERS,
-};
 use super::messages::Secret;
-use super::token::key::{KEY_BYTES_MIN, Keys};
+use super::token::key::{KEY_BYTES_MIN, Keys as TokenKeys};
 
-pub(super) use self::keys::{SETTINGS, TABLE_SETTINGS, WORKER_ROLE};
-
-/// The most attempts that one worker may have concurrently.
-const IN_FLIGHT_MAX: i64 = 4_096;
-
-/// The most origins that callbacks may go to.
-const ORIGINS_MAX: usize = 64;
+pub(super) use self::keys::{Keys, RemoteKeys, WORKER_ROLE, WorkerKeys};
 
 /// The checked section.
 #[derive(Clone, Debug)]
@@ -46,7 +35,7 @@ pub(super) struct OrchestratorConfig {
     /// What workers call back; `None` for the address where this host listens.
     pub(super) public_url: Option<BaseUrl>,
     /// `None` if this host makes its own key.
-    pub(super) keys: Option<Keys>,
+    pub(super) keys: Option<TokenKeys>,
     pub(super) times: Times,
 }
 
@@ -90,81 +79,84 @@ impl OrchestratorConfig {
 
 impl ArcoConfig {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
-        let orchestrator = orchestrator(section)?;
-        let worker = match section.listen(&LISTEN)? {
-            Some(listen) => Some(worker(section, listen)?),
-            None => None,
-        };
+        let keys: Keys = section.table("protocol.arco")?;
+        let listen = keys.worker.listen.loopback()?;
+        let worker = listen.map(|listen| worker(section, &keys, listen));
         Ok(Self {
-            orchestrator,
-            worker,
+            worker: worker.transpose()?,
+            orchestrator: orchestrator(section, keys)?,
         })
     }
 }
 
-fn orchestrator(section: &Section<'_>) -> Result<OrchestratorConfig, ConfigError> {
+fn orchestrator(section: &Section<'_>, keys: Keys) -> Result<OrchestratorConfig, ConfigError> {
     let mut workers = BTreeMap::new();
     let mut origins = Vec::new();
-    for (name, table) in section.tables(WORKERS) {
+    for (name, table) in &keys.workers {
         if name.as_str().contains('/') {
             let wanted = "expected a name without `/`";
-            return Err(refused(table.origin(""), name.as_str(), wanted));
+            return Err(ConfigError::value(&table.origin, name, wanted));
         }
-        workers.insert(name.clone(), remote_worker(section, table)?);
-        origins.push((table.origin(""), name.to_string()));
+        workers.insert(
+            name.clone(),
+            remote_worker(section, table, keys.allow_plaintext)?,
+        );
+        origins.push((table.origin.clone(), name.to_string()));
     }
     Ok(OrchestratorConfig {
         workers,
         origins,
-        public_url: match section.find(&PUBLIC_URL) {
-            Some((origin, text)) => Some(url(origin, text)?),
-            None => None,
-        },
-        keys: keys(section)?,
-        times: times(section)?,
+        keys: token_keys(section, &keys)?,
+        times: times(&keys)?,
+        public_url: keys.public_url,
     })
 }
 
-fn remote_worker(section: &Section<'_>, table: &NamedTable) -> Result<RemoteWorker, ConfigError> {
-    let Some(text) = table.text("url")? else {
-        let wanted = "expected a `url`, like http://127.0.0.1:9000";
-        return Err(refused(table.origin(""), "", wanted));
-    };
-    let secret = section.table_secret(table, "secret_file", "secret_env")?;
-    let in_flight = table.number("max_in_flight", IN_FLIGHT_MAX)?;
-    let url = url(table.origin("url"), text)?;
-    unexposed(section, table.origin("url"), &url)?;
+fn remote_worker(
+    section: &Section<'_>,
+    table: &At<RemoteKeys>,
+    allow_plaintext: bool,
+) -> Result<RemoteWorker, ConfigError> {
+    let missing = || table.hidden("expected a `url`, like http://127.0.0.1:9000");
+    let url = table.url.as_ref().ok_or_else(missing)?;
+    let secret = section.secret(table.secret_file.as_ref(), table.secret_env.as_ref())?;
+    check_exposure(&url.origin, url, allow_plaintext)?;
     Ok(RemoteWorker {
-        url,
+        url: url.value.clone(),
         secret: secret.as_ref().map(word).transpose()?,
-        in_flight_max: in_flight.unwrap_or(16),
+        in_flight_max: table.max_in_flight.count(),
     })
 }
 
-fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
-    let times = Times {
-        heartbeat_interval_ms: section.number(&HEARTBEAT_INTERVAL)?,
-        heartbeat_timeout_ms: section.number(&HEARTBEAT_TIMEOUT)?,
-        cancel_grace_ms: section.number(&CANCEL_GRACE)?,
-        token_ttl_seconds: section.number(&TOKEN_TTL)?,
-    };
-    if times.heartbeat_timeout_ms < 2 * times.heartbeat_interval_ms {
-        let stated = section.find(&HEARTBEAT_TIMEOUT);
-        let (origin, text) = stated
-            .or_else(|| section.find(&HEARTBEAT_INTERVAL))
-            .unwrap_or_default();
+fn times(keys: &Keys) -> Result<Times, ConfigError> {
+    let (interval, timeout) = (&keys.heartbeat_interval_ms, &keys.heartbeat_timeout_ms);
+    if timeout.get() < 2 * interval.get() {
         let wanted = format!(
             "the heartbeat timeout ({} ms) must be at least twice the interval ({} ms)",
-            times.heartbeat_timeout_ms, times.heartbeat_interval_ms
+            timeout.get(),
+            interval.get()
         );
-        return Err(refused(origin, text, wanted));
+        let is_default = timeout.origin.is_empty();
+        return Err(if is_default {
+            interval.refuse(wanted)
+        } else {
+            timeout.refuse(wanted)
+        });
     }
-    Ok(times)
+    Ok(Times {
+        heartbeat_interval_ms: interval.get(),
+        heartbeat_timeout_ms: timeout.get(),
+        cancel_grace_ms: keys.cancel_grace_period_ms.get(),
+        token_ttl_seconds: keys.token_ttl_seconds.get(),
+    })
 }
 
-fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
-    let current = section.secret(Some(&TOKEN_KEY_FILE), Some(&TOKEN_KEY_ENV))?;
-    let previous = section.secret(Some(&PREVIOUS_KEY_FILE), Some(&PREVIOUS_KEY_ENV))?;
+fn token_keys(section: &Section<'_>, keys: &Keys) -> Result<Option<TokenKeys>, ConfigError> {
+    let current = section.secret(keys.token_key_file.as_ref(), keys.token_key_env.as_ref())?;
+    let previous = section.secret(
+        keys.previous_token_key_file.as_ref(),
+        keys.previous_token_key_env.as_ref(),
+    )?;
     let Some(current) = current else {
         return match previous {
             Some(previous) => Err(previous.refused(
@@ -174,88 +166,80 @@ fn keys(section: &Section<'_>) -> Result<Option<Keys>, ConfigError> {
         };
     };
     let short = |key: &SecretText| key.refused(format!("must have at least {KEY_BYTES_MIN} bytes"));
-    if Keys::new(current.bytes(), None).is_none() {
+    if TokenKeys::new(current.bytes(), None).is_none() {
         return Err(short(&current));
     }
     let before = previous.as_ref().map(SecretText::bytes);
-    match Keys::new(current.bytes(), before) {
+    match TokenKeys::new(current.bytes(), before) {
         Some(keys) => Ok(Some(keys)),
         None => Err(short(previous.as_ref().unwrap_or(&current))),
     }
 }
 
-fn worker(section: &Section<'_>, listen: SocketAddr) -> Result<WorkerConfig, ConfigError> {
-    let Some(secret) = section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV))? else {
-        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
+fn worker(
+    section: &Section<'_>,
+    keys: &Keys,
+    listen: SocketAddr,
+) -> Result<WorkerConfig, ConfigError> {
+    let worker = &keys.worker;
+    let secret = section.secret(worker.secret_file.as_ref(), worker.secret_env.as_ref())?;
+    let Some(secret) = secret else {
         let message = "missing the secret that dispatches must present; name it with \
                        protocol.arco.worker.secret_env (--secret-env) or secret_file";
-        return Err(hidden(origin, message));
+        return Err(worker.listen.hidden(message));
     };
-    let logs_token = section.secret(Some(&LOGS_TOKEN_FILE), Some(&LOGS_TOKEN_ENV))?;
+    let logs_token = section.secret(
+        worker.logs_token_file.as_ref(),
+        worker.logs_token_env.as_ref(),
+    )?;
     Ok(WorkerConfig {
         listen,
         secret: word(&secret)?,
-        origins: callback_origins(section)?,
-        concurrency: section.count(&CONCURRENCY)?,
+        origins: callback_origins(worker, keys.allow_plaintext)?,
+        concurrency: worker.concurrency.count(),
         logs_token: logs_token.as_ref().map(word).transpose()?,
         hosts: Vec::new(),
     })
 }
 
-fn callback_origins(section: &Section<'_>) -> Result<Vec<Origin>, ConfigError> {
-    let Some((origin, text)) = section.find_text(&ORIGINS) else {
-        let (origin, _) = section.find(&LISTEN).unwrap_or_default();
+fn callback_origins(
+    worker: &WorkerKeys,
+    allow_plaintext: bool,
+) -> Result<Vec<Origin>, ConfigError> {
+    let urls = &worker.callback_origins;
+    if urls.is_empty() {
         let message = "missing the origins that callbacks may go to; name them with \
                        protocol.arco.worker.callback_origins (--callback-origin)";
-        return Err(hidden(origin, message));
-    };
+        return Err(worker.listen.hidden(message));
+    }
     let mut origins = Vec::new();
     let mut seen = BTreeSet::new();
-    for text in text.split(',').map(str::trim) {
-        let base = url(origin.clone(), text)?;
-        if !base.is_origin() {
+    for url in urls.iter() {
+        if !url.is_origin() {
             let wanted = "expected an http:// or https:// URL without a path";
-            return Err(refused(origin, text, wanted));
+            return Err(ConfigError::value(&urls.origin, url, wanted));
         }
-        unexposed(section, origin.clone(), &base)?;
-        if seen.insert(base.origin().to_string()) {
-            origins.push(base.origin().clone());
+        check_exposure(&urls.origin, url, allow_plaintext)?;
+        if seen.insert(url.origin().to_string()) {
+            origins.push(url.origin().clone());
         }
-    }
-    if origins.len() > ORIGINS_MAX {
-        let wanted = format!("expected at most {ORIGINS_MAX} origins");
-        return Err(refused(origin, text, wanted));
     }
     Ok(origins)
 }
 
-/// Reads a URL. The error does not show it, because it may contain a password.
-fn url(origin: String, text: &str) -> Result<BaseUrl, ConfigError> {
-    text.parse()
-        .map_err(|error| hidden(origin, format!("invalid URL: {error}")))
-}
-
 /// Refuses a URL over which others could read secrets, unless that is allowed.
-fn unexposed(section: &Section<'_>, origin: String, base: &BaseUrl) -> Result<(), ConfigError> {
-    if !base.origin().is_exposed() || section.switch(&ALLOW_PLAINTEXT)? {
+fn check_exposure(origin: &str, url: &BaseUrl, allow_plaintext: bool) -> Result<(), ConfigError> {
+    if !url.origin().is_exposed() || allow_plaintext {
         return Ok(());
     }
     let message = format!(
         "others could read secrets and task tokens on the way to {}; use an https:// URL, or set \
-         {} = true",
-        base.origin(),
-        ALLOW_PLAINTEXT.key
+         protocol.arco.allow_plaintext = true",
+        url.origin()
     );
-    Err(hidden(origin, message))
+    Err(ConfigError::hidden(origin, message))
 }
 
 fn word(secret: &SecretText) -> Result<Secret, ConfigError> {
     Ok(Secret(secret.word()?.to_owned()))
-}
-
-fn hidden(origin: String, message: impl Into<String>) -> ConfigError {
-    ConfigError::Hidden {
-        origin,
-        message: message.into(),
-    }
 }

@@ -48,7 +48,7 @@ and connects again. SHUTDOWN and SIGTERM stop all guests, within a second, and i
 
 /// The beads-workers protocol as a wire.
 pub static BEADS: Wire = Wire {
-    settings: settings::SETTINGS,
+    settings: &[settings::Keys::SETTINGS, settings::WorkerKeys::SETTINGS],
     refusals: refusals::CODES,
     specification: include_str!("../SPEC.md"),
     worker_role: Some(&WORKER_ROLE),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use host_core::name::Name;
 use host_wire_kit::driver::CONNECTIONS_MAX;
-use host_wire_kit::section::{ConfigError, Section, refused};
+use host_wire_kit::section::{At, ConfigError, Number, Seconds, Section};
 use host_wire_kit::settings::WorkerFlag;
 use host_wire_kit::{inherited_variables, settings};
 
@@ -34,43 +34,49 @@ macro_rules! own_variables {
 use own_variables;
 
 settings! {
-    pub(super) SETTINGS:
-    SOCKET = "protocol.beads.socket" ["beads-socket"], Text("PATH"), "off; with the table, /tmp/beads-workers-{PID}.sock",
-        "Where beads workers connect: the path of a Unix socket, in which `{PID}` is the host's, or `off`. An empty table `[protocol.beads]` turns it on";
-    MAX_WORKERS = "protocol.beads.max_workers", Number("N", 1, CONNECTIONS_MAX as u64), "256",
-        "How many beads workers may be connected; further ones are closed at once";
-    WAIT = "protocol.beads.wait_seconds", Number("SECONDS", 1, 3_600), "1",
-        "How long a beads worker must wait if there is no task, in seconds. The public one reads nothing while it waits";
-    HOLD = "protocol.beads.hold_seconds", Seconds(20), "20",
-        "How long a beads worker's READY stays unanswered while there is no task, in seconds; then it gets \
-         WAIT. A worker that waits gets no task before it asks again";
-    WORKER_SOCKET = "protocol.beads.worker.socket", Text("PATH"), "none",
-        "The Unix socket of a beads orchestrator whose tasks this host executes";
-    WORKER_HANDLER = "protocol.beads.worker.handler", Text("NAME"), "none",
-        "The handler that executes each task, with the params `issue_id`, `title` and `priority`";
-    WORKER_ID = "protocol.beads.worker.worker_id", Text("ID"), "W1",
-        "The name of the first worker, 1 to 64 characters; the others count up from the number at its end";
-    WORKER_CONCURRENCY = "protocol.beads.worker.concurrency", Number("N", 1, 256), "1",
-        "How many workers there are, each with a connection and a task of its own";
-    WORKER_FRAMED = "protocol.beads.worker.framed", Switch, "false",
-        "Whether to begin in the framed dialect instead of JSON lines";
-    WORKER_BD = "protocol.beads.worker.bd", Text("PATH"), "none",
-        concat!(
+    pub(super) struct Keys "protocol.beads." {
+        /// Where beads workers connect: the path of a Unix socket, in which `{PID}` is the host's, or `off`. An empty table `[protocol.beads]` turns it on
+        socket ["beads-socket"] "PATH": Option<String> = "off; with the table, /tmp/beads-workers-{PID}.sock",
+        /// How many beads workers may be connected; further ones are closed at once
+        max_workers "N": Number<1, { CONNECTIONS_MAX as u64 }, 256>,
+        /// How long a beads worker must wait if there is no task, in seconds. The public one reads nothing while it waits
+        wait_seconds "SECONDS": Number<1, 3_600, 1>,
+        /// How long a beads worker's READY stays unanswered while there is no task, in seconds; then it gets
+        /// WAIT. A worker that waits gets no task before it asks again
+        hold_seconds "SECONDS": Seconds<0, 20, 20>,
+        ..
+        worker: WorkerKeys,
+    }
+
+    pub(super) struct WorkerKeys "protocol.beads.worker." {
+        /// The Unix socket of a beads orchestrator whose tasks this host executes
+        socket "PATH": Option<At<PathBuf>>,
+        /// The handler that executes each task, with the params `issue_id`, `title` and `priority`
+        handler "NAME": Option<At<String>>,
+        /// The name of the first worker, 1 to 64 characters; the others count up from the number at its end
+        worker_id "ID": Option<At<String>> = "W1",
+        /// How many workers there are, each with a connection and a task of its own
+        concurrency "N": Number<1, 256, 1>,
+        /// Whether to begin in the framed dialect instead of JSON lines
+        framed: bool,
+        #[doc = concat!(
             "A program that is called as `update ID --status=in_progress`, `close ID` and `update ID --status=open`, each for at most 30 s. Of the host's variables it gets only ",
             inherited_variables!(),
             ", ",
             own_variables!(),
-        );
+        )]
+        bd "PATH": Option<PathBuf>,
+    }
 }
 
 /// The options of `host worker beads`.
 pub(super) const FLAGS: &[WorkerFlag] = &[
-    WorkerFlag::new("socket", WORKER_SOCKET).about("The Unix socket of the orchestrator").required(),
-    WorkerFlag::new("handler", WORKER_HANDLER).required(),
-    WorkerFlag::new("worker-id", WORKER_ID),
-    WorkerFlag::new("concurrency", WORKER_CONCURRENCY),
-    WorkerFlag::new("bd", WORKER_BD).about("A program that is called when a task begins, is done, or has failed: `update ID --status=in_progress`, `close ID`, `update ID --status=open`"),
-    WorkerFlag::new("framed", WORKER_FRAMED).about("Begin in the framed dialect instead of JSON lines"),
+    WorkerFlag::new("socket", "protocol.beads.worker.socket").about("The Unix socket of the orchestrator").required(),
+    WorkerFlag::new("handler", "protocol.beads.worker.handler").required(),
+    WorkerFlag::new("worker-id", "protocol.beads.worker.worker_id"),
+    WorkerFlag::new("concurrency", "protocol.beads.worker.concurrency"),
+    WorkerFlag::new("bd", "protocol.beads.worker.bd").about("A program that is called when a task begins, is done, or has failed: `update ID --status=in_progress`, `close ID`, `update ID --status=open`"),
+    WorkerFlag::new("framed", "protocol.beads.worker.framed").about("Begin in the framed dialect instead of JSON lines"),
 ];
 
 /// The checked section.
@@ -103,32 +109,23 @@ impl OrchestratorConfig {
 impl BeadsConfig {
     /// Reads the section.
     pub(super) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+        let keys: Keys = section.table(TABLE)?;
+        let is_on = section.document.has_table(TABLE);
         Ok(Self {
-            orchestrator: orchestrator(section)?,
-            worker: WorkerConfig::read(section)?,
+            worker: WorkerConfig::read(section, &keys.worker)?,
+            orchestrator: orchestrator(keys, is_on),
         })
     }
 }
 
-fn orchestrator(section: &Section<'_>) -> Result<Option<OrchestratorConfig>, ConfigError> {
-    let workers_max = section.count(&MAX_WORKERS)?;
-    let wait_seconds = section.number(&WAIT)?;
-    let hold_ms = section.milliseconds(&HOLD)?;
-    let socket = match section.find(&SOCKET) {
-        Some((_, "off")) => return Ok(None),
-        Some((origin, "")) => return Err(refused(origin, "", "expected a path or `off`")),
-        Some((_, path)) => path,
-        None if section.has_table(TABLE) => SOCKET_DEFAULT,
-        None => return Ok(None),
-    };
-    let Ok(executor) = EXECUTOR.parse() else {
-        return Ok(None);
-    };
-    Ok(Some(OrchestratorConfig {
-        executor,
-        socket: socket.to_owned(),
-        workers_max,
-        wait_seconds,
-        hold_ms,
-    }))
+fn orchestrator(keys: Keys, is_on: bool) -> Option<OrchestratorConfig> {
+    let default = is_on.then(|| SOCKET_DEFAULT.to_owned());
+    let socket = keys.socket.or(default).filter(|path| path != "off")?;
+    Some(OrchestratorConfig {
+        executor: EXECUTOR.parse().ok()?,
+        socket,
+        workers_max: keys.max_workers.count(),
+        wait_seconds: keys.wait_seconds.get(),
+        hold_ms: keys.hold_seconds.get(),
+    })
 }

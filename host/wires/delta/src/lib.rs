@@ -28,8 +28,12 @@ const NAME: &str = "delta";
 
 /// The Delta CI runner protocol as a wire.
 pub static DELTA: Wire = Wire {
-    settings: settings::SETTINGS,
-    table_settings: settings::TABLE_SETTINGS,
+    settings: &[
+        settings::Keys::SETTINGS,
+        settings::WorkerKeys::SETTINGS,
+        settings::RunnerKeys::SETTINGS,
+        settings::OrchestratorKeys::SETTINGS,
+    ],
     refusals: refusals::CODES,
     specification: include_str!("../SPEC.md"),
     http: api::description,
@@ -38,7 +42,8 @@ pub static DELTA: Wire = Wire {
 };
 
 fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
-    let config = DeltaConfig::read(section)?;
+    let keys: settings::Keys = section.table("protocol.delta")?;
+    let config = DeltaConfig::read(section, &keys)?;
     let pools = config.pools.iter();
     let executors = pools.map(|pool| (pool.origin.clone(), pool.name.to_string()));
     Ok(Configuration {
@@ -47,7 +52,7 @@ fn configure(section: &Section<'_>) -> Result<Configuration, ConfigError> {
         hosts: Vec::new(),
         wire: Box::new(ConfiguredDelta {
             pools: Pools::new(config),
-            worker: WorkerSettings::read(section)?,
+            worker: WorkerSettings::read(section, keys)?,
         }),
     })
 }

@@ -4,86 +4,94 @@ mod orchestrator;
 mod tokens;
 mod worker;
 
-use host_wire_kit::inherited_variables;
-use host_wire_kit::settings::{Kind, Setting, WorkerFlag, WorkerRole};
-use host_wire_kit::{settings, table_settings};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 
-use self::orchestrator::SECONDS_MAX;
+use host_wire_kit::http_client::BaseUrl;
+use host_wire_kit::section::{At, Command, Number, Tables};
+use host_wire_kit::settings::{WorkerFlag, WorkerRole};
+use host_wire_kit::{inherited_variables, settings};
+
 pub(super) use self::orchestrator::{DeltaConfig, Launch, NODE_SEPARATOR, PoolConfig, Times};
+use self::orchestrator::{POOL_SIZE_MAX, SECONDS_MAX};
 #[cfg(test)]
 pub(super) use self::tokens::Tokens;
-use self::worker::CONCURRENCY_MAX;
+use self::worker::Concurrency;
 pub(super) use self::worker::WorkerSettings;
-
-/// The tables of orchestrators.
-pub(super) const ORCHESTRATORS: &str = "protocol.delta.orchestrators";
-
-/// The tables of pools.
-pub(super) const RUNNERS: &str = "protocol.delta.runners";
+use crate::tags::Tags;
 
 settings! {
-    pub(super) SETTINGS:
-    LEASE_TTL = "protocol.delta.lease_ttl_seconds", Number("SECONDS", 1, SECONDS_MAX), "120",
-        "How long the lease of a Delta runner lasts after a heartbeat, in whole seconds; at least twice the heartbeat interval";
-    HEARTBEAT_INTERVAL = "protocol.delta.heartbeat_interval_seconds", Number("SECONDS", 1, SECONDS_MAX), "20",
-        "How often a Delta runner is asked to send a heartbeat, in whole seconds";
-    ACK = "protocol.delta.ack_seconds", Number("SECONDS", 1, SECONDS_MAX), "30",
-        "How long a Delta runner has to acknowledge a lease, in whole seconds";
-    CANCEL_DEADLINE = "protocol.delta.cancel_deadline_seconds", Number("SECONDS", 1, SECONDS_MAX), "30",
-        "How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it";
-    MAX_RUNTIME = "protocol.delta.max_runtime_seconds", Number("SECONDS", 1, SECONDS_MAX), "3600",
-        "The time limit of a job in a Delta pool if its sender sets none, in whole seconds";
-    ALLOW_PLAINTEXT = "protocol.delta.allow_plaintext", Switch, "false",
-        "Whether `http://` URLs of orchestrators may lead to other machines, so that anyone between can read tokens, jobs and logs; else they must be `https://`";
-    ORCHESTRATOR = "protocol.delta.worker.orchestrator", Text("URL"), "none",
-        "For `host worker delta` alone: the orchestrator whose jobs are executed";
-    RUNNER_ID = "protocol.delta.worker.runner_id", Text("ID"), "none",
-        "For `host worker delta` alone: its name for the orchestrator";
-    TOKEN_ENV = "protocol.delta.worker.token_env", Text("NAME"), "none",
-        "For `host worker delta` alone: the variable that holds its bearer token";
-    CAPABILITIES = "protocol.delta.worker.capabilities", List("TAGS"), "none",
-        "For `host worker delta` alone: the tags that it offers, separated by commas";
-    CONCURRENCY = "protocol.delta.worker.concurrency", Number("N", 1, CONCURRENCY_MAX as u64), "1",
-        "For `host worker delta` alone: how many leases it holds at once";
-    LEASE_FILE = "protocol.delta.worker.lease", Text("FILE"), "none",
-        "For `host worker delta` alone: the file with the one lease that it executes";
-    LOG = "protocol.delta.worker.log", Text("PATH"), "none",
-        "For `host worker delta` alone: where the log of the lease in `lease` is written";
-}
+    pub(super) struct Keys "protocol.delta." {
+        /// How long the lease of a Delta runner lasts after a heartbeat, in whole seconds; at least twice the heartbeat interval
+        lease_ttl_seconds "SECONDS": At<Number<1, SECONDS_MAX, 120>>,
+        /// How often a Delta runner is asked to send a heartbeat, in whole seconds
+        heartbeat_interval_seconds "SECONDS": At<Number<1, SECONDS_MAX, 20>>,
+        /// How long a Delta runner has to acknowledge a lease, in whole seconds
+        ack_seconds "SECONDS": Number<1, SECONDS_MAX, 30>,
+        /// How long a Delta runner has to stop a cancelled job, in whole seconds; then the job is cancelled without it
+        cancel_deadline_seconds "SECONDS": Number<1, SECONDS_MAX, 30>,
+        /// The time limit of a job in a Delta pool if its sender sets none, in whole seconds
+        max_runtime_seconds "SECONDS": Number<1, SECONDS_MAX, 3_600>,
+        /// Whether `http://` URLs of orchestrators may lead to other machines, so that anyone between can read tokens, jobs and logs; else they must be `https://`
+        allow_plaintext: bool,
+        ..
+        worker: WorkerKeys,
+        runners: Tables<RunnerKeys>,
+        orchestrators: Tables<OrchestratorKeys>,
+    }
 
-table_settings! {
-    pub(super) TABLE_SETTINGS:
-    "protocol.delta.runners.NAME.token_file", "none",
-        "A file with the bearer tokens of the pool's runners, one per line; a token allows its bearer to lease the pool's jobs. Optional beside `cmd`";
-    "protocol.delta.runners.NAME.token_env", "none",
-        "Instead of `token_file`: the variable that holds the tokens";
-    "protocol.delta.runners.NAME.capabilities", "none",
-        "What a runner must offer to get a job of the pool: an array of tags, like `os:linux`. A job may ask for more with its attribute `delta.requires`";
-    "protocol.delta.runners.NAME.cmd", "none",
-        "The command that starts a runner for each job, an array: the program and its arguments. `-orchestrator \
-         URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them";
-    "protocol.delta.runners.NAME.pool_size", "1",
-        "How many processes of `cmd` run at once, 1 to 64";
-    "protocol.delta.runners.NAME.env", "none",
-        concat!(
+    pub(super) struct WorkerKeys "protocol.delta.worker." {
+        /// For `host worker delta` alone: the orchestrator whose jobs are executed
+        orchestrator "URL": Option<At<BaseUrl>>,
+        /// For `host worker delta` alone: its name for the orchestrator
+        runner_id "ID": Option<At<String>>,
+        /// For `host worker delta` alone: the variable that holds its bearer token
+        token_env "NAME": Option<At<String>>,
+        /// For `host worker delta` alone: the tags that it offers, separated by commas
+        capabilities "TAGS": Tags,
+        /// For `host worker delta` alone: how many leases it holds at once
+        concurrency "N": Concurrency,
+        /// For `host worker delta` alone: the file with the one lease that it executes
+        lease "FILE": Option<PathBuf>,
+        /// For `host worker delta` alone: where the log of the lease in `lease` is written
+        log "PATH": Option<PathBuf>,
+    }
+
+    pub(super) struct RunnerKeys "protocol.delta.runners.NAME." {
+        /// A file with the bearer tokens of the pool's runners, one per line; a token allows its bearer to lease the pool's jobs. Optional beside `cmd`
+        token_file: Option<At<PathBuf>>,
+        /// Instead of `token_file`: the variable that holds the tokens
+        token_env: Option<At<String>>,
+        /// What a runner must offer to get a job of the pool: an array of tags, like `os:linux`. A job may ask for more with its attribute `delta.requires`
+        capabilities: Tags,
+        /// The command that starts a runner for each job, an array: the program and its arguments. `-orchestrator URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them
+        cmd: Option<Command>,
+        /// How many processes of `cmd` run at once, 1 to 64
+        pool_size: Option<Number<1, POOL_SIZE_MAX>> = "1",
+        #[doc = concat!(
             "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only ",
             inherited_variables!(),
             " and those that `inherit_env` names",
-        );
-    "protocol.delta.runners.NAME.inherit_env", "none",
-        "The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file";
-    "protocol.delta.orchestrators.NAME.url", "none",
-        "A foreign orchestrator whose jobs this host executes: an https:// URL, or an http:// one of this machine";
-    "protocol.delta.orchestrators.NAME.runner_id", "none",
-        "The name of this host for that orchestrator";
-    "protocol.delta.orchestrators.NAME.token_file", "none",
-        "A file with the bearer token for that orchestrator";
-    "protocol.delta.orchestrators.NAME.token_env", "none",
-        "Instead of `token_file`: the variable that holds the token";
-    "protocol.delta.orchestrators.NAME.capabilities", "none",
-        "What this host offers: an array of tags";
-    "protocol.delta.orchestrators.NAME.concurrency", "1",
-        "How many leases of that orchestrator this host holds at once, 1 to 256";
+        )]
+        env: BTreeMap<String, String> = "none",
+        /// The names of more variables of the host that `cmd` gets: an array. This keeps secrets out of the file
+        inherit_env: Vec<String> = "none",
+    }
+
+    pub(super) struct OrchestratorKeys "protocol.delta.orchestrators.NAME." {
+        /// A foreign orchestrator whose jobs this host executes: an https:// URL, or an http:// one of this machine
+        url: Option<At<BaseUrl>>,
+        /// The name of this host for that orchestrator
+        runner_id: Option<At<String>>,
+        /// A file with the bearer token for that orchestrator
+        token_file: Option<At<PathBuf>>,
+        /// Instead of `token_file`: the variable that holds the token
+        token_env: Option<At<String>>,
+        /// What this host offers: an array of tags
+        capabilities: Tags,
+        /// How many leases of that orchestrator this host holds at once, 1 to 256
+        concurrency: Concurrency,
+    }
 }
 
 /// `host worker delta`.
@@ -103,49 +111,22 @@ guest that runs when the worker is told to stop is stopped; its lease runs out, 
 gives the job to another runner.",
     doing: "work for a Delta CI orchestrator",
     flags: &[
-        WorkerFlag::new("orchestrator", ORCHESTRATOR).about("The orchestrator: `http://HOST:PORT`"),
-        WorkerFlag::new("runner-id", RUNNER_ID).about("Its name for the orchestrator"),
-        WorkerFlag::new("token-env", TOKEN_ENV).about("The variable that holds the bearer token; optional with --lease"),
-        WorkerFlag::new("allow-plaintext", ALLOW_PLAINTEXT).about("Allow an `http://` URL of another machine, without TLS"),
-        WorkerFlag::new("capability", CAPABILITIES).about("A tag that it offers, like `os:linux` (repeatable)").repeated(),
-        WorkerFlag::new("concurrency", CONCURRENCY).about("How many leases it holds at once"),
-        WorkerFlag::new("lease", LEASE_FILE).about("Execute the lease in this file and exit"),
-        WorkerFlag::new("workdir", WORKDIR),
-        WorkerFlag::new("s3-bucket", S3_BUCKET),
-        WorkerFlag::new("s3-prefix", S3_PREFIX),
-        WorkerFlag::new("s3-region", S3_REGION),
-        WorkerFlag::new("cache-dir", CACHE_DIR),
-        WorkerFlag::new("log", LOG).about("With --lease: where the log is written as it arrives"),
+        WorkerFlag::new("orchestrator", "protocol.delta.worker.orchestrator").about("The orchestrator: `http://HOST:PORT`"),
+        WorkerFlag::new("runner-id", "protocol.delta.worker.runner_id").about("Its name for the orchestrator"),
+        WorkerFlag::new("token-env", "protocol.delta.worker.token_env").about("The variable that holds the bearer token; optional with --lease"),
+        WorkerFlag::new("allow-plaintext", "protocol.delta.allow_plaintext").about("Allow an `http://` URL of another machine, without TLS"),
+        WorkerFlag::new("capability", "protocol.delta.worker.capabilities").about("A tag that it offers, like `os:linux` (repeatable)").repeated(),
+        WorkerFlag::new("concurrency", "protocol.delta.worker.concurrency").about("How many leases it holds at once"),
+        WorkerFlag::new("lease", "protocol.delta.worker.lease").about("Execute the lease in this file and exit"),
+        // Orchestrators pass these to the runners that they launch.
+        WorkerFlag::ignored("workdir", "DIR", "Accepted and ignored: guests have no working directory"),
+        WorkerFlag::ignored("s3-bucket", "NAME", NO_UPLOAD),
+        WorkerFlag::ignored("s3-prefix", "PREFIX", NO_UPLOAD),
+        WorkerFlag::ignored("s3-region", "REGION", NO_UPLOAD),
+        WorkerFlag::ignored("cache-dir", "DIR", "Accepted and ignored: guests have no caches"),
+        WorkerFlag::new("log", "protocol.delta.worker.log").about("With --lease: where the log is written as it arrives"),
     ],
     usual_refusals: &[],
 };
 
-/// Orchestrators pass these flags to the runners that they launch. They are no keys of the configuration.
-const WORKDIR: Setting = ignored(
-    "workdir",
-    "DIR",
-    "Accepted and ignored: guests have no working directory",
-);
-const S3_BUCKET: Setting = ignored("s3-bucket", "NAME", NO_UPLOAD);
-const S3_PREFIX: Setting = ignored("s3-prefix", "PREFIX", NO_UPLOAD);
-const S3_REGION: Setting = ignored("s3-region", "REGION", NO_UPLOAD);
-const CACHE_DIR: Setting = ignored(
-    "cache-dir",
-    "DIR",
-    "Accepted and ignored: guests have no caches",
-);
-
 const NO_UPLOAD: &str = "Accepted and ignored: this runner uploads nothing to a bucket";
-
-/// The flags that mean that something is not done, which is logged.
-pub(super) const IGNORED: [Setting; 4] = [S3_BUCKET, S3_PREFIX, S3_REGION, CACHE_DIR];
-
-const fn ignored(key: &'static str, value: &'static str, about: &'static str) -> Setting {
-    Setting {
-        key,
-        kind: Kind::Text(value),
-        default: "none",
-        about,
-        flag: None,
-    }
-}

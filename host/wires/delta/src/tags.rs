@@ -4,6 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::name::Name;
+use host_wire_kit::section::{Fallback, List};
+use serde::de::{Deserialize, Deserializer, Error as _, Unexpected};
 
 /// The job's attribute with the tags that its runner must offer, separated by commas.
 pub(super) const REQUIRES: &str = "delta.requires";
@@ -22,6 +24,33 @@ pub(super) const LANES_MAX: usize = 256;
 
 /// Of these kinds of tag a runner has one.
 const SINGLE: [&str; 2] = ["os", "arch"];
+
+/// The tags of a runner, as the configuration lists them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tags(pub(super) BTreeSet<String>);
+
+impl<'de> Deserialize<'de> for Tags {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let List(tags) = List::<String, TAGS_MAX>::deserialize(deserializer)?;
+        if let Some(other) = tags.iter().find(|tag| !is_tag(tag)) {
+            let wanted = &*format!("tags of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -");
+            return Err(D::Error::invalid_value(Unexpected::Str(other), &wanted));
+        }
+        let tags = tags.into_iter().collect();
+        match conflict(&tags) {
+            Some(kind) => Err(D::Error::custom(format_args!(
+                "expected one tag that begins with {kind}:"
+            ))),
+            None => Ok(Self(tags)),
+        }
+    }
+}
+
+impl Fallback for Tags {
+    fn text() -> String {
+        List::<String>::text()
+    }
+}
 
 /// Returns whether a job or a pool may ask for this tag.
 pub(super) fn is_tag(text: &str) -> bool {

@@ -34,7 +34,7 @@ const NAME: &str = "hero";
 
 /// Hero over Redis, in both roles.
 pub static HERO: Wire = Wire {
-    settings: settings::SETTINGS,
+    settings: &[settings::Keys::SETTINGS],
     refusals: refusals::CODES,
     specification: include_str!("../SPEC.md"),
     chain_handlers: &[

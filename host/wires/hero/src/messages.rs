@@ -5,6 +5,7 @@ pub(super) mod calls;
 use std::time::Duration;
 
 use host_core::time::Time;
+use serde::Deserialize;
 
 /// The error of a job that was stopped.
 pub(super) const STOPPED: &str = "stopped_by_request";
@@ -234,7 +235,8 @@ impl Call {
 }
 
 /// The end of a work queue from which jobs are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum PopSide {
     /// Takes the newest job first, as the document's own workers do.
     Left,

@@ -9,9 +9,9 @@ pub(super) mod tests;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use host_wire_kit::section::{ConfigError, Section, refused};
+use host_wire_kit::section::{At, ConfigError, List, Number, Section};
 use host_wire_kit::settings;
-use host_wire_kit::settings::{Setting, WorkerFlag, WorkerRole};
+use host_wire_kit::settings::{WorkerFlag, WorkerRole};
 
 use self::worker::WorkerConfig;
 use super::client::lost::Workers;
@@ -20,31 +20,32 @@ use super::messages::PopSide;
 use super::transport::url::{Certificates, RedisUrl, UrlError};
 
 settings! {
-    pub(super) SETTINGS:
-    URL = "protocol.hero.url", Text("URL"), "none",
-        "The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, whose certificate is always checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it";
-    URL_FILE = "protocol.hero.url_file", Text("FILE"), "none",
-        "The file with that URL, instead of the URL: for one with a password";
-    CA_FILE = "protocol.hero.ca_file", Text("FILE"), "the authorities that the system trusts",
-        "The authorities that may sign the certificate of a Redis behind `rediss://`: PEM";
-    CERT_FILE = "protocol.hero.cert_file", Text("FILE"), "none",
-        "Our client certificate for such a Redis: PEM, followed by its issuers";
-    KEY_FILE = "protocol.hero.key_file", Text("FILE"), "none",
-        "The private key of that certificate: PEM";
-    WORKER_IDS = "protocol.hero.worker_ids", List("IDS"), "none",
-        "The worker ids whose jobs are taken from that Redis: an array; in the variable, separated by commas";
-    CONCURRENCY = "protocol.hero.concurrency", Number("N", 1, 1_024), "64",
-        "How many jobs of one worker id run at once";
-    DISPATCH_IN_FLIGHT = "protocol.hero.dispatch_in_flight", Number("N", 1, 4_096), "64",
-        "How many of our jobs one foreign worker id (`hero-WORKER#NAME`) has at once";
-    POP_SIDE = "protocol.hero.pop_side", Text("SIDE"), "right",
-        "Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers that use BLPOP do)";
-    LOG_DIR = "protocol.hero.log_dir", Text("DIR"), "none",
-        "The folder for the log files that jobs name in `log_path`; without it, such jobs are refused";
-    ALLOW_PLAINTEXT = "protocol.hero.allow_plaintext", Switch, "false",
-        "Whether a password may be sent to a Redis on another machine without TLS";
-    REQUEUE_STALE = "protocol.hero.requeue_stale", List("IDS"), "none",
-        "The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas";
+    pub(super) struct Keys "protocol.hero." {
+        /// The Redis of Hero dispatchers: `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`; `rediss://` for TLS 1.3, whose certificate is always checked; `redis+unix:///PATH[?db=DATABASE]` for a Unix socket; `redis-sentinel://HOST[:PORT],…/MASTER[/DATABASE]` (or `rediss-sentinel://`) where Sentinels know it
+        url "URL": Option<At<String>>,
+        /// The file with that URL, instead of the URL: for one with a password
+        url_file "FILE": Option<At<PathBuf>>,
+        /// The authorities that may sign the certificate of a Redis behind `rediss://`: PEM
+        ca_file "FILE": Option<At<PathBuf>> = "the authorities that the system trusts",
+        /// Our client certificate for such a Redis: PEM, followed by its issuers
+        cert_file "FILE": Option<At<PathBuf>>,
+        /// The private key of that certificate: PEM
+        key_file "FILE": Option<At<PathBuf>>,
+        /// The worker ids whose jobs are taken from that Redis: an array; in the variable, separated by commas
+        worker_ids "IDS": At<List<String, WORKER_IDS_MAX>>,
+        /// How many jobs of one worker id run at once
+        concurrency "N": Number<1, 1_024, 64>,
+        /// How many of our jobs one foreign worker id (`hero-WORKER#NAME`) has at once
+        dispatch_in_flight "N": Number<1, 4_096, 64>,
+        /// Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers that use BLPOP do)
+        pop_side "SIDE": PopSide = "right",
+        /// The folder for the log files that jobs name in `log_path`; without it, such jobs are refused
+        log_dir "DIR": Option<At<PathBuf>>,
+        /// Whether a password may be sent to a Redis on another machine without TLS
+        allow_plaintext: bool,
+        /// The worker ids whose lost jobs `host serve` queues again by itself, each job up to three times: an array, `*` for all; in the variable, separated by commas
+        requeue_stale "IDS": At<List<String, WORKER_IDS_MAX>>,
+    }
 }
 
 /// `host worker hero`.
@@ -64,12 +65,12 @@ $STATE_DIRECTORY, $XDG_STATE_HOME/host or ~/.local/state/host, one for each runn
 variables and keys of [protocol.hero] in docs/config.md apply here too.",
     doing: "work for Hero dispatchers",
     flags: &[
-        WorkerFlag::new("url", URL).about("The Redis, as `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, `redis+unix://` or `redis-sentinel://`. Other users can read command lines: put an address with a password into a file or `HOST_HERO_URL`"),
-        WorkerFlag::new("url-file", URL_FILE),
-        WorkerFlag::new("worker-id", WORKER_IDS).about("A worker id whose jobs are taken (repeatable)").repeated(),
-        WorkerFlag::new("concurrency", CONCURRENCY),
-        WorkerFlag::new("pop-side", POP_SIDE),
-        WorkerFlag::new("log-dir", LOG_DIR),
+        WorkerFlag::new("url", "protocol.hero.url").about("The Redis, as `redis://[USER:PASSWORD@]HOST[:PORT][/DATABASE]`, `rediss://` for TLS, `redis+unix://` or `redis-sentinel://`. Other users can read command lines: put an address with a password into a file or `HOST_HERO_URL`"),
+        WorkerFlag::new("url-file", "protocol.hero.url_file"),
+        WorkerFlag::new("worker-id", "protocol.hero.worker_ids").about("A worker id whose jobs are taken (repeatable)").repeated(),
+        WorkerFlag::new("concurrency", "protocol.hero.concurrency"),
+        WorkerFlag::new("pop-side", "protocol.hero.pop_side"),
+        WorkerFlag::new("log-dir", "protocol.hero.log_dir"),
     ],
     usual_refusals: &[],
 };
@@ -99,37 +100,38 @@ pub(super) struct HeroConfig {
 impl HeroConfig {
     /// Reads the section and its certificate files; `None` if no Redis is configured.
     pub(super) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
-        let concurrency = section.count(&CONCURRENCY)?;
-        let dispatch_in_flight = section.count(&DISPATCH_IN_FLIGHT)?;
-        let worker_ids = read_worker_ids(section, &WORKER_IDS)?;
-        let requeue_stale = read_worker_ids(section, &REQUEUE_STALE)?;
-        let pop_side = pop_side(section)?;
-        let Some((origin, text)) = section.text_or_file(&URL, &URL_FILE)? else {
-            return match section.find(&WORKER_IDS) {
-                Some((origin, _)) if !worker_ids.is_empty() => Err(no_redis(origin)),
-                _ => Ok(None),
-            };
+        let keys: Keys = section.table("protocol.hero")?;
+        check_worker_ids(&keys.worker_ids)?;
+        check_worker_ids(&keys.requeue_stale)?;
+        let Some(text) = section.text_or_file(keys.url.as_ref(), keys.url_file.as_ref())? else {
+            if keys.worker_ids.is_empty() {
+                return Ok(None);
+            }
+            let message = "there are worker ids but no Redis; name it with protocol.hero.url, \
+                           protocol.hero.url_file or HOST_HERO_URL";
+            return Err(keys.worker_ids.hidden(message));
         };
-        let allow_plaintext = section.switch(&ALLOW_PLAINTEXT)?;
         let url = RedisUrl::parse(&text)
-            .and_then(|url| url.allowing_plaintext(allow_plaintext).not_in_plaintext())
             .and_then(|url| {
-                if section.is_flag(&URL) && url.has_password() {
+                url.allowing_plaintext(keys.allow_plaintext)
+                    .not_in_plaintext()
+            })
+            .and_then(|url| {
+                if keys.url.as_ref().is_some_and(At::is_flag) && url.has_password() {
                     return Err(UrlError::OnCommandLine);
                 }
                 Ok(url)
             });
-        let url = url.map_err(|error| bad_url(origin, error))?;
-        let certificates = certificates(section)?;
-        let log_dir = log_dir(section)?;
-        let url = url.with_certificates(certificates);
+        let url = url.map_err(|error| bad_url(&text, error))?;
+        let url = url.with_certificates(certificates(section, &keys)?);
+        let requeue_stale = keys.requeue_stale.value.0;
         Ok(Some(Self {
-            url: url.map_err(|error| bad_url(URL.key.to_owned(), error))?,
-            worker_ids,
-            concurrency,
-            dispatch_in_flight,
-            pop_side,
-            log_dir,
+            url: url.map_err(|error| bad_url(&text, error))?,
+            worker_ids: keys.worker_ids.value.0,
+            concurrency: keys.concurrency.count(),
+            dispatch_in_flight: keys.dispatch_in_flight.count(),
+            pop_side: keys.pop_side,
+            log_dir: keys.log_dir.as_ref().map(absolute).transpose()?,
             requeue_stale: Workers {
                 all: requeue_stale.iter().any(|id| id == "*"),
                 ids: requeue_stale.into_iter().collect(),
@@ -149,80 +151,49 @@ impl HeroConfig {
     }
 }
 
-fn no_redis(origin: String) -> ConfigError {
-    ConfigError::Hidden {
-        origin,
-        message: "there are worker ids but no Redis; name it with protocol.hero.url, \
-                  protocol.hero.url_file or HOST_HERO_URL"
-            .to_owned(),
-    }
-}
-
 /// The error does not show the address, which may contain a password.
-fn bad_url(origin: String, error: UrlError) -> ConfigError {
-    ConfigError::Hidden {
-        origin,
-        message: format!("invalid Redis address: {error}"),
-    }
+fn bad_url(text: &At<String>, error: UrlError) -> ConfigError {
+    text.hidden(format!("invalid Redis address: {error}"))
 }
 
-fn read_worker_ids(section: &Section<'_>, setting: &Setting) -> Result<Vec<String>, ConfigError> {
-    let Some((origin, text)) = section.find_text(setting) else {
-        return Ok(Vec::new());
-    };
-    let ids: Vec<&str> = text.split(',').map(str::trim).collect();
-    let wanted = if ids.len() > WORKER_IDS_MAX {
-        format!("expected at most {WORKER_IDS_MAX} worker ids")
-    } else if !ids.iter().all(|id| is_worker_id(id)) {
-        format!(
+fn check_worker_ids(ids: &At<List<String, WORKER_IDS_MAX>>) -> Result<(), ConfigError> {
+    if let Some(other) = ids.iter().find(|id| !is_worker_id(id)) {
+        let wanted = format!(
             "expected worker ids of 1–{WORKER_ID_BYTES_MAX} printable characters without blanks"
-        )
-    } else if ids.iter().collect::<BTreeSet<_>>().len() < ids.len() {
-        "expected each worker id once".to_owned()
-    } else {
-        return Ok(ids.into_iter().map(str::to_owned).collect());
-    };
-    Err(refused(origin, text, wanted))
+        );
+        return Err(ids.refuse_item(other, wanted));
+    }
+    let mut seen = BTreeSet::new();
+    match ids.iter().find(|id| !seen.insert(*id)) {
+        Some(twice) => Err(ids.refuse_item(twice, "expected each worker id once")),
+        None => Ok(()),
+    }
 }
 
 /// Reads the files with certificates.
-fn certificates(section: &Section<'_>) -> Result<Certificates, ConfigError> {
-    let client = match (section.path(&CERT_FILE), section.path(&KEY_FILE)) {
-        (Some(certificate), Some(key)) => Some((
-            section.read_file(&CERT_FILE, &certificate)?,
-            section.read_file(&KEY_FILE, &key)?,
-        )),
+fn certificates(section: &Section<'_>, keys: &Keys) -> Result<Certificates, ConfigError> {
+    let client = match (&keys.cert_file, &keys.key_file) {
+        (Some(certificate), Some(key)) => {
+            Some((section.read_file(certificate)?, section.read_file(key)?))
+        }
         (None, None) => None,
-        (Some(_), None) => return Err(section.refuse(&CERT_FILE, requires(KEY_FILE))),
-        (None, Some(_)) => return Err(section.refuse(&KEY_FILE, requires(CERT_FILE))),
+        (Some(certificate), None) => {
+            return Err(certificate.hidden("requires protocol.hero.key_file"));
+        }
+        (None, Some(key)) => return Err(key.hidden("requires protocol.hero.cert_file")),
     };
-    let authorities = section.path(&CA_FILE);
-    let authorities = authorities.map(|path| section.read_file(&CA_FILE, &path));
+    let authorities = keys.ca_file.as_ref();
+    let authorities = authorities.map(|path| section.read_file(path));
     Ok(Certificates {
         authorities: authorities.transpose()?,
         client,
     })
 }
 
-fn requires(other: Setting) -> String {
-    format!("requires {}", other.key)
-}
-
-fn log_dir(section: &Section<'_>) -> Result<Option<PathBuf>, ConfigError> {
-    let Some((origin, text)) = section.find_text(&LOG_DIR) else {
-        return Ok(None);
-    };
-    let absolute = std::path::absolute(text);
-    let wanted = |error| format!("expected a folder; {error}");
-    let absolute = absolute.map_err(|error| refused(origin, text, wanted(error)))?;
-    Ok(Some(absolute))
-}
-
-fn pop_side(section: &Section<'_>) -> Result<PopSide, ConfigError> {
-    match section.find(&POP_SIDE) {
-        None => Ok(PopSide::default()),
-        Some((_, "left")) => Ok(PopSide::Left),
-        Some((_, "right")) => Ok(PopSide::Right),
-        Some((origin, text)) => Err(refused(origin, text, "expected `left` or `right`")),
-    }
+fn absolute(dir: &At<PathBuf>) -> Result<PathBuf, ConfigError> {
+    let absolute = std::path::absolute(&dir.value);
+    absolute.map_err(|error| {
+        let wanted = format!("expected a folder; {error}");
+        ConfigError::value(&dir.origin, dir.display(), wanted)
+    })
 }

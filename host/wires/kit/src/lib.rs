@@ -47,17 +47,15 @@ use tokio_util::sync::CancellationToken;
 use self::check::Check;
 use self::executors::Executors;
 use self::section::{ConfigError, Section};
-use self::settings::{Setting, TableSetting, WorkerRole};
+use self::settings::{Setting, WorkerRole};
 
 /// One protocol, in one or both roles: an entry of the list of wires. [`Wire::new`] makes one that has nothing but a
 /// name; a wire states what else it has.
 pub struct Wire {
     /// The section of the configuration, the noun of `host worker`, the label of metrics.
     pub name: &'static str,
-    /// Its keys, each below `protocol.<name>`.
-    pub settings: &'static [Setting],
-    /// The keys of its tables whose names users choose, each below `protocol.<name>`.
-    pub table_settings: &'static [TableSetting],
+    /// The keys of its tables, each below `protocol.<name>`.
+    pub settings: &'static [&'static [Setting]],
     /// Every code by which it refuses what a peer sends: the code, and what it means with what to do.
     pub refusals: &'static [(&'static str, &'static str)],
     /// The rules in our words: its `SPEC.md`, which names every code.
@@ -85,7 +83,6 @@ impl Wire {
         Self {
             name,
             settings: &[],
-            table_settings: &[],
             refusals: &[],
             specification: "",
             chain_handlers: &[],
@@ -96,6 +93,11 @@ impl Wire {
             command: None,
             configure,
         }
+    }
+
+    /// Returns all its keys.
+    pub fn keys(&self) -> impl Iterator<Item = &'static Setting> + use<> {
+        self.settings.iter().copied().flatten()
     }
 }
 

@@ -1,136 +1,89 @@
-//! The keys of the configuration, each declared once. Their variables, flags, ranges and documentation are
-//! derived from the declaration.
-
-use std::ops::RangeInclusive;
+//! The keys of the configuration, each declared once, as a field of a struct. Their variables, options, ranges and
+//! documentation are derived from the declaration.
 
 /// One key of the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Setting {
-    /// Its name in the file, with dots: `cells.slots`.
+    /// Its name in the file, with dots: `cells.slots`. In tables whose names users choose, `NAME` is the name.
     pub key: &'static str,
-    /// The kind of its values.
-    pub kind: Kind,
-    /// Its default, for people; parsed if it is a value.
-    pub default: &'static str,
+    /// The option of `host serve` that sets it, without the dashes, if there is one.
+    pub flag: Option<&'static str>,
     /// What it is for.
     pub about: &'static str,
-    /// The flag of `host serve` that sets it, without the dashes, if there is one.
-    pub flag: Option<&'static str>,
-}
-
-/// The kind of a key's values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Text, with the placeholder for help: `PATH`.
-    Text(&'static str),
-    /// Texts, with the placeholder for help: an array, or one text with commas.
-    List(&'static str),
-    /// A whole number, with the placeholder for help (`MS`), the least and the greatest value.
-    Number(&'static str, u64, u64),
-    /// A duration in seconds, with or without a fraction, up to this number.
-    Seconds(u64),
-    /// `true` or `false`.
-    Switch,
+    /// The placeholder of its value in help; of a switch it is empty.
+    pub placeholder: &'static str,
+    /// Returns its default, for people.
+    pub default: fn() -> String,
+    /// Returns what its type expects, as messages say it: `1–256`.
+    pub expectation: fn() -> String,
 }
 
 impl Setting {
+    /// Returns whether it is a key of a table that users name or number. It has no variable.
+    pub fn is_in_table(&self) -> bool {
+        self.key.contains(".NAME.") || self.key.contains("[].")
+    }
+
+    /// Returns the names of its tables and its own.
+    pub fn path(&self) -> Vec<&'static str> {
+        self.key.split('.').collect()
+    }
+
     /// Returns its environment variable: `HOST_CELLS_SLOTS`.
     pub fn env(&self) -> String {
         let key = self.key.strip_prefix("protocol.").unwrap_or(self.key);
         format!("HOST_{}", key.replace('.', "_").to_uppercase())
     }
 
+    /// Returns whether its values are `true` and `false`.
+    pub fn is_switch(&self) -> bool {
+        (self.expectation)() == SWITCH
+    }
+
     /// Returns the placeholder of its value in help.
-    pub const fn value_name(&self) -> &'static str {
-        match self.kind {
-            Kind::Text(name) | Kind::List(name) | Kind::Number(name, ..) => name,
-            Kind::Seconds(_) => "SECONDS",
-            Kind::Switch => "BOOL",
+    pub fn value_name(&self) -> &'static str {
+        if self.is_switch() {
+            "BOOL"
+        } else {
+            self.placeholder
         }
     }
 
-    /// Returns the range of its values, if they are numbers.
-    pub const fn range(&self) -> RangeInclusive<u64> {
-        match self.kind {
-            Kind::Number(_, least, most) => least..=most,
-            Kind::Seconds(most) => 0..=most,
-            Kind::Text(_) | Kind::List(_) | Kind::Switch => 0..=u64::MAX,
-        }
+    /// Returns the range of its values, if they are numbers: `1–1024`.
+    fn range(&self) -> Option<String> {
+        let expected = (self.expectation)();
+        let range = expected.trim_end_matches(" seconds");
+        let is_range = range.starts_with(|first: char| first.is_ascii_digit());
+        is_range.then(|| range.to_owned())
     }
 
     /// Describes its values: `1–1024`.
     pub fn values(&self) -> String {
-        match self.kind {
-            Kind::Text(name) | Kind::List(name) => name.to_owned(),
-            Kind::Number(_, least, most) => format!("{least}–{most}"),
-            Kind::Seconds(most) => format!("0–{most}"),
-            Kind::Switch => "true, false".to_owned(),
+        if self.is_switch() {
+            return "true, false".to_owned();
         }
+        self.range().unwrap_or_else(|| self.placeholder.to_owned())
     }
 
-    /// Returns the help of a flag that sets it.
+    /// Returns the help of an option that sets it.
     pub fn help(&self, about: &str) -> String {
-        let default = self.default;
-        match self.kind {
-            Kind::Number(..) | Kind::Seconds(_) => {
-                format!("{about} [{}; default: {default}]", self.values())
-            }
-            Kind::Text(_) | Kind::List(_) | Kind::Switch => {
-                format!("{about} [default: {default}]")
-            }
+        let default = (self.default)();
+        match self.range() {
+            Some(range) => format!("{about} [{range}; default: {default}]"),
+            None => format!("{about} [default: {default}]"),
         }
     }
 }
 
-/// Declares the keys of a section, each in one row: its constant, key, kind, default and purpose; the key may
-/// be followed by the flag of `host serve`, in brackets. The name of the list comes first.
-#[macro_export]
-macro_rules! settings {
-    ($visibility:vis $all:ident: $(
-        $name:ident = $key:literal $([$flag:literal])?, $kind:ident $(($($argument:expr),+))?,
-            $default:literal, $about:expr;
-    )+) => {
-        $(
-            $visibility const $name: $crate::settings::Setting =
-                $crate::settings::Setting {
-                    key: $key,
-                    kind: $crate::settings::Kind::$kind $(($($argument),+))?,
-                    default: $default,
-                    about: $about,
-                    flag: $crate::settings!(@flag $($flag)?),
-                };
-        )+
-        /// All keys of the section.
-        $visibility const $all: &[$crate::settings::Setting] = &[$($name,)+];
-    };
-    (@flag) => { None };
-    (@flag $flag:literal) => { Some($flag) };
-}
+/// What a switch expects.
+const SWITCH: &str = "true or false";
 
-/// One key of a table whose name users choose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TableSetting {
-    /// Its name in the file, with `NAME` for the name that users choose.
-    pub key: &'static str,
-    /// Its default, for people.
-    pub default: &'static str,
-    /// What it is for.
-    pub about: &'static str,
-}
-
-/// Declares the keys of tables whose names users choose, each in one row: key, default and purpose.
-#[macro_export]
-macro_rules! table_settings {
-    ($visibility:vis $all:ident: $($key:literal, $default:literal, $about:expr;)+) => {
-        /// All keys of the section's tables.
-        $visibility const $all: &[$crate::settings::TableSetting] = &[$(
-            $crate::settings::TableSetting {
-                key: $key,
-                default: $default,
-                about: $about,
-            },
-        )+];
-    };
+/// Removes the blank with which a doc comment begins.
+pub const fn without_blank(about: &str) -> &str {
+    match about.as_bytes() {
+        [b' ', ..] => about.split_at(1).1,
+        _ => about,
+    }
 }
 
 /// The command line of `host worker <wire>`.
@@ -153,8 +106,10 @@ pub struct WorkerRole {
 pub struct WorkerFlag {
     /// Its name, without the dashes.
     pub flag: &'static str,
-    /// The key it sets.
-    pub setting: Setting,
+    /// The key it sets; of an option that is ignored, its own name.
+    pub key: &'static str,
+    /// The placeholder of an option that is ignored: it sets no key.
+    pub ignored: Option<&'static str>,
     /// What it is for, if the help differs from that of the key.
     pub about: Option<&'static str>,
     /// A variable that sets it too, beside the key's.
@@ -167,14 +122,28 @@ pub struct WorkerFlag {
 
 impl WorkerFlag {
     /// Makes an option that is not required and not repeated.
-    pub const fn new(flag: &'static str, setting: Setting) -> Self {
+    pub const fn new(flag: &'static str, key: &'static str) -> Self {
         Self {
             flag,
-            setting,
+            key,
+            ignored: None,
             about: None,
             env: None,
             is_repeated: false,
             is_required: false,
+        }
+    }
+
+    /// Makes an option that is accepted and ignored.
+    pub const fn ignored(
+        flag: &'static str,
+        value_name: &'static str,
+        about: &'static str,
+    ) -> Self {
+        Self {
+            ignored: Some(value_name),
+            about: Some(about),
+            ..Self::new(flag, flag)
         }
     }
 
@@ -205,14 +174,17 @@ impl WorkerFlag {
         }
     }
 
-    /// Returns what it is for, with its default. A switch has no value.
-    pub fn help(&self) -> String {
-        let setting = self.setting;
-        let about = self.about.unwrap_or(setting.about);
-        let is_plain = self.is_required || setting.default == "none";
-        if is_plain || setting.kind == Kind::Switch {
-            return about.to_owned();
+    /// Returns what it is for, with the default of the key. A switch has no value.
+    pub fn help(&self, setting: Option<&Setting>) -> String {
+        let about = self.about.or(setting.map(|setting| setting.about));
+        let about = about.unwrap_or_default();
+        match setting {
+            Some(setting)
+                if !self.is_required && !setting.is_switch() && (setting.default)() != "none" =>
+            {
+                setting.help(about)
+            }
+            _ => about.to_owned(),
         }
-        setting.help(about)
     }
 }

@@ -6,12 +6,14 @@ use std::path::PathBuf;
 
 use host_core::name::Name;
 use host_core::policy::{Backoff, OnGraceExpired, Policy};
+use serde::Deserialize;
 
 /// How long a cancelled guest may take to stop by itself, in milliseconds.
 pub(super) const CANCEL_GRACE_MS: u64 = 500;
 
 /// The release of RRQ that the other side uses.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Dialect {
     /// Releases 0.9.10 to 0.9.14, as documented: one connection for each request, and the address
     /// only in the environment.

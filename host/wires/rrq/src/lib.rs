@@ -45,7 +45,7 @@ worker exits within 200 ms. Any number of workers may run beside each other and 
     doing: "work for RRQ orchestrators",
     flags: &[WorkerFlag {
         env: Some("RRQ_RUNNER_TCP_SOCKET"),
-        ..WorkerFlag::new("tcp-socket", settings::LISTEN)
+        ..WorkerFlag::new("tcp-socket", "protocol.rrq.listen")
             .about("Where the orchestrator connects: a loopback address and a port, HOST:PORT")
             .required()
     }],
@@ -54,8 +54,7 @@ worker exits within 200 ms. Any number of workers may run beside each other and 
 
 /// The RRQ runner protocol as a wire.
 pub static RRQ: Wire = Wire {
-    settings: settings::SETTINGS,
-    table_settings: settings::TABLE_SETTINGS,
+    settings: &[settings::Keys::SETTINGS, settings::Runner::SETTINGS],
     refusals: refusals::CODES,
     specification: include_str!("../SPEC.md"),
     worker_role: Some(&WORKER_ROLE),

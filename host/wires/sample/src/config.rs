@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use host_core::name::Name;
-use host_wire_kit::section::{ConfigError, NamedTable, Section, loopback, refused};
-use host_wire_kit::{settings, table_settings};
+use host_wire_kit::section::{At, ConfigError, Listen, Section, Tables};
+use host_wire_kit::settings;
 
 settings! {
-    pub(crate) SETTINGS:
-    LISTEN = "protocol.sample.listen", Text("ADDR"), "off",
-        "Where orchestrators connect: a loopback address and a port, or `off`";
-}
+    pub(crate) struct Keys "protocol.sample." {
+        /// Where orchestrators connect: a loopback address and a port, or `off`
+        listen "ADDR": At<Listen> = "off",
+        ..
+        runners: Tables<RunnerKeys>,
+    }
 
-table_settings! {
-    pub(crate) TABLE_SETTINGS:
-    "protocol.sample.runners.NAME.address", "none",
-        "Where a worker listens: a loopback address and a port";
+    pub(crate) struct RunnerKeys "protocol.sample.runners.NAME." {
+        /// Where a worker listens: a loopback address and a port
+        address: Option<At<Listen>>,
+    }
 }
 
 /// The section, read and checked.
@@ -38,12 +40,13 @@ pub(crate) struct Runner {
 
 impl Config {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
-        let mut runners = BTreeMap::new();
-        for (name, table) in section.tables("protocol.sample.runners") {
-            runners.insert(name.clone(), Runner::read(table)?);
-        }
-        let listen = section.listen(&LISTEN)?;
-        Ok(Self { listen, runners })
+        let keys: Keys = section.table("protocol.sample")?;
+        let runners = keys.runners.into_iter();
+        let runners = runners.map(|(name, keys)| Ok((name, Runner::read(&keys)?)));
+        Ok(Self {
+            listen: keys.listen.loopback()?,
+            runners: runners.collect::<Result<_, _>>()?,
+        })
     }
 
     /// Returns where each executor is configured, and its name.
@@ -63,15 +66,12 @@ impl Config {
 }
 
 impl Runner {
-    fn read(table: &NamedTable) -> Result<Self, ConfigError> {
-        let origin = table.origin("address");
-        let text = table.text("address")?.unwrap_or_default();
-        let Ok(address) = text.parse() else {
-            return Err(refused(origin, text, "expected an address"));
-        };
+    fn read(keys: &At<RunnerKeys>) -> Result<Self, ConfigError> {
+        let address = keys.address.as_ref().map(At::loopback).transpose()?;
+        let missing = || keys.hidden_key("address", "expected an address");
         Ok(Self {
-            origin: table.origin(""),
-            address: loopback(origin, address)?,
+            origin: keys.origin.clone(),
+            address: address.flatten().ok_or_else(missing)?,
         })
     }
 }

@@ -31,8 +31,7 @@ const NAME: &str = "sample";
 
 /// The sample as a wire.
 pub static SAMPLE: Wire = Wire {
-    settings: config::SETTINGS,
-    table_settings: config::TABLE_SETTINGS,
+    settings: &[config::Keys::SETTINGS, config::RunnerKeys::SETTINGS],
     refusals: CODES,
     specification: include_str!("../SPEC.md"),
     ..Wire::new(NAME, configure)

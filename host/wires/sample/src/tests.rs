@@ -1,7 +1,5 @@
 //! The sample against itself: configured, opened and run like any wire, in both roles over loopback.
 
-use std::collections::BTreeMap;
-use std::io;
 use std::time::Duration;
 
 use host_core::failure::{Failure, FailureKind};
@@ -13,14 +11,13 @@ use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
 use host_testing::{ExecuteAudit, FakeExecutor, KeptLogs, LeaseAudit, LeaseHost, Refusals, Run};
 use host_wire_kit::executors::WorkerState;
-use host_wire_kit::section::{NamedTable, Sources, Stated, Tables};
+use host_wire_kit::section::TestSources;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::config::LISTEN;
 use super::*;
 
 /// Fails a test that waits longer.
@@ -42,29 +39,14 @@ async fn until<T>(watched: &watch::Sender<T>, condition: impl Fn(&T) -> bool) {
 
 /// Reads a section: where it listens, and the address of the runner `there`.
 fn configured(listen: Option<&str>, there: Option<&str>) -> Result<Box<dyn Configured>, String> {
-    let mut values = BTreeMap::new();
-    if let Some(text) = listen {
-        let stated = Stated {
-            origin: "the test".to_owned(),
-            text: text.to_owned(),
-        };
-        values.insert(LISTEN.key.to_owned(), stated);
-    }
-    let mut tables = Tables::default();
-    if let Some(address) = there {
-        let keys = [("address".to_owned(), address.into())];
-        let table = NamedTable::new("there".to_owned(), keys.into_iter().collect());
-        tables.insert("there".parse().unwrap(), table);
-    }
-    let sources = Sources {
-        flags: &BTreeMap::new(),
-        environment: &BTreeMap::new(),
-        values: &values,
-        tables: &BTreeMap::from([("protocol.sample.runners".to_owned(), tables)]),
-        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    let listen = listen.map(|address| format!("listen = '{address}'\n"));
+    let there = there.map(|address| format!("runners.there.address = '{address}'\n"));
+    let file = [listen, there].into_iter().flatten().collect::<String>();
+    let sources = TestSources {
+        file: &format!("[protocol.sample]\n{file}"),
+        ..TestSources::default()
     };
-    let section = Section::new(sources);
-    match (SAMPLE.configure)(&section) {
+    match sources.read(&SAMPLE, configure) {
         Ok(configuration) => Ok(configuration.wire),
         Err(error) => Err(error.to_string()),
     }
@@ -244,6 +226,7 @@ async fn a_line_that_is_not_a_message_is_counted_and_dropped() {
 fn only_loopback_addresses_are_accepted() {
     for address in ["192.0.2.1:7", "nowhere"] {
         let refused = configured(None, Some(address)).unwrap_err();
-        assert!(refused.starts_with("there.address: "), "{refused}");
+        let place = "host.toml:2: protocol.sample.runners.there.address: ";
+        assert!(refused.starts_with(place), "{refused}");
     }
 }

@@ -29,7 +29,7 @@ use host_http::route::{Group, RoutePorts};
 use host_http::serve::Transport;
 use host_store::{Store as _, StoreError};
 use host_testing::store::MemoryStore;
-use host_wire_kit::section::{Section, Sources};
+use host_wire_kit::section::TestSources;
 use host_wires::WIRES;
 use http_body_util::BodyExt as _;
 use hyper::service::Service as _;
@@ -262,22 +262,9 @@ fn wire_routes(bodies: &ByteBudget, tasks: &Tasks, clock: Clock) -> Vec<Group> {
         clock: Arc::new(clock),
         stopping: tasks.stopping().clone(),
     };
-    let nothing = (
-        BTreeMap::new(),
-        BTreeMap::new(),
-        BTreeMap::new(),
-        BTreeMap::new(),
-    );
-    let sources = Sources {
-        flags: &nothing.0,
-        environment: &nothing.1,
-        values: &nothing.2,
-        tables: &nothing.3,
-        read: &|_| Err(std::io::ErrorKind::NotFound.into()),
-    };
     let configured = WIRES.iter().map(|wire| {
-        let section = Section::new(sources);
-        (wire.configure)(&section).unwrap().wire
+        let read = TestSources::default().read(wire, wire.configure);
+        read.unwrap().wire
     });
     configured.flat_map(|wire| wire.routes(&ports)).collect()
 }

@@ -165,7 +165,7 @@ fn keys_that_belong_together_must_be_together() {
         ),
         (
             "[[listeners]]\naddress = 'x'",
-            "listeners[1].address: invalid value `x`",
+            "listeners[1].address: invalid value `x`: expected",
         ),
         (
             "[[listeners]]\naddress = '127.0.0.1:1'\ntls = true",
@@ -177,7 +177,7 @@ fn keys_that_belong_together_must_be_together() {
         ),
         (
             "[[listeners]]\naddress = '127.0.0.1:1'\nserves = ['apis']",
-            "listeners[1].serves: invalid value `apis`: expected an array of some of api, callbacks, metrics, pages",
+            "listeners[1].serves[1]: invalid value `apis`: expected an array of some of api, callbacks, metrics, pages",
         ),
         (
             "[[listeners]]\naddress = '127.0.0.1:1'\nserves = []",
@@ -185,7 +185,7 @@ fn keys_that_belong_together_must_be_together() {
         ),
         (
             "[[listeners]]\naddress = '127.0.0.1:1'\nserve = []",
-            "unknown key `listeners[].serve`; did you mean `listeners[].serves`?",
+            "unknown key `listeners[1].serve`; did you mean `listeners[].serves`?",
         ),
         (
             "listeners = [1]",

@@ -1,11 +1,10 @@
 //! Which store is configured, where its password may be, and that no refusal shows it.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
-use host_wire_kit::section::{Sources, Stated};
+use host_wire_kit::section::{Document, Stated};
 
 use tempfile::TempDir;
 
@@ -17,18 +16,20 @@ fn read(
     flag: Option<&str>,
     environment: &[(&str, &str)],
 ) -> Result<Option<(String, bool)>, String> {
-    let flags = flag.map(|url| (URL.key.to_owned(), Stated::by_flag("store", url)));
+    let flags = flag.map(|url| ("store.url".to_owned(), Stated::by_flag("store", url)));
     let environment = environment
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
-    let sources = Sources {
-        flags: &flags.into_iter().collect(),
-        environment: &environment.collect(),
-        values: &BTreeMap::new(),
-        tables: &BTreeMap::new(),
+    let (flags, environment) = (flags.into_iter().collect(), environment.collect());
+    let document = Document::default();
+    let document = document.with(StoreKeys::SETTINGS.iter(), &environment, &flags);
+    let section = Section {
+        document: &document,
+        environment: &environment,
         read: &|path| fs::read(path),
     };
-    let found = database(&Section::new(sources));
+    let keys = document.read("store");
+    let found = keys.and_then(|keys| database(&section, &keys));
     let found = found.map_err(|error| format!("{error} {error:?}"))?;
     Ok(found.map(|it| (it.target.to_string(), it.allow_unsafe)))
 }

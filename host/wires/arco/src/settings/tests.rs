@@ -2,7 +2,7 @@
 
 use std::io;
 
-use host_wire_kit::section::{Sources, Stated, Tables};
+use host_wire_kit::section::TestSources;
 
 use super::*;
 
@@ -10,33 +10,21 @@ pub(crate) fn read(
     values: &[(&str, &str)],
     workers: &[(&str, &str)],
 ) -> Result<ArcoConfig, String> {
-    let stated = |(key, text): &(&str, &str)| {
-        let key = format!("protocol.arco.{key}");
-        let stated = Stated {
-            origin: key.clone(),
-            text: (*text).to_owned(),
-        };
-        (key, stated)
+    let value = |(key, text): &(&str, &str)| match text.parse::<u64>() {
+        Ok(number) => format!("{key} = {number}\n"),
+        Err(_) => format!("{key} = '{text}'\n"),
     };
-    let mut tables = Tables::default();
-    for (name, table) in workers {
-        let origin = format!("protocol.arco.workers.{name}");
-        let table = NamedTable::new(origin, table.parse().unwrap());
-        tables.insert(name.parse().unwrap(), table);
-    }
-    let nothing = BTreeMap::new();
-    let environment = [
-        ("SECRET", "from-env"),
-        ("KEY", "a key with blanks, of 32 bytes or more"),
-        ("NOTHING", ""),
-    ];
-    let sources = Sources {
-        flags: &nothing,
-        environment: &environment
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into(),
-        values: &values.iter().map(stated).collect(),
-        tables: &BTreeMap::from([(WORKERS.to_owned(), tables)]),
+    let worker =
+        |(name, keys): &(&str, &str)| format!("[protocol.arco.workers.'{name}']\n{keys}\n");
+    let values: String = values.iter().map(value).collect();
+    let workers: String = workers.iter().map(worker).collect();
+    let sources = TestSources {
+        environment: &[
+            ("SECRET", "from-env"),
+            ("KEY", "a key with blanks, of 32 bytes or more"),
+            ("NOTHING", ""),
+        ],
+        file: &format!("[protocol.arco]\n{values}{workers}"),
         read: &|path| match path.to_str() {
             Some("secret") => Ok(b"from-file\n".to_vec()),
             Some("key") => Ok([b'k'; 32].to_vec()),
@@ -44,9 +32,10 @@ pub(crate) fn read(
             Some("blank") => Ok(b"two words\n".to_vec()),
             _ => Err(io::ErrorKind::NotFound.into()),
         },
+        ..TestSources::default()
     };
-    let section = Section::new(sources);
-    ArcoConfig::read(&section).map_err(|error| error.to_string())
+    let config = sources.read(&crate::ARCO, ArcoConfig::read);
+    config.map_err(|error| error.to_string())
 }
 
 #[test]

@@ -1,33 +1,17 @@
 //! What the section accepts, as tables.
 
-use std::collections::BTreeMap;
-use std::io;
-
-use host_wire_kit::section::{Sources, Stated};
+use host_wire_kit::section::TestSources;
 
 use super::*;
 
 fn read(environment: &[(&str, &str)], table: bool) -> Result<Option<OrchestratorConfig>, String> {
-    let environment: BTreeMap<String, String> = environment
-        .iter()
-        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-        .collect();
-    let mut values = BTreeMap::new();
-    if table {
-        let stated = Stated {
-            origin: "host.toml: protocol.beads".to_owned(),
-            text: String::new(),
-        };
-        values.insert(TABLE.to_owned(), stated);
-    }
-    let sources = Sources {
-        flags: &BTreeMap::new(),
-        environment: &environment,
-        values: &values,
-        tables: &BTreeMap::new(),
-        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    let sources = TestSources {
+        environment,
+        file: if table { "[protocol.beads]" } else { "" },
+        ..TestSources::default()
     };
-    BeadsConfig::read(&Section::new(sources))
+    sources
+        .read(&crate::BEADS, BeadsConfig::read)
         .map(|config| config.orchestrator)
         .map_err(|error| error.to_string())
 }

@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use host_core::name::Name;
-use host_wire_kit::section::{ConfigError, Section, refused};
+use host_wire_kit::section::{ConfigError, Section};
 
-use super::{
-    WORKER_BD, WORKER_CONCURRENCY, WORKER_FRAMED, WORKER_HANDLER, WORKER_ID, WORKER_SOCKET,
-    own_variables,
-};
+use super::{WorkerKeys, own_variables};
 use crate::frame::Dialect;
 use crate::program::ProgramCommand;
 use crate::read::is_worker_id;
@@ -27,43 +24,34 @@ pub(crate) struct WorkerConfig {
 
 impl WorkerConfig {
     /// Reads the table; `None` if it names no socket.
-    pub(crate) fn read(section: &Section<'_>) -> Result<Option<Self>, ConfigError> {
-        let concurrency = section.count(&WORKER_CONCURRENCY)?;
-        let dialect = if section.switch(&WORKER_FRAMED)? {
-            Dialect::Framed
-        } else {
-            Dialect::Lines
-        };
-        let worker_id = match section.find(&WORKER_ID) {
-            None => WORKER_ID.default,
-            Some((_, text)) if is_worker_id(text) => text,
-            Some((origin, text)) => return Err(refused(origin, text, "expected 1–64 characters")),
-        };
-        let Some(socket) = section.path(&WORKER_SOCKET) else {
+    pub(super) fn read(
+        section: &Section<'_>,
+        keys: &WorkerKeys,
+    ) -> Result<Option<Self>, ConfigError> {
+        let worker_id = keys.worker_id.as_ref();
+        if let Some(other) = worker_id.filter(|id| !is_worker_id(id)) {
+            return Err(other.refuse("expected 1–64 characters"));
+        }
+        let Some(socket) = &keys.socket else {
             return Ok(None);
         };
-        let Some((origin, handler)) = section.find(&WORKER_HANDLER) else {
-            let message = format!(
-                "there is a socket but no handler; name it with {}",
-                WORKER_HANDLER.key
-            );
-            let (origin, _) = section.find(&WORKER_SOCKET).unwrap_or_default();
-            return Err(ConfigError::Hidden { origin, message });
+        let Some(handler) = &keys.handler else {
+            let message =
+                "there is a socket but no handler; name it with protocol.beads.worker.handler";
+            return Err(socket.hidden(message));
         };
-        let parsed = handler.parse();
+        let refuse = |error| handler.refuse(format!("expected a handler's name; {error}"));
         Ok(Some(Self {
-            socket,
-            handler: parsed.map_err(|error| {
-                refused(
-                    origin,
-                    handler,
-                    format!("expected a handler's name; {error}"),
-                )
-            })?,
-            worker_id: worker_id.to_owned(),
-            concurrency,
-            dialect,
-            program: section.path(&WORKER_BD).map(|path| program(section, &path)),
+            socket: socket.value.clone(),
+            handler: handler.value.parse().map_err(refuse)?,
+            worker_id: worker_id.map_or("W1", |id| id.as_str()).to_owned(),
+            concurrency: keys.concurrency.count(),
+            dialect: if keys.framed {
+                Dialect::Framed
+            } else {
+                Dialect::Lines
+            },
+            program: keys.bd.as_ref().map(|path| program(section, path)),
         }))
     }
 

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::name::Name;
 use host_core::policy::{OnGraceExpired, Policy};
-use host_wire_kit::section::{ConfigError, NamedTable, SecretText, Section, refused};
+use host_wire_kit::section::{At, ConfigError, Number, SecretText, Section};
 
 use super::tokens::{self, Tokens};
+use super::{Keys, RunnerKeys};
 use crate::refusals::{Code, Refused};
-use crate::settings::{ACK, CANCEL_DEADLINE, HEARTBEAT_INTERVAL, LEASE_TTL, MAX_RUNTIME, RUNNERS};
-use crate::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
+use crate::tags;
 
 /// The longest of the times, in seconds: a week.
 pub(super) const SECONDS_MAX: u64 = 7 * 24 * 3_600;
@@ -21,7 +21,7 @@ pub(super) const SECONDS_MAX: u64 = 7 * 24 * 3_600;
 pub(crate) const NODE_SEPARATOR: char = '@';
 
 /// The most runners of a pool that this host starts.
-const POOL_SIZE_MAX: i64 = 64;
+pub(super) const POOL_SIZE_MAX: u64 = 64;
 
 /// The times of leases, in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,23 +118,23 @@ impl PoolConfig {
 }
 
 impl DeltaConfig {
-    /// Reads the section and the files with tokens.
-    pub(crate) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
+    /// Interprets the keys and reads the files with tokens.
+    pub(crate) fn read(section: &Section<'_>, keys: &Keys) -> Result<Self, ConfigError> {
         let mut config = Self {
-            times: times(section)?,
+            times: times(keys)?,
             pools: Vec::new(),
             tokens: Tokens::default(),
         };
-        for (name, table) in section.tables(RUNNERS) {
+        for (name, runner) in &keys.runners {
             let number = u32::try_from(config.pools.len()).unwrap_or(u32::MAX);
-            let pool = pool(section, name, table)?;
+            let pool = pool(section, name, runner)?;
             let needs_token = pool.launch.is_none();
             config.pools.push(pool);
-            let secret = secret(section, table)?;
+            let secret = section.secret(runner.token_file.as_ref(), runner.token_env.as_ref())?;
             if secret.is_none() && !needs_token {
                 continue;
             }
-            let secret = needed(secret, table)?;
+            let secret = needed(secret, runner)?;
             let lines = tokens::lines(secret.text()?);
             for token in lines.map_err(|why| secret.refused(why))? {
                 if !config.tokens.add(token, number) {
@@ -163,94 +163,72 @@ impl DeltaConfig {
     }
 }
 
-fn times(section: &Section<'_>) -> Result<Times, ConfigError> {
+fn times(keys: &Keys) -> Result<Times, ConfigError> {
+    let (ttl, interval) = (&keys.lease_ttl_seconds, &keys.heartbeat_interval_seconds);
     let times = Times {
-        lease_ttl: section.number(&LEASE_TTL)?,
-        heartbeat_interval: section.number(&HEARTBEAT_INTERVAL)?,
-        ack: section.number(&ACK)?,
-        cancel_deadline: section.number(&CANCEL_DEADLINE)?,
-        max_runtime: section.number(&MAX_RUNTIME)?,
+        lease_ttl: ttl.get(),
+        heartbeat_interval: interval.get(),
+        ack: keys.ack_seconds.get(),
+        cancel_deadline: keys.cancel_deadline_seconds.get(),
+        max_runtime: keys.max_runtime_seconds.get(),
     };
     if times.lease_ttl < 2 * times.heartbeat_interval {
-        let setting = match section.find(&LEASE_TTL) {
-            Some(_) => LEASE_TTL,
-            None => HEARTBEAT_INTERVAL,
-        };
         let wanted = format!(
             "the lease TTL ({}) must be at least twice the heartbeat interval ({})",
             times.lease_ttl, times.heartbeat_interval
         );
-        return Err(section.refuse(&setting, wanted));
+        let is_default = ttl.origin.is_empty();
+        return Err(if is_default {
+            interval.refuse(wanted)
+        } else {
+            ttl.refuse(wanted)
+        });
     }
     Ok(times)
 }
 
-fn pool(section: &Section<'_>, name: &Name, table: &NamedTable) -> Result<PoolConfig, ConfigError> {
+fn pool(
+    section: &Section<'_>,
+    name: &Name,
+    runner: &At<RunnerKeys>,
+) -> Result<PoolConfig, ConfigError> {
     if name.as_str().contains(tags::SEPARATOR) {
         let wanted = "expected a name without `/`, which precedes the tags of a job";
-        return Err(refused(table.origin(""), name.as_str(), wanted));
+        return Err(ConfigError::value(&runner.origin, name, wanted));
     }
     Ok(PoolConfig {
         name: name.clone(),
-        origin: table.origin(""),
-        capabilities: capabilities(table)?,
-        launch: launch(section, table)?,
+        origin: runner.origin.clone(),
+        capabilities: runner.capabilities.0.clone(),
+        launch: launch(section, runner)?,
     })
 }
 
-fn launch(section: &Section<'_>, table: &NamedTable) -> Result<Option<Launch>, ConfigError> {
-    let Some(cmd) = table.get("cmd") else {
-        for key in ["pool_size", "env", "inherit_env"] {
-            if let Some(value) = table.get(key) {
-                let wanted = "requires `cmd`, the program of the runners";
-                return Err(table.refused(key, value, wanted));
+fn launch(section: &Section<'_>, runner: &At<RunnerKeys>) -> Result<Option<Launch>, ConfigError> {
+    let Some(command) = &runner.cmd else {
+        let others = [
+            ("pool_size", runner.pool_size.is_some()),
+            ("env", !runner.env.is_empty()),
+            ("inherit_env", !runner.inherit_env.is_empty()),
+        ];
+        return match others.into_iter().find(|(_, is_set)| *is_set) {
+            Some((key, _)) => {
+                Err(runner.hidden_key(key, "requires `cmd`, the program of the runners"))
             }
-        }
-        return Ok(None);
+            None => Ok(None),
+        };
     };
-    let wanted = "expected an array of strings, the program first";
-    let command = table.strings("cmd", wanted)?;
-    let command = command.filter(|command| !command.is_empty());
     Ok(Some(Launch {
-        command: command.ok_or_else(|| table.refused("cmd", cmd, wanted))?,
-        pool_size: table.number("pool_size", POOL_SIZE_MAX)?.unwrap_or(1),
-        env: section.program_env(table)?,
+        command: command.0.clone(),
+        pool_size: runner.pool_size.map_or(1, Number::count),
+        env: section.program_env(&runner.env, &runner.inherit_env),
     }))
 }
 
-/// Reads the tags of a table.
-pub(crate) fn capabilities(table: &NamedTable) -> Result<BTreeSet<String>, ConfigError> {
-    let key = "capabilities";
-    let wanted = format!(
-        "expected an array of at most {TAGS_MAX} tags, each of 1 to {TAG_BYTES_MAX} characters A-Z a-z 0-9 _ . : -, \
-         with one os: and one arch:"
-    );
-    let tags = table.strings(key, &wanted)?.unwrap_or_default();
-    let all_fit = tags.len() <= TAGS_MAX && tags.iter().all(|tag| tags::is_tag(tag));
-    let tags: BTreeSet<String> = tags.into_iter().collect();
-    match table.get(key) {
-        Some(value) if !all_fit || tags::conflict(&tags).is_some() => {
-            Err(table.refused(key, value, &wanted))
-        }
-        _ => Ok(tags),
-    }
-}
-
-/// Reads the tokens of a table, if it names them.
-pub(crate) fn secret(
-    section: &Section<'_>,
-    table: &NamedTable,
-) -> Result<Option<SecretText>, ConfigError> {
-    section.table_secret(table, "token_file", "token_env")
-}
-
 /// Refuses a table without tokens.
-pub(crate) fn needed(
+pub(super) fn needed<T>(
     secret: Option<SecretText>,
-    table: &NamedTable,
+    table: &At<T>,
 ) -> Result<SecretText, ConfigError> {
-    secret.ok_or_else(|| ConfigError::Hidden {
-        origin: table.origin(""),
-        message: "missing token: set token_file or token_env".to_owned(),
-    })
+    secret.ok_or_else(|| table.hidden("missing token: set token_file or token_env"))
 }

@@ -1,12 +1,11 @@
 //! Opens Hero without a Redis, and checks what it needs and what it leaves behind.
 
-use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::task::Poll;
 
 use host_runtime::clock::Clock;
 use host_testing::{FakeExecutor, Refusals};
-use host_wire_kit::section::{Section, Sources};
+use host_wire_kit::section::TestSources;
 use host_wire_kit::{Configured, Mode};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -28,18 +27,11 @@ fn ports() -> Ports {
 }
 
 fn configured(environment: &[(&str, &str)]) -> Box<dyn Configured> {
-    let environment = environment.iter();
-    let environment = environment
-        .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-        .collect();
-    let sources = Sources {
-        flags: &BTreeMap::new(),
-        environment: &environment,
-        values: &BTreeMap::new(),
-        tables: &BTreeMap::new(),
-        read: &|path| std::fs::read(path),
+    let sources = TestSources {
+        environment,
+        ..TestSources::default()
     };
-    (HERO.configure)(&Section::new(sources)).unwrap().wire
+    sources.read(&HERO, HERO.configure).unwrap().wire
 }
 
 #[tokio::test]

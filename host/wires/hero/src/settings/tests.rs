@@ -1,10 +1,7 @@
 //! The values of the section, the origin of a bad value, and that no error shows a secret.
 
-use std::collections::BTreeMap;
+use host_wire_kit::section::TestSources;
 
-use host_wire_kit::section::{Sources, Stated};
-
-use super::super::settings::{SETTINGS, WORKER_ROLE};
 use super::*;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -14,30 +11,21 @@ fn with(
     environment: Pairs<'_>,
     file: Pairs<'_>,
 ) -> Result<Option<HeroConfig>, ConfigError> {
-    let owned = |pairs: Pairs<'_>| -> BTreeMap<String, String> {
-        let pairs = pairs.iter();
-        pairs
-            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-            .collect()
+    let line = |(key, text): &(&str, &str)| match text.parse::<u64>() {
+        Ok(number) => format!("{key} = {number}\n"),
+        Err(_) if *text == "true" => format!("{key} = true\n"),
+        Err(_) => format!("{key} = '{text}'\n"),
     };
-    let stated = |(key, text): &(&str, &str)| {
-        let key = format!("protocol.hero.{key}");
-        let origin = format!("host.toml: {key}");
-        let text = (*text).to_owned();
-        (key, Stated { origin, text })
+    let sources = TestSources {
+        flags,
+        environment,
+        file: &format!(
+            "[protocol.hero]\n{}",
+            file.iter().map(line).collect::<String>()
+        ),
+        ..TestSources::default()
     };
-    let flags = owned(flags).into_iter();
-    let flags = flags.map(|(key, text)| (key.clone(), Stated::by_flag(&key, text)));
-    let (flags, environment) = (flags.collect(), owned(environment));
-    let values = file.iter().map(stated).collect();
-    let sources = Sources {
-        flags: &flags,
-        environment: &environment,
-        values: &values,
-        tables: &BTreeMap::new(),
-        read: &|path| std::fs::read(path),
-    };
-    HeroConfig::read(&Section::new(sources))
+    sources.read(&crate::HERO, HeroConfig::read)
 }
 
 fn resolve(environment: Pairs<'_>, file: Pairs<'_>) -> Result<Option<HeroConfig>, ConfigError> {
@@ -79,7 +67,7 @@ fn every_key_of_the_file_counts() {
         },
     };
     assert_eq!(resolve(&[], &file), Ok(Some(expected)));
-    assert_eq!(SETTINGS.len(), file.len(), "all of them are above");
+    assert_eq!(Keys::SETTINGS.len(), file.len(), "all of them are above");
 }
 
 #[test]
@@ -160,19 +148,12 @@ fn options_of_a_worker_come_before_variables() {
 #[test]
 fn jobs_go_to_workers_where_a_redis_is_named() {
     let configured = |environment: Pairs<'_>| {
-        let environment = environment
-            .iter()
-            .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()))
-            .collect();
-        let sources = Sources {
-            flags: &BTreeMap::new(),
-            environment: &environment,
-            values: &BTreeMap::new(),
-            tables: &BTreeMap::new(),
-            read: &|path| std::fs::read(path),
+        let sources = TestSources {
+            environment,
+            ..TestSources::default()
         };
-        let section = Section::new(sources);
-        (crate::HERO.configure)(&section).unwrap().wire
+        let read = sources.read(&crate::HERO, crate::configure);
+        read.unwrap().wire
     };
     let hero = configured(&[("HOST_HERO_URL", "redis://cache")]);
     assert!(hero.has_executor("hero-a") && hero.has_executor("hero-b.c"));
@@ -190,7 +171,7 @@ fn what_is_not_taken_is_refused_without_its_secrets() {
         (&[ids],                                                         "no Redis"),
         (&[ids, ("HOST_HERO_URL", "rediss://:hush@x/#insecure")],         "always checked"),
         (&[ids, ("HOST_HERO_URL", "http://:hush@x")],                    "write redis://"),
-        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,,b")], "worker ids"),
+        (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,\tb\tc")], "worker ids"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a,a")],  "each worker id once"),
         (&[("HOST_HERO_URL", "redis://x"), ("HOST_HERO_WORKER_IDS", "a b")],  "worker ids"),
         (&[ids, ("HOST_HERO_URL", "redis://x"), ("HOST_HERO_POP_SIDE", "up")], "`left`"),
@@ -223,7 +204,10 @@ fn the_address_may_be_in_a_file() {
     std::fs::remove_file(path).unwrap();
     let missing = with(&flags, &[], &[]);
     for (message, expected) in [
-        (both, "HOST_HERO_URL: conflicts with protocol.hero.url_file"),
+        (
+            both,
+            "HOST_HERO_URL: conflicts with --protocol.hero.url_file",
+        ),
         (wrong, "url_file: invalid Redis address"),
         (missing, "url_file: cannot read"),
     ] {

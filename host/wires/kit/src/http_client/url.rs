@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 
 use hyper::Uri;
+use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
 /// The longest URL, in bytes.
@@ -104,6 +105,15 @@ impl BaseUrl {
     /// Adds a path, which starts with a slash.
     pub(super) fn join(&self, path: &str) -> Option<Uri> {
         format!("{self}{path}").parse().ok()
+    }
+}
+
+/// The error does not show the text, which may contain a password.
+impl<'de> Deserialize<'de> for BaseUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let url = text.parse();
+        url.map_err(|error: UrlError| D::Error::custom(format_args!("invalid URL: {error}")))
     }
 }
 

@@ -2,10 +2,9 @@
 //! variable, never the secret.
 
 use std::fmt;
-use std::path::Path;
+use std::path::PathBuf;
 
-use super::{ConfigError, NamedTable, Section};
-use crate::settings::Setting;
+use super::{At, ConfigError, Section};
 
 /// A secret, and where it was read.
 #[derive(Clone)]
@@ -14,9 +13,6 @@ pub struct SecretText {
     place: String,
     bytes: Vec<u8>,
 }
-
-/// The value of a key, and where it is set.
-type Stated<'a> = Option<(String, &'a str)>;
 
 impl fmt::Debug for SecretText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -54,95 +50,86 @@ impl SecretText {
 
     /// Makes the error for this secret; `why` does not quote it.
     pub fn refused(&self, why: impl fmt::Display) -> ConfigError {
-        ConfigError::Hidden {
-            origin: self.origin.clone(),
-            message: format!("{why} ({})", self.place),
-        }
+        ConfigError::hidden(&self.origin, format!("{why} ({})", self.place))
     }
 }
 
 impl Section<'_> {
-    /// Reads the file that the key `file` names, or the variable that the key `env` names; a wire may have
-    /// only one of the keys. Empty keys count as absent.
+    /// Reads the file that a key names, or the variable that another key names.
     pub fn secret(
         &self,
-        file: Option<&Setting>,
-        env: Option<&Setting>,
+        file: Option<&At<PathBuf>>,
+        env: Option<&At<String>>,
     ) -> Result<Option<SecretText>, ConfigError> {
-        let stated = |setting: Option<&Setting>| self.find_text(setting?);
-        self.read_secret(stated(file), stated(env))
-    }
-
-    /// The same for keys of a table.
-    pub fn table_secret(
-        &self,
-        table: &NamedTable,
-        file: &str,
-        env: &str,
-    ) -> Result<Option<SecretText>, ConfigError> {
-        let stated = |key: &str| {
-            let text = table.text(key)?;
-            Ok(text.map(|text| (table.origin(key), text)))
-        };
-        self.read_secret(stated(file)?, stated(env)?)
-    }
-
-    fn read_secret(
-        &self,
-        file: Stated<'_>,
-        env: Stated<'_>,
-    ) -> Result<Option<SecretText>, ConfigError> {
-        let hidden = |origin: String, message: String| ConfigError::Hidden { origin, message };
-        match (file, env) {
-            (None, None) => Ok(None),
-            (Some((origin, _)), Some((other, _))) => {
-                let message = format!("conflicts with {other}; keep one of them");
-                Err(hidden(origin, message))
+        let (origin, place, bytes) = match (file, env) {
+            (None, None) => return Ok(None),
+            (Some(file), Some(env)) => {
+                let message = format!("conflicts with {}; keep one of them", env.origin);
+                return Err(file.hidden(message));
             }
-            (Some((origin, path)), None) => match (self.sources.read)(Path::new(path)) {
-                Ok(bytes) => Ok(Some(SecretText {
-                    origin,
-                    place: format!("file {path}"),
-                    bytes,
-                })),
-                Err(error) => Err(hidden(origin, format!("cannot read {path}: {error}"))),
-            },
-            (None, Some((origin, name))) => match self.variable(name) {
-                Some(text) if !text.is_empty() => Ok(Some(SecretText {
-                    origin,
-                    place: format!("variable {name}"),
-                    bytes: text.as_bytes().to_vec(),
-                })),
-                _ => {
-                    let message = format!("the variable {name} is not set or empty; set it");
-                    Err(hidden(origin, message))
-                }
-            },
+            (Some(file), None) => {
+                let place = format!("file {}", file.display());
+                (&file.origin, place, self.read_file(file)?)
+            }
+            (None, Some(env)) => {
+                let text = self.variable(env).filter(|text| !text.is_empty());
+                let message = || format!("the variable {} is not set or empty; set it", env.value);
+                let text = text.ok_or_else(|| env.hidden(message()))?;
+                let place = format!("variable {}", env.value);
+                (&env.origin, place, text.as_bytes().to_vec())
+            }
+        };
+        Ok(Some(SecretText {
+            origin: origin.clone(),
+            place,
+            bytes,
+        }))
+    }
+
+    /// Returns a text, or that of the file that another key names, with its place.
+    pub fn text_or_file(
+        &self,
+        text: Option<&At<String>>,
+        file: Option<&At<PathBuf>>,
+    ) -> Result<Option<At<String>>, ConfigError> {
+        if let (Some(text), Some(file)) = (text, file) {
+            let message = format!("conflicts with {}; keep one of them", file.origin);
+            return Err(text.hidden(message));
         }
+        let Some(secret) = self.secret(file, None)? else {
+            return Ok(text.cloned());
+        };
+        Ok(Some(At {
+            value: secret.text()?.trim().to_owned(),
+            origin: secret.origin,
+        }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
     use std::io;
+    use std::path::Path;
 
     use super::*;
-    use crate::section::{Sources, Stated as Written};
-    use crate::settings::Kind;
+    use crate::section::TestSources;
+    use crate::{Configure, Wire};
 
-    const SECRET_FILE: Setting = setting("w.secret_file");
-    const SECRET_ENV: Setting = setting("w.secret_env");
-
-    const fn setting(key: &'static str) -> Setting {
-        Setting {
-            key,
-            kind: Kind::Text("X"),
-            default: "none",
-            about: "",
-            flag: None,
+    crate::settings! {
+        struct Keys "protocol.w." {
+            /// A file
+            secret_file "FILE": Option<At<PathBuf>>,
+            /// A variable
+            secret_env "NAME": Option<At<String>>,
         }
     }
+
+    const NOTHING: Configure = |_| Err(ConfigError::hidden("", "not read"));
+
+    const WIRE: Wire = Wire {
+        settings: &[Keys::SETTINGS],
+        ..Wire::new("w", NOTHING)
+    };
 
     fn files(path: &Path) -> io::Result<Vec<u8>> {
         match path.to_str() {
@@ -154,43 +141,23 @@ mod tests {
         }
     }
 
-    /// Reads a word by keys of the section and by those of a table, which must come out the same.
     fn word(file: &str, env: &str) -> Result<Option<String>, String> {
-        let nothing = BTreeMap::new();
-        let environment = [("SOUND", "hunter2"), ("NOTHING", ""), ("ODD", "hünter2")]
-            .map(|(name, value)| (name.to_owned(), value.to_owned()))
-            .into();
-        let written = |(key, text): (&str, &str)| {
-            let origin = format!("host.toml: w.{key}");
-            let text = text.to_owned();
-            (format!("w.{key}"), Written { origin, text })
-        };
-        let keys = [("secret_file", file), ("secret_env", env)];
-        let sources = Sources {
-            flags: &nothing,
-            environment: &environment,
-            values: &keys.map(written).into(),
-            tables: &BTreeMap::new(),
+        let file = format!("[protocol.w]\nsecret_file = '{file}'\nsecret_env = '{env}'");
+        let sources = TestSources {
+            environment: &[("SOUND", "hunter2"), ("NOTHING", ""), ("ODD", "hünter2")],
+            file: &file,
             read: &files,
+            ..TestSources::default()
         };
-        let section = Section::new(sources);
-        let table = keys.iter().filter(|(_, text)| !text.is_empty());
-        let table = table.map(|(key, text)| ((*key).to_owned(), toml::Value::from(*text)));
-        let table = NamedTable::new("host.toml: w".to_owned(), table.collect());
-        let read = |secret: Result<Option<SecretText>, ConfigError>| {
-            let word = secret.and_then(|secret| {
-                let shown = format!("{secret:?}");
-                assert!(!shown.contains("hunter"), "{shown}");
-                secret.map(|it| it.word().map(str::to_owned)).transpose()
-            });
-            word.map_err(|error| error.to_string())
-        };
-        let of_section = read(section.secret(Some(&SECRET_FILE), Some(&SECRET_ENV)));
-        let of_table = read(section.table_secret(&table, "secret_file", "secret_env"));
-        assert_eq!(of_section, of_table);
-        of_section
+        let word = sources.read(&WIRE, |section| {
+            let keys: Keys = section.table("protocol.w")?;
+            let secret = section.secret(keys.secret_file.as_ref(), keys.secret_env.as_ref())?;
+            let shown = format!("{secret:?}");
+            assert!(!shown.contains("hunter"), "{shown}");
+            secret.map(|it| it.word().map(str::to_owned)).transpose()
+        });
+        word.map_err(|error| error.to_string())
     }
-
     #[test]
     fn a_secret_is_in_a_file_or_a_variable() {
         let sound = Ok(Some("hunter2".to_owned()));
@@ -205,7 +172,7 @@ mod tests {
             (
                 "sound",
                 "SOUND",
-                "secret_file: conflicts with host.toml: w.secret_env",
+                "secret_file: conflicts with host.toml:3: protocol.w.secret_env",
             ),
             ("nowhere", "", "secret_file: cannot read nowhere"),
             (
@@ -228,7 +195,7 @@ mod tests {
             ("", "ODD", "without blanks (variable ODD)"),
         ] {
             let error = word(file, env).unwrap_err();
-            assert!(error.starts_with("host.toml: w.secret_"), "{error}");
+            assert!(error.starts_with("host.toml:"), "{error}");
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("nter"), "{error}");
         }

@@ -1,61 +1,26 @@
 //! Which source wins, and which values are rejected, as tables.
 
-use std::io;
-
 use host_wire_kit::Configured as _;
-use host_wire_kit::section::{Sources, Stated, Tables};
-use toml::Table;
+use host_wire_kit::section::TestSources;
 
 use super::*;
 
-/// Reads the section from flags, variables and a file, all with valid keys.
+const LISTEN: &str = "protocol.rrq.listen";
+
+/// Reads the section from flags, variables and the section's part of a file.
 fn read(
     flags: &[(&str, &str)],
     environment: &[(&str, &str)],
     file: &str,
 ) -> Result<RrqConfig, ConfigError> {
-    let pairs = |pairs: &[(&str, &str)]| {
-        let pairs = pairs.iter();
-        pairs
-            .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()))
-            .collect::<BTreeMap<_, _>>()
+    let file = file.replace("[runners.", "[protocol.rrq.runners.");
+    let sources = TestSources {
+        flags,
+        environment,
+        file: &format!("[protocol.rrq]\n{file}"),
+        ..TestSources::default()
     };
-    let mut values = BTreeMap::new();
-    let mut tables = Tables::default();
-    let file: Table = file.parse().unwrap();
-    let origin = |key: &str| format!("host.toml: protocol.rrq.{key}");
-    for (key, value) in file {
-        match value {
-            Value::Table(runners) if key == "runners" => {
-                for (name, value) in runners {
-                    let Value::Table(table) = value else {
-                        panic!("{name} is no table");
-                    };
-                    let table = NamedTable::new(origin(&format!("runners.{name}")), table);
-                    tables.insert(name.parse().unwrap(), table);
-                }
-            }
-            value => {
-                let text = value
-                    .as_str()
-                    .map_or_else(|| value.to_string(), str::to_owned);
-                let origin = origin(&key);
-                values.insert(format!("protocol.rrq.{key}"), Stated { origin, text });
-            }
-        }
-    }
-    let flags = pairs(flags).into_iter();
-    let flags = flags.map(|(key, text)| (key.clone(), Stated::by_flag(&key, text)));
-    let (flags, environment) = (flags.collect(), pairs(environment));
-    let tables = BTreeMap::from([(RUNNERS.to_owned(), tables)]);
-    let section = Section::new(Sources {
-        flags: &flags,
-        environment: &environment,
-        values: &values,
-        tables: &tables,
-        read: &|_| Err(io::ErrorKind::NotFound.into()),
-    });
-    RrqConfig::read(&section)
+    sources.read(&crate::RRQ, RrqConfig::read)
 }
 
 #[test]
@@ -68,7 +33,6 @@ fn without_a_word_nothing_listens() {
         pools: BTreeMap::new(),
     };
     assert_eq!(read(&[], &[], "").unwrap(), expected);
-    assert_eq!(SETTINGS[0].default, "off");
 }
 
 #[test]
@@ -121,20 +85,20 @@ external = \"localhost:7900\"
             cancels_for_all: true,
         },
         default_runner: Some((
-            "host.toml: protocol.rrq.default_runner".to_owned(),
+            "host.toml:7: protocol.rrq.default_runner".to_owned(),
             "there".to_owned(),
         )),
         pools: pools.into(),
-        origins: ["python", "there"]
-            .map(|name| {
-                let origin = format!("host.toml: protocol.rrq.runners.{name}");
+        origins: [("python", 8), ("there", 17)]
+            .map(|(name, line)| {
+                let origin = format!("host.toml:{line}: protocol.rrq.runners.{name}");
                 (origin, name.to_owned())
             })
             .into(),
     };
     assert_eq!(config, expected);
     assert_eq!(
-        (SETTINGS.len(), TABLE_SETTINGS.len()),
+        (Keys::SETTINGS.len(), Runner::SETTINGS.len()),
         (5, 9),
         "all of them are above"
     );
@@ -143,7 +107,7 @@ external = \"localhost:7900\"
 
 #[test]
 fn the_first_source_that_has_an_address_wins() {
-    let flag: &[_] = &[(LISTEN.key, "localhost:1")];
+    let flag: &[_] = &[(LISTEN, "localhost:1")];
     let env: &[_] = &[("HOST_RRQ_LISTEN", "127.0.0.1:2")];
     let file = "listen = \"127.0.0.1:3\"";
     #[rustfmt::skip]
@@ -151,7 +115,7 @@ fn the_first_source_that_has_an_address_wins() {
         (flag,               env,                       file, Some(1)),
         (&[],                env,                       file, Some(2)),
         (&[],                &[("HOST_RRQ_LISTEN", "")], file, Some(3)),
-        (&[(LISTEN.key, "off")], env,                       file, None),
+        (&[(LISTEN, "off")], env,                       file, None),
     ];
     for (flags, environment, file, port) in table {
         let config = read(flags, environment, file).unwrap();
@@ -168,18 +132,15 @@ fn addresses_that_are_not_taken_are_named_with_their_place() {
         ("0.0.0.0:0",       "not a loopback address"),
         ("[::]:0",          "not a loopback address"),
         ("192.0.2.1:7701",  "not a loopback address"),
-        ("",                "HOST:PORT"),
         ("7701",            "127.0.0.1:7701"),
         ("localhost",       "127.0.0.1:7701"),
         ("localhost:99999", "127.0.0.1:7701"),
         ("example.org:1",   "127.0.0.1:7701"),
     ];
     for (text, says) in table {
-        let message = read(&[(LISTEN.key, text)], &[], "")
-            .unwrap_err()
-            .to_string();
+        let message = read(&[(LISTEN, text)], &[], "").unwrap_err().to_string();
         assert!(
-            message.contains(LISTEN.key) && message.contains(says),
+            message.contains(LISTEN) && message.contains(says),
             "{message}"
         );
     }
@@ -219,14 +180,14 @@ fn runners_that_make_no_sense_are_refused_with_their_place() {
     #[rustfmt::skip]
     let table = [
         ("[runners.p]\npool_size = 2",              "runners.p: ",        "missing `cmd` or `external`"),
-        ("[runners.p]\ncmd = \"x\"",                "p.cmd: ",            "an array of strings"),
+        ("[runners.p]\ncmd = \"x\"",                "p.cmd: ",            "an array of strings, the program first, got a string"),
         ("[runners.p]\ncmd = []",                   "p.cmd: ",            "the program first"),
-        ("[runners.p]\ncmd = [1]",                  "p.cmd: ",            "an array of strings"),
+        ("[runners.p]\ncmd = [1]",                  "p.cmd[1]: ",         "expected a string, got an integer"),
         ("[runners.p]\ncmd = [\"x\"]\npool_size = 0", "p.pool_size: ",    "expected 1–64"),
         ("[runners.p]\ncmd = [\"x\"]\nmax_in_flight = 65", "p.max_in_flight: ", "expected 1–64"),
         ("[runners.p]\ncmd = [\"x\"]\npool_size = 2\ntcp_port = 65535", "p.tcp_port: ", "–65534"),
-        ("[runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env: ",        "a table of strings"),
-        ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "an array of variable names"),
+        ("[runners.p]\ncmd = [\"x\"]\nenv = { A = 1 }", "p.env.A: ",      "expected a string, got an integer"),
+        ("[runners.p]\ncmd = [\"x\"]\ninherit_env = \"A\"", "p.inherit_env: ", "expected an array, got a string"),
         ("[runners.p]\ncmd = [\"x\"]\ndialect = \"9\"", "p.dialect: ",    "`documented`"),
         ("[runners.p]\ncmd = [\"x\"]\nexternal = \"127.0.0.1:1\"", "p.cmd: ", "mutually exclusive"),
         ("[runners.p]\nexternal = \"127.0.0.1:1\"\ncwd = \"/\"", "p.cwd: ", "requires `cmd`"),

@@ -3,38 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use host_wire_kit::section::{Sources, Stated, Tables};
-use toml::Table;
+use host_wire_kit::section::TestSources;
 
 use super::*;
 
 fn read(file: &str) -> Result<DeltaConfig, String> {
-    let table: Table = toml::from_str(file).unwrap();
-    let mut values = BTreeMap::new();
-    let mut tables: BTreeMap<String, Tables> = BTreeMap::new();
-    for (key, value) in table {
-        match value {
-            toml::Value::Table(named) => {
-                let all = tables.entry(format!("protocol.delta.{key}")).or_default();
-                for (name, value) in named {
-                    let origin = format!("{key}.{name}");
-                    let table = value.as_table().unwrap().clone();
-                    all.insert(name.parse().unwrap(), NamedTable::new(origin, table));
-                }
-            }
-            other => {
-                let origin = format!("host.toml: {key}");
-                let text = other.to_string();
-                values.insert(format!("protocol.delta.{key}"), Stated { origin, text });
-            }
-        }
-    }
-    let environment = BTreeMap::from([("TOKEN".to_owned(), "from-env".to_owned())]);
-    let sources = Sources {
-        flags: &BTreeMap::new(),
-        environment: &environment,
-        values: &values,
-        tables: &tables,
+    let file = file.replace("[runners.", "[protocol.delta.runners.");
+    let sources = TestSources {
+        environment: &[("TOKEN", "from-env")],
+        file: &format!("[protocol.delta]\n{file}"),
         read: &|path| match path.to_str() {
             Some("ci.token") => Ok(b"secret-one\nsecret-two\n".to_vec()),
             Some("gpu.token") => Ok(b"secret-three\n".to_vec()),
@@ -43,8 +20,12 @@ fn read(file: &str) -> Result<DeltaConfig, String> {
             Some("binary.token") => Ok(vec![0xff]),
             _ => Err(io::ErrorKind::NotFound.into()),
         },
+        ..TestSources::default()
     };
-    DeltaConfig::read(&Section::new(sources)).map_err(|error| error.to_string())
+    let read = sources.read(&crate::DELTA, |section| {
+        DeltaConfig::read(section, &section.table("protocol.delta")?)
+    });
+    read.map_err(|error| error.to_string())
 }
 
 #[test]
@@ -168,7 +149,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ("[runners.ci]", "runners.ci: missing token"),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\npool_size = 2",
-            "runners.ci.pool_size: invalid value `2`: requires `cmd`",
+            "runners.ci.pool_size: requires `cmd`",
         ),
         (
             "[runners.ci]\ncmd = []",
@@ -220,10 +201,6 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         ),
         (
             "[runners.ci]\ntoken_env = \"TOKEN\"\ncapabilities = [\"a b\"]",
-            "runners.ci.capabilities",
-        ),
-        (
-            "[runners.ci]\ntoken_env = \"TOKEN\"\ncapabilities = \"gpu\"",
             "runners.ci.capabilities",
         ),
         (

@@ -1,46 +1,36 @@
 //! The options of a worker and the orchestrators of a host, where a bad value stands, and that no error shows
 //! a token.
 
-use std::collections::BTreeMap;
-use std::io;
-
-use host_testing::Log;
-use host_wire_kit::section::{Sources, Stated, Tables};
+use host_wire_kit::section::TestSources;
 
 use super::*;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSettings, String> {
-    let flags = flags.iter();
-    let flags = flags.map(|(key, text)| {
-        let key = match *key {
-            "allow_plaintext" => ALLOW_PLAINTEXT.key.to_owned(),
-            key if IGNORED.iter().any(|it| it.key == key) => key.to_owned(),
-            key => format!("protocol.delta.worker.{key}"),
-        };
-        let stated = Stated::by_flag(&key, *text);
-        (key, stated)
+    let flags = flags.iter().map(|(key, text)| match *key {
+        "allow_plaintext" => ("protocol.delta.allow_plaintext".to_owned(), *text),
+        key => (format!("protocol.delta.worker.{key}"), *text),
     });
-    let environment = [
-        ("TOKEN", "secret"),
-        ("TWO", "secret-a\nsecret-b"),
-        ("ODD", "secret b"),
-    ];
-    let environment = environment.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    let mut tables = Tables::default();
-    if !table.is_empty() {
-        let table = NamedTable::new("up".to_owned(), toml::from_str(table).unwrap());
-        tables.insert("up".parse().unwrap(), table);
-    }
-    let sources = Sources {
-        flags: &flags.collect(),
-        environment: &environment.into_iter().collect(),
-        values: &BTreeMap::new(),
-        tables: &BTreeMap::from([(ORCHESTRATORS.to_owned(), tables)]),
-        read: &|_| Err(io::ErrorKind::NotFound.into()),
+    let flags: Vec<(String, &str)> = flags.collect();
+    let flags: Vec<(&str, &str)> = flags.iter().map(|(key, text)| (&**key, *text)).collect();
+    let table = match table {
+        "" => String::new(),
+        keys => format!("[protocol.delta.orchestrators.up]\n{keys}"),
     };
-    let section = WorkerSettings::read(&Section::new(sources));
+    let sources = TestSources {
+        flags: &flags,
+        environment: &[
+            ("TOKEN", "secret"),
+            ("TWO", "secret-a\nsecret-b"),
+            ("ODD", "secret b"),
+        ],
+        file: &table,
+        ..TestSources::default()
+    };
+    let section = sources.read(&crate::DELTA, |section| {
+        WorkerSettings::read(section, section.table("protocol.delta")?)
+    });
     section.map_err(|error| error.to_string())
 }
 
@@ -74,18 +64,6 @@ fn every_option_and_key_counts() {
     assert_eq!(section.peers[0].concurrency, 1);
     assert_eq!(section.peers[0].url.to_string(), "https://h:1/x");
     assert_eq!(section.peer, None);
-}
-
-/// Its orchestrator may pass them, and must not take them for done.
-#[test]
-fn what_the_runner_does_not_do_is_logged() {
-    let (log, _guard) = Log::of_this_thread();
-    let flags = IGNORED.map(|it| (it.key, "x"));
-    assert_eq!(read(&flags, ""), Ok(WorkerSettings::default()));
-    for key in ["s3-bucket", "s3-prefix", "s3-region", "cache-dir"] {
-        let message = log.lines_with(&format!("{key} is ignored"));
-        assert_eq!(message.len(), 1, "{key}: {message:?}");
-    }
 }
 
 #[test]
@@ -160,7 +138,7 @@ fn a_bad_value_is_named_and_no_token_is_shown() {
         (
             &[],
             "token_env = \"TOKEN\"\nurl = \"ftp://h\"\nrunner_id = \"r\"",
-            "up.url: invalid orchestrator URL",
+            "up.url: invalid URL: ",
         ),
         (
             &[],
