@@ -142,7 +142,7 @@ async fn beside_waiting_jobs(args: &Args, empty: &Stage, report: &mut Report) ->
     tokio::task::block_in_place(|| {
         let client = full.server.client();
         let pause = format!("/api/v1/queues/{WAITING}/pause");
-        call(&client, "POST", &pause, &json!({}))?;
+        call(&client, "POST", &pause, &json!({"create": true}))?;
         let job = |_| json!({"handler": "noop", "params": {"n": 12345}, "queue": WAITING});
         fill(&client, args.size, job)
     })?;

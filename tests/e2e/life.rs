@@ -240,7 +240,7 @@ fn a_paused_queue_keeps_its_jobs() {
     let own = own();
     let client = own.server.client();
     let pause = client
-        .post("/api/v1/queues/slow/pause", &json!({}))
+        .post("/api/v1/queues/slow/pause", &json!({"create": true}))
         .unwrap();
     assert_eq!(pause.status, 200, "{pause:?}");
     let waiting = client.enqueue(&json!({"handler": "noop", "queue": "slow"}));

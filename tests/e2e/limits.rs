@@ -31,7 +31,10 @@ fn a_host_keeps_no_more_than_its_limits_and_goes_on() {
             .unwrap()
     };
     for queue in ["a", "b"] {
-        let paused = client.post(&format!("/api/v1/queues/{queue}/pause"), &json!({}));
+        let paused = client.post(
+            &format!("/api/v1/queues/{queue}/pause"),
+            &json!({"create": true}),
+        );
         assert_eq!(paused.unwrap().status, 200);
     }
     for (queue, jobs, status, code) in [

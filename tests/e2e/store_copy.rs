@@ -45,7 +45,8 @@ fn fill(client: &Client) -> Vec<(&'static str, String)> {
         client.enqueue(&job)
     };
     let noop = || json!({"handler": "noop"});
-    act(client, "/api/v1/queues/paused/pause");
+    let paused = client.post("/api/v1/queues/paused/pause", &json!({"create": true}));
+    assert_eq!(paused.unwrap().status, 200);
     let key = json!({"queue": "paused", "unique": {"key": "k", "scope": "retained"}});
     let available = with(noop(), key);
     let pending = with(noop(), json!({"depends_on": [available]}));

@@ -447,7 +447,8 @@ fn only_a_trusted_proxy_says_where_a_request_came_from_and_whether_with_tls() {
         stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
         let request = "POST /api/v1/queues/mail/pause HTTP/1.1\r\nhost: localhost\r\n\
                        x-forwarded-proto: https\r\nx-forwarded-for: 192.0.2.1\r\n\
-                       content-length: 0\r\nconnection: close\r\n\r\n";
+                       content-type: application/json\r\ncontent-length: 15\r\n\
+                       connection: close\r\n\r\n{\"create\":true}";
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         stream.read_to_string(&mut answer).unwrap();

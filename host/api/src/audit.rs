@@ -13,7 +13,7 @@ pub struct AuditQuery {
     /// From this instant on (RFC 3339).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
-    /// Only those of this principal: `token:ID`, `uid:NUMBER` or `host`.
+    /// Only those of this principal: `token:ID`, the name of a token, `uid:NUMBER` or `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub principal: Option<String>,
     /// Only those with this verb.
@@ -52,6 +52,8 @@ pub struct RecordView {
     pub at: String,
     /// Who asked: `token:ID`, `uid:NUMBER`, `host`, or empty if that is unknown.
     pub principal: String,
+    /// The name of the principal's token.
+    pub token_name: Option<String>,
     /// From which address.
     pub address: Option<String>,
     /// What was asked for.

@@ -18,6 +18,9 @@ use crate::words::{BatchCallback, BatchState};
 #[schema(as = NewBatch)]
 #[serde(deny_unknown_fields)]
 pub struct NewBatchBody {
+    /// What to call it: 1 to 100 characters. Names need not differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<NewJobBody>>, max_items = 1_000)]
@@ -71,6 +74,9 @@ pub struct MadeBatchView {
 #[schema(as = Batch)]
 pub struct BatchView {
     pub id: String,
+    /// What it is called.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// `open`: jobs may be added. `closed`: its jobs have not all ended. `ended`: they have.
     #[schema(value_type = BatchState)]
     pub state: String,
@@ -169,6 +175,7 @@ impl BatchView {
         });
         Self {
             id: id.to_string(),
+            name: plan.name.as_deref().map(str::to_owned),
             state: state.to_owned(),
             counts: progress.counts.into(),
             callbacks: callbacks.collect(),

@@ -9,11 +9,17 @@ use utoipa::{IntoParams, ToSchema};
 #[serde(deny_unknown_fields)]
 pub struct CausesQuery {
     /// Only jobs in this queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// Only jobs for this handler.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub handler: Option<String>,
     /// Only jobs that were enqueued at this instant or later (RFC 3339).
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
+    /// Only the cause with this fingerprint.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fingerprint: Option<String>,
 }
 
 /// Why jobs were discarded.

@@ -38,6 +38,16 @@ pub struct RevisionView {
     /// The names of the schedules in its manifest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub schedules: Vec<String>,
+    /// Who deployed it: the name of a token, else the principal.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schema(required = false)]
+    pub deployed_by: String,
+    /// What they call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What they say about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// A component with all its revisions.
@@ -183,6 +193,12 @@ pub struct DeployQuery {
     #[serde(default, skip_serializing_if = "Not::not")]
     #[param(value_type = Option<bool>)]
     pub force: bool,
+    /// What to call the revision, such as a version; 1 to 64 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// What to keep about it, such as the commit that it was built from; 1 to 500 characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
 }
 
 /// Which revision to go back to.
@@ -228,6 +244,9 @@ impl From<&Revision> for RevisionView {
             schedules: schedules
                 .map(|schedule| schedule.name.to_string())
                 .collect(),
+            deployed_by: revision.release.by.clone(),
+            label: revision.release.label.clone(),
+            note: revision.release.note.clone(),
         }
     }
 }

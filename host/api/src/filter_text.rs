@@ -183,12 +183,8 @@ fn is_start_of_id(word: &str) -> bool {
 fn set(filter: &mut Filter, key: &str, value: String, now: Time) -> Result<(), String> {
     let place = match key {
         "state" => {
-            let state = match value.as_str() {
-                // What people call it.
-                "failed" => Some(State::Discarded),
-                name => State::from_name(name),
-            };
-            return put(&mut filter.state, state.ok_or("not a state of a job")?);
+            let state = State::from_name(&value).ok_or("not a state of a job")?;
+            return put(&mut filter.state, state);
         }
         "sort" => {
             let order = match value.as_str() {

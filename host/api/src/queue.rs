@@ -7,6 +7,15 @@ use host_core::query::QueueStatus;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+/// How to pause a queue.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schema(as = PauseQueue)]
+pub struct PauseBody {
+    /// Whether to make the queue if it does not exist.
+    pub create: bool,
+}
+
 /// A queue.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Queue)]
@@ -21,6 +30,16 @@ pub struct QueueView {
     #[serde(default)]
     #[schema(required = true)]
     pub counts: BTreeMap<String, u64>,
+}
+
+/// What became of a queue.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = RemovedQueue)]
+pub struct RemovedQueueView {
+    /// Its name.
+    pub name: String,
+    /// Always true.
+    pub removed: bool,
 }
 
 impl QueueView {

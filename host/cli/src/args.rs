@@ -9,8 +9,8 @@ use host_wires::WIRES;
 
 use crate::commands::{
     audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
-    egress, explain, handler, job, limit, man, new, node, queue, run, runner, schedule, serve,
-    state, store, token, webhook, worker,
+    egress, explain, failure, handler, job, limit, man, new, node, queue, run, runner, schedule,
+    serve, state, store, token, webhook, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -71,9 +71,11 @@ enum Noun {
     Handler(handler::Handler),
     /// Enqueue, show, cancel and retry jobs
     Job(Box<job::Job>),
-    /// List, show, pause, resume and limit queues
+    /// List, show and retry discarded jobs by their cause
+    Failure(failure::Failure),
+    /// List, show, pause, resume, limit and remove queues
     Queue(queue::Queue),
-    /// Make, fill, close, cancel, list and show batches of jobs
+    /// Make, fill, close, cancel, retry, purge, list and show batches of jobs
     Batch(batch::Batch),
     /// Try the webhooks that jobs and batches name
     Webhook(webhook::Webhook),
@@ -195,6 +197,7 @@ impl Noun {
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
             Self::Queue(queue) => queue.run(),
+            Self::Failure(failure) => failure.run(),
             Self::Batch(batch) => batch.run(),
             Self::Webhook(webhook) => webhook.run(),
             Self::Limit(limit) => limit.run(),
@@ -211,7 +214,7 @@ impl Noun {
             Self::Store(store) => store.run(),
             Self::Worker(worker) => worker.run(),
             Self::Explain(explain) => explain.run(),
-            Self::Completion(completion) => completion.run(definition()),
+            Self::Completion(completion) => completion.run(),
             Self::Cell(cell) => cell.run(),
             Self::Egress(egress) => egress.run(),
             Self::CliDocs => docs::run(definition()),

@@ -14,6 +14,7 @@ pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod explain;
+pub(crate) mod failure;
 pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod limit;

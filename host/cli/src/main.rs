@@ -3,6 +3,7 @@
 
 mod args;
 mod commands;
+mod complete;
 mod component_file;
 mod log;
 mod manifest;
@@ -13,6 +14,7 @@ use host_console::error::{CliError, Exit};
 use host_console::output;
 
 fn main() -> ExitCode {
+    complete::answer_shell();
     let matches = match args::parse() {
         Ok(matches) => matches,
         Err(error) if error.use_stderr() => {

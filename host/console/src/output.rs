@@ -102,8 +102,11 @@ impl Output {
         }
     }
 
-    /// Writes a table to standard output.
-    pub fn rows(self, rows: Rows) -> Result<(), CliError> {
+    /// Writes a table to standard output, no wider than its terminal.
+    pub fn rows(self, mut rows: Rows) -> Result<(), CliError> {
+        if let Some(width) = Rows::terminal_width() {
+            rows.fit(width);
+        }
         put_line(&rows.render(self.color))
     }
 

@@ -2,7 +2,7 @@
 
 pub use comfy_table::{Cell, Color};
 
-use comfy_table::{Attribute, CellAlignment, Table, presets};
+use comfy_table::{Attribute, CellAlignment, ColumnConstraint, ContentArrangement, Table, presets};
 
 /// The title of a column and how its cells are aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,13 @@ impl Rows {
             let (Column::Left(title) | Column::Right(title)) = column;
             Cell::new(title).add_attribute(Attribute::Dim)
         }));
-        for (column, layout) in table.column_iter_mut().zip(columns) {
-            if matches!(layout, Column::Right(_)) {
+        for (place, column) in table.column_iter_mut().enumerate() {
+            let is_number = matches!(columns[place], Column::Right(_));
+            if is_number {
                 column.set_cell_alignment(CellAlignment::Right);
+            }
+            if is_number || place == 0 {
+                column.set_constraint(ColumnConstraint::ContentWidth);
             }
         }
         Self { table }
@@ -51,6 +55,18 @@ impl Rows {
     /// Adds a row.
     pub fn row(&mut self, cells: Vec<Cell>) {
         self.table.add_row(cells);
+    }
+
+    /// Returns how many characters a line of the terminal on standard output has.
+    pub(crate) fn terminal_width() -> Option<u16> {
+        Table::new().width()
+    }
+
+    /// Breaks the text of wide cells, so that no line is longer than `width` if its numbers and ids leave room.
+    pub(crate) fn fit(&mut self, width: u16) {
+        self.table.set_width(width);
+        self.table
+            .set_content_arrangement(ContentArrangement::Dynamic);
     }
 
     /// Lays the rows out as text.
@@ -80,5 +96,34 @@ pub fn state_cell(state: &str) -> Cell {
         "cancelled" | "retryable" => cell.fg(Color::Yellow),
         "running" => cell.fg(Color::Cyan),
         _ => cell,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_its_terminal() {
+        let mut rows = Rows::new(&[
+            Column::Left("ID"),
+            Column::Left("VERBS"),
+            Column::Right("JOBS"),
+            Column::Left("NOTE"),
+        ]);
+        let verbs = "enqueue,read,cancel,retry,schedule,operate,deploy,metrics";
+        let note = "the queue is paused, so that no other job of it starts until it is resumed";
+        for jobs in ["7", "1,234,567"] {
+            let cells = ["4fGh01QwErTy", verbs, jobs, note].map(Cell::new);
+            rows.row(cells.into());
+        }
+        rows.fit(80);
+        let text = rows.render(false);
+        let longest = text.lines().map(|line| line.chars().count()).max();
+        assert!(longest <= Some(80), "{text}");
+        assert!(
+            text.contains("4fGh01QwErTy") && text.contains("1,234,567"),
+            "{text}"
+        );
     }
 }

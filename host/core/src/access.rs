@@ -216,6 +216,8 @@ impl FromStr for Role {
 pub struct Principal {
     /// Who it is, as the audit and jobs name it: `token:ID`, `uid:1000`, or empty for anyone.
     pub name: String,
+    /// The name that its token was given.
+    pub label: Option<String>,
     pub verbs: Verbs,
     pub scope: Scope,
     /// How many of its jobs may wait or run concurrently.
@@ -227,6 +229,7 @@ impl Principal {
     pub const fn anyone() -> Self {
         Self {
             name: String::new(),
+            label: None,
             verbs: Verbs::ALL,
             scope: Scope::ALL,
             max_waiting: None,

@@ -18,6 +18,9 @@ pub const HOST: &str = "host";
 pub struct Note {
     /// The principal; empty for anyone on a host without tokens, and for an unknown one.
     pub principal: String,
+    /// The name of the principal's token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_name: Option<String>,
     /// The address that the request came from; `None` on a local socket, and for the host itself.
     pub address: Option<String>,
     /// What was done: a verb of access, or `start`, `backup` and the like for what the host does itself.
@@ -86,6 +89,8 @@ pub struct Record<'a> {
     /// RFC 3339.
     pub at: String,
     pub principal: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_name: Option<&'a str>,
     pub address: Option<&'a str>,
     pub verb: &'a str,
     pub object: &'a str,
@@ -102,6 +107,7 @@ impl<'a> Record<'a> {
         Self {
             at: at.to_rfc3339(),
             principal: &note.principal,
+            token_name: note.token_name.as_deref(),
             address: note.address.as_deref(),
             verb: &note.verb,
             object: &note.object,

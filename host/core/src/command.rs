@@ -16,6 +16,7 @@ pub mod token;
 use serde::{Deserialize, Serialize};
 
 use crate::audit::Note;
+use crate::failure::FailureKind;
 use crate::id::{BatchId, JobId};
 use crate::job::{Lifecycle, State};
 use crate::name::Name;
@@ -36,7 +37,7 @@ pub use self::lease::{
 };
 pub use self::limit::{KeyHold, RemoveLimit, SetLimit};
 pub use self::node::{Recover, TakeOver, TakenBack};
-pub use self::queue::SetPaused;
+pub use self::queue::{RemoveQueue, SetPaused};
 pub use self::schedule::{Fire, RemoveSchedule, SetSchedule};
 pub use self::state::SetState;
 pub use self::token::{BeginSession, EndSession, PutToken, RevokeToken, UseTokens};
@@ -309,6 +310,16 @@ pub struct Change {
     pub attempt: u32,
 }
 
+/// A job failed for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discard {
+    pub job: JobId,
+    pub queue: Name,
+    /// The handler, behind its runner's name if it has one.
+    pub handler: String,
+    pub failure: Option<FailureKind>,
+}
+
 /// The result of a commit, in the order of its commands. When it is returned, everything is on disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Committed {
@@ -319,6 +330,8 @@ pub struct Committed {
     /// The number of the first of these changes. Numbers grow by one with each change that the store has ever made.
     /// `None` if the store numbers changes later, because other nodes make some as well.
     pub first_change: Option<u64>,
+    /// The jobs that were discarded, in order.
+    pub discards: Vec<Discard>,
     /// The effects to carry out now, in order.
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.

@@ -314,7 +314,24 @@ pub struct Revision {
     /// The schedules of the manifest, as they were checked when it was deployed.
     #[serde(default)]
     pub schedules: Vec<Schedule>,
+    #[serde(default)]
+    pub release: Release,
 }
+
+/// Who deployed a revision, and what they call it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// The name of a token, else the principal; empty if the host asks for no tokens.
+    pub by: String,
+    pub label: Option<String>,
+    pub note: Option<String>,
+}
+
+/// The longest label of a release, in characters.
+pub const LABEL_CHARS_MAX: usize = 64;
+
+/// The longest note about a release, in characters.
+pub const NOTE_CHARS_MAX: usize = 500;
 
 impl Revision {
     /// Returns whether a deploy would change nothing: the same bytes and manifest, signed by the same key or by none.

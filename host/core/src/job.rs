@@ -34,8 +34,10 @@ pub enum State {
     /// Waits for its next attempt.
     Retryable,
     Completed,
+    #[serde(alias = "canceled")]
     Cancelled,
     /// It failed for good: a dead letter.
+    #[serde(alias = "failed", alias = "dead")]
     Discarded,
 }
 
@@ -77,9 +79,19 @@ impl State {
         }
     }
 
-    /// Returns the state with this [`State::as_str`].
+    /// Returns what else people call the state.
+    pub const fn aliases(self) -> &'static [&'static str] {
+        match self {
+            Self::Cancelled => &["canceled"],
+            Self::Discarded => &["failed", "dead"],
+            _ => &[],
+        }
+    }
+
+    /// Returns the state with this name or alias.
     pub fn from_name(name: &str) -> Option<Self> {
-        STATES.into_iter().find(|state| state.as_str() == name)
+        let is_named = |state: &Self| state.as_str() == name || state.aliases().contains(&name);
+        STATES.into_iter().find(is_named)
     }
 }
 

@@ -17,6 +17,9 @@ use crate::time::Time;
 /// The most jobs of a batch.
 pub const BATCH_JOBS_MAX: u64 = 1_000_000;
 
+/// The longest name of a batch, in characters.
+pub const NAME_CHARS_MAX: usize = 100;
+
 /// The most batches that have not ended.
 pub const BATCHES_MAX: u64 = 10_000;
 
@@ -64,6 +67,9 @@ impl On {
 /// What a batch is made with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BatchPlan {
+    /// What people call it.
+    #[serde(default)]
+    pub name: Option<Box<str>>,
     /// The callbacks, at most one of each kind. Their params come later.
     pub callbacks: Vec<(On, NewJob)>,
     /// The receiver of its end.

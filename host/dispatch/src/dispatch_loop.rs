@@ -51,6 +51,7 @@ use self::signals::Signals;
 use self::stops::Stops;
 use self::unconfigured::Unconfigured;
 use self::works::Works;
+use crate::discards::DiscardLog;
 use crate::lease_mail::{self, LeaseMail, LeaseService};
 use crate::logged::Logs;
 use crate::nodes::{CommitSignal, RemoteChange};
@@ -162,6 +163,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         lifeline: wiring.lifeline,
         attempts: Attempts::new(wiring.params_bytes_max, wiring.spans),
         demand: Demand::new(0),
+        discards: DiscardLog::default(),
         share: Share::new(cells, slots, !wiring.living.is_empty()),
         next_wakeup: None,
         room: StoreSpace::default(),
@@ -214,6 +216,7 @@ struct DispatchLoop<P> {
     lifeline: Option<Arc<Lifeline>>,
     attempts: Attempts,
     demand: Demand,
+    discards: DiscardLog,
     share: Share,
     /// When the store has something due.
     next_wakeup: Option<Time>,

@@ -4,6 +4,7 @@
 
 mod away;
 pub mod costs;
+mod discards;
 pub mod dispatch_loop;
 pub mod events;
 pub mod foreign;

@@ -567,9 +567,10 @@ impl Gate for Auth {
 
 /// Returns the audit's entry of a request or a connection.
 fn note(asked: &AccessRecord<'_>) -> Note {
-    let principal = asked.principal.map(|it| it.name.clone());
+    let principal = asked.principal;
     Note {
-        principal: principal.unwrap_or_default(),
+        principal: principal.map(|it| it.name.clone()).unwrap_or_default(),
+        token_name: principal.and_then(|it| it.label.clone()),
         address: asked.peer.address.map(|it| it.to_string()),
         request: (asked.method != CONNECT).then(|| request_id(asked.request_id)),
         ..Note::new(

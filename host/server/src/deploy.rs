@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use host_core::audit::Note;
 use host_core::command::{self, Ask, Deploy, RemoveComponent, RemovedHandler, Rollback};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Release, Revision};
 use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::time::Time;
@@ -53,6 +53,8 @@ pub struct DeployedBy {
     pub note: Note,
     /// With whose rights the jobs of schedules run.
     pub origin: Option<Box<Origin>>,
+    /// What the revision keeps of it.
+    pub release: Release,
 }
 
 /// The result of a deploy or a rollback.
@@ -92,12 +94,12 @@ pub enum DeployError {
     #[error(transparent)]
     Submit(SubmitError),
     /// Its handlers would get these grants, which were not accepted.
-    #[error("its handlers would get new grants: {}", .0.join("; "))]
+    #[error("its handlers would get new grants:\n{}", .0.join("\n"))]
     NewGrants(Vec<String>),
     /// The same, and the principal that deploys also accepts them.
     #[error(
-        "its handlers would get new grants, and another principal must have tried to deploy the same before: {}",
-        .0.join("; ")
+        "its handlers would get new grants, and another principal must have tried to deploy the same before:\n{}",
+        .0.join("\n")
     )]
     SecondPerson(Vec<String>),
     /// Waiting jobs do not fit the new schemas of its handlers, which was not accepted.
@@ -277,6 +279,13 @@ impl Shared {
         let bytes = component.bytes;
         let _one = self.one_at_a_time.lock().await;
         let current = self.current(&name).await?;
+        let known = grants::known_handlers(current.as_ref(), &manifest);
+        self.examiner.check_grants(&manifest, &known)?;
+        let new = grants::changes(current.as_ref(), &manifest, &known).added;
+        // Two principals compare all grants, which the component's handlers decide.
+        if !new.is_empty() && !consent.new_grants && consent.tried_since.is_none() {
+            return Err(DeployError::NewGrants(new));
+        }
         let compiled = self.compiled(digest, &bytes).await?;
         if let Some(same) = current
             .as_ref()
@@ -297,7 +306,7 @@ impl Shared {
         let wall = self.clock.civil();
         let schedules = schedules::read(&name, &manifest, &handlers, by.origin.as_deref(), wall);
         let schedules = schedules.map_err(examine::Flaw::Manifest)?;
-        let grants = grants::changes(current.as_ref(), &manifest, &handlers);
+        let grants = grants::changes(current.as_ref(), &manifest, &examine::names(&handlers));
         let mut note = self.accept(by.note.clone(), &grants.added, consent).await?;
         if let Some(signature) = &signature {
             let detail = note.detail.take().unwrap_or_default();
@@ -318,6 +327,7 @@ impl Shared {
             deployed_at: Time(0),
             signature,
             schedules,
+            release: by.release.clone(),
         };
         let command = Deploy {
             revision: Box::new(revision),
@@ -389,7 +399,8 @@ impl Shared {
             self.examiner.trusts(target, &bytes)?;
             let compiled = self.compiled(digest, &bytes).await?;
             let before = revisions.iter().find(|known| known.revision == current);
-            let grants = grants::changes(before, &target.manifest, &target.handlers);
+            let grants =
+                grants::changes(before, &target.manifest, &examine::names(&target.handlers));
             note = self.accept(note, &grants.added, consent).await?;
             self.check_waiting(&name, &target.handlers, consent).await?;
             changes = RevisionChanges {

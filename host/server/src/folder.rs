@@ -6,9 +6,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use host_core::access::Verb;
-use host_core::audit::Note;
+use host_core::audit::{HOST, Note};
 use host_core::encoding;
-use host_core::handler::{Manifest, Revision};
+use host_core::handler::{Manifest, Release, Revision};
 use host_core::name::Name;
 use host_core::rejection::{ComponentRefusal, Rejection};
 use thiserror::Error;
@@ -63,6 +63,10 @@ pub async fn deploy(folder: &Path, deployments: &Deployments) -> Result<(), Fold
         let by = DeployedBy {
             note: note.detail("from the folder of components"),
             origin: None,
+            release: Release {
+                by: HOST.to_owned(),
+                ..Release::default()
+            },
         };
         let deployed = deployments
             .deploy(name, manifest, component, consent, by)

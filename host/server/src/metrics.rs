@@ -1,6 +1,8 @@
 //! The metrics that `/metrics` shows, in the format of Prometheus. Each part of the server
 //! registers its own metrics; this file has those of the API.
 
+pub(crate) mod prometheus;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, OnceLock};

@@ -24,21 +24,22 @@ use std::sync::Arc;
 
 use host_core::capacity::Capacity;
 use host_core::command::{
-    Ask, Change, Command, Committed, NewJob, Reply, SetPaused, Tick, Ticked, job, queue,
+    Ask, Change, Command, Committed, Discard, NewJob, RemoveQueue, Reply, SetPaused, Tick, Ticked,
+    job, queue,
 };
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId};
 use host_core::invariants;
-use host_core::job::{KeyOfJob, Lane, Lifecycle, Payload};
+use host_core::job::{KeyOfJob, Lane, Lifecycle, Payload, State};
 use host_core::job_batch::BatchStep;
 use host_core::json::JsonText;
 use host_core::lease::Lease;
-use host_core::name::Name;
+use host_core::name::{Name, address};
 use host_core::node::Dead;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
-use host_core::rejection::{JobRefusal, Rejection};
+use host_core::rejection::{JobRefusal, QueueRefusal, Rejection};
 use host_core::requests::Requests;
 use host_core::time::Time;
 use host_core::transition::{Effect, Input};
@@ -207,6 +208,8 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
+    /// Removes a queue that exists, unless it has jobs. Returns whether it did.
+    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError>;
     fn has_queue(&mut self, queue: &Name) -> bool;
     /// Counts what has a capacity limit.
     fn counts(&mut self) -> Counts;
@@ -386,6 +389,7 @@ impl<R: Rows> Batch<'_, R> {
     fn queue_command(&mut self, command: &queue::Command) -> Result<Reply, Stop> {
         match command {
             queue::Command::SetPaused(set) => self.carry_out(set, Self::set_paused),
+            queue::Command::RemoveQueue(remove) => self.carry_out(remove, Self::remove_queue),
         }
     }
 
@@ -437,6 +441,16 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
+    fn remove_queue(&mut self, RemoveQueue { queue }: &RemoveQueue) -> Result<(), Stop> {
+        if !self.rows.has_queue(queue) {
+            return Err(QueueRefusal::Unknown(queue.clone()).into());
+        }
+        if !self.rows.remove_queue(queue)? {
+            return Err(QueueRefusal::HasJobs(queue.clone()).into());
+        }
+        Ok(())
+    }
+
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Box<Lifecycle>, Stop> {
         let job = self.get(id)?;
         let job = self.apply(&job, input)?;
@@ -446,6 +460,17 @@ impl<R: Rows> Batch<'_, R> {
     /// Reports a job's change.
     fn record_change(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
         let Some(job) = after.or(before) else { return };
+        let is_discarded = |job: &&Lifecycle| job.state == State::Discarded;
+        if before.filter(is_discarded).is_none()
+            && let Some(after) = after.filter(is_discarded)
+        {
+            self.committed.discards.push(Discard {
+                job: after.id,
+                queue: after.queue.clone(),
+                handler: address(after.runner.as_ref(), &after.handler).into_owned(),
+                failure: after.failure,
+            });
+        }
         self.committed.changes.push(Change {
             job: job.id,
             handler: job.handler.clone(),

@@ -338,6 +338,14 @@ impl Rows for Model {
         Ok(())
     }
 
+    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+        if self.entries().any(|entry| entry.lifecycle.queue == *queue) {
+            return Ok(false);
+        }
+        self.paused.remove(queue);
+        Ok(true)
+    }
+
     fn has_queue(&mut self, queue: &Name) -> bool {
         self.paused.contains_key(queue)
     }

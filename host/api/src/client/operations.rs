@@ -9,6 +9,7 @@ use super::{Answer, Client, Error, Listing, Page, with_query};
 use crate::attempt::AttemptView;
 use crate::audit::{AuditQuery, EntryView};
 use crate::batch::{BatchView, CancelBatchBody, MadeBatchView, NewBatchBody};
+use crate::cause::{CausesQuery, CausesView};
 use crate::change::{
     CancelBody, CancelView, CountView, ManyView, PriorityBody, RescheduleBody, RetryBody,
 };
@@ -25,7 +26,7 @@ use crate::multipart::Multipart;
 use crate::new_job::{AcceptedView, NewJobBody};
 use crate::node::{AskedView, NodeView};
 use crate::path;
-use crate::queue::QueueView;
+use crate::queue::{PauseBody, QueueView, RemovedQueueView};
 use crate::runner::{NodeQuery, PoolView, RestartBody};
 use crate::schedule::{
     BackfillBody, ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleBody,
@@ -56,6 +57,10 @@ impl Client {
 
     pub fn jobs(&self, filter: &FilterQuery) -> Result<Page<JobView>, Error> {
         self.get(&with_query(path::JOBS, filter)?)
+    }
+
+    pub fn causes(&self, query: &CausesQuery) -> Result<Answer<CausesView>, Error> {
+        self.get(&with_query(path::FAILURES, query)?)
     }
 
     pub fn count_jobs(&self, filter: &FilterQuery) -> Result<Answer<CountView>, Error> {
@@ -139,8 +144,12 @@ impl Client {
         self.get(&path::with_name(path::QUEUE, name))
     }
 
-    pub fn pause_queue(&self, name: &str) -> Result<Answer<QueueView>, Error> {
-        self.post(&path::with_name(path::QUEUE_PAUSE, name), &Empty {})
+    pub fn pause_queue(&self, name: &str, body: &PauseBody) -> Result<Answer<QueueView>, Error> {
+        self.post(&path::with_name(path::QUEUE_PAUSE, name), body)
+    }
+
+    pub fn remove_queue(&self, name: &str) -> Result<Answer<RemovedQueueView>, Error> {
+        self.delete(&path::with_name(path::QUEUE, name))
     }
 
     pub fn create_token(&self, body: &NewTokenBody) -> Result<Answer<MintedView>, Error> {

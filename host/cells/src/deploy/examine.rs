@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use host_core::cell::{HANDLERS_MAX, Protection};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision, Signature};
+use host_core::handler::{Digest, HandlerInfo, Manifest, Release, Revision, Signature};
 use host_core::name::Name;
 use host_core::time::Time;
 use host_runtime::tasks::Tasks;
@@ -246,7 +246,15 @@ impl Examiner {
 
     /// Returns which grant of a revision this host does not give, if there is one.
     pub fn missing_grant(&self, revision: &Revision) -> Option<handlers::Flaw> {
-        self.missing(&revision.manifest, &revision.handlers)
+        self.missing(&revision.manifest, &names(&revision.handlers))
+    }
+
+    /// Checks that this host gives what a manifest grants to these handlers. Compiles nothing.
+    pub fn check_grants(&self, manifest: &Manifest, handlers: &[Name]) -> Result<(), Flaw> {
+        match self.missing(manifest, handlers) {
+            None => Ok(()),
+            Some(flaw) => Err(Flaw::GrantMissing(flaw.message)),
+        }
     }
 
     /// Compiles a component that no store keeps and makes its first revision.
@@ -270,6 +278,7 @@ impl Examiner {
             deployed_at: Time(0),
             signature,
             schedules: Vec::new(),
+            release: Release::default(),
         })
     }
 
@@ -283,13 +292,11 @@ impl Examiner {
         offer(&offered)?;
         self.vet(&offered).await?;
         manifest::fits(manifest, &offered).map_err(Flaw::Manifest)?;
-        match self.missing(manifest, &offered) {
-            None => Ok(offered),
-            Some(flaw) => Err(Flaw::GrantMissing(flaw.message)),
-        }
+        self.check_grants(manifest, &names(&offered))?;
+        Ok(offered)
     }
 
-    fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<handlers::Flaw> {
+    fn missing(&self, manifest: &Manifest, handlers: &[Name]) -> Option<handlers::Flaw> {
         let available = Available {
             environment: &self.environment,
             roots: self.cells.roots(),
@@ -364,6 +371,14 @@ fn offer(handlers: &[HandlerInfo]) -> Result<(), Flaw> {
         }
     }
     Ok(())
+}
+
+/// Returns the names of handlers.
+pub fn names(handlers: &[HandlerInfo]) -> Vec<Name> {
+    handlers
+        .iter()
+        .map(|handler| handler.name.clone())
+        .collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host_core::grant_words;
-use host_core::handler::{Grants, HandlerInfo, Manifest, Revision};
+use host_core::handler::{Grants, Manifest, Revision};
 use host_core::http_grant::HttpGrant;
 use host_core::name::Name;
 
@@ -22,15 +22,19 @@ pub struct Available<'a> {
 }
 
 impl Available<'_> {
-    /// Returns what is wrong if this host does not give a grant.
-    pub fn missing(&self, manifest: &Manifest, handlers: &[HandlerInfo]) -> Option<Flaw> {
+    /// Returns what is wrong if this host does not give some of the grants of these handlers: one line for each.
+    pub fn missing(&self, manifest: &Manifest, handlers: &[Name]) -> Option<Flaw> {
         let each = |missing: fn(&Self, &Name, &Grants) -> Option<String>| {
-            let mut names = handlers.iter().map(|handler| &handler.name);
-            names.find_map(|name| missing(self, name, &manifest.grants(name)))
+            let names = handlers.iter();
+            let flaws = names.filter_map(|name| missing(self, name, &manifest.grants(name)));
+            flaws.collect::<Vec<_>>()
         };
-        let flaw = |may_pass| move |message| Flaw { message, may_pass };
+        let mut flaws = each(Self::not_configured);
         // A directory may be created later, and each run opens it anew.
-        (each(Self::not_configured).map(flaw(false))).or_else(|| each(Self::closed).map(flaw(true)))
+        let may_pass = flaws.is_empty();
+        flaws.extend(each(Self::closed));
+        let message = flaws.join("\n");
+        (!flaws.is_empty()).then_some(Flaw { message, may_pass })
     }
 
     /// Returns a message about what the configuration, which does not change, does not give.
@@ -124,19 +128,26 @@ pub struct GrantChanges {
     pub removed: Vec<String>,
 }
 
-/// Returns what changes from the current revision.
-pub fn changes(
-    current: Option<&Revision>,
-    manifest: &Manifest,
-    handlers: &[HandlerInfo],
-) -> GrantChanges {
-    let stays = |old: &&HandlerInfo| handlers.iter().any(|new| new.name == old.name);
-    let before = current
-        .map(|revision| {
-            let staying = revision.handlers.iter().filter(stays);
-            lines(&revision.manifest, staying)
-        })
-        .unwrap_or_default();
+/// Returns the handlers of a new revision, as far as they are known before it is compiled: those that its manifest names
+/// and those of the current revision.
+pub fn known_handlers(current: Option<&Revision>, manifest: &Manifest) -> Vec<Name> {
+    let named = manifest.handlers.keys();
+    let current = current.into_iter().flat_map(|it| &it.handlers);
+    let current = current.map(|handler| &handler.name);
+    let names: BTreeSet<&Name> = named.chain(current).collect();
+    names.into_iter().cloned().collect()
+}
+
+/// Returns what changes from the current revision for these handlers of the new one.
+pub fn changes(current: Option<&Revision>, manifest: &Manifest, handlers: &[Name]) -> GrantChanges {
+    let before = current.map(|revision| {
+        let names = revision.handlers.iter().map(|handler| &handler.name);
+        lines(
+            &revision.manifest,
+            names.filter(|name| handlers.contains(name)),
+        )
+    });
+    let before = before.unwrap_or_default();
     let after = lines(manifest, handlers.iter());
     GrantChanges {
         added: after.difference(&before).cloned().collect(),
@@ -144,12 +155,9 @@ pub fn changes(
     }
 }
 
-fn lines<'a>(
-    manifest: &Manifest,
-    handlers: impl Iterator<Item = &'a HandlerInfo>,
-) -> BTreeSet<String> {
-    let of_handler = |handler: &HandlerInfo| {
-        let (name, grants) = (&handler.name, manifest.grants(&handler.name));
+fn lines<'a>(manifest: &Manifest, handlers: impl Iterator<Item = &'a Name>) -> BTreeSet<String> {
+    let of_handler = |name: &Name| {
+        let grants = manifest.grants(name);
         let env = grants.env.iter().map(|name| grant_words::env(name));
         let dirs = grants
             .read_dirs

@@ -83,6 +83,7 @@ mod tests {
             deployed_at: Time(0),
             signature: None,
             schedules: Vec::new(),
+            release: host_core::handler::Release::default(),
         };
         let names = handlers(&["x", "y", "new"]);
         let changes = |manifest: &str| {

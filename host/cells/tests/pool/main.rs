@@ -463,6 +463,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
+        release: host_core::handler::Release::default(),
     }]);
     let steps: Vec<_> = steps
         .iter()

@@ -7,7 +7,7 @@ use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::table::{Cell, Column, Rows};
-use host_console::{plain, waiting};
+use host_console::{human, plain, waiting};
 use host_core::audit::{Chain, Entry, from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
 use serde_json::json;
@@ -29,8 +29,8 @@ enum Verb {
     /// List the entries of the audit, oldest first
     #[command(after_help = "\
 Examples:
-  host audit ls --since 1d
-  host audit ls --principal token:4fGh01QwErTy --verb deploy
+  host audit ls --limit 20
+  host audit ls --since 1d --principal ci --verb deploy
   host audit ls -f -o jsonl")]
     Ls(Ls),
     /// Check that no entry was changed, removed or inserted
@@ -43,12 +43,15 @@ struct Ls {
     /// Only entries since this time, or within this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
     since: Option<Moment>,
-    /// Only entries of this principal: token:ID, uid:NUMBER or host
+    /// Only entries of this principal: a token's name, token:ID, uid:NUMBER or host
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
     /// Only entries with this verb
     #[arg(long, value_name = "VERB")]
     verb: Option<String>,
+    /// Only the last N entries
+    #[arg(long, value_name = "N", value_parser = human::whole::<usize>(1, 1_000_000), conflicts_with = "follow")]
+    limit: Option<usize>,
     /// Follow the audit: print new entries as they come
     #[arg(short, long)]
     follow: bool,
@@ -92,6 +95,7 @@ fn ls(ls: Ls) -> Result<(), CliError> {
             continue;
         }
         all.extend(items);
+        all.drain(..ls.limit.map_or(0, |limit| all.len().saturating_sub(limit)));
         query.cursor = next;
         if query.cursor.is_none() {
             break;
@@ -114,19 +118,26 @@ fn table(items: &[Item<EntryView>]) -> Rows {
         Column::Left("VERB"),
         Column::Left("OBJECT"),
         Column::Left("OUTCOME"),
+        Column::Left("DETAIL"),
     ]);
     for item in items {
         let record = record(item);
         rows.row(vec![
             Cell::new(item.view.number.to_string()),
             Cell::new(plain::line(&record.at)),
-            Cell::new(plain::line(&record.principal)),
+            Cell::new(plain::line(principal(&record))),
             Cell::new(plain::line(&record.verb)),
             Cell::new(plain::line(&record.object)),
             Cell::new(outcome(&record)),
+            Cell::new(plain::line(record.detail.as_deref().unwrap_or_default())),
         ]);
     }
     rows
+}
+
+/// Returns who asked, by the name of the token where it has one.
+fn principal(record: &RecordView) -> &str {
+    record.token_name.as_deref().unwrap_or(&record.principal)
 }
 
 fn outcome(record: &RecordView) -> String {
@@ -143,14 +154,17 @@ fn line(output: Output, item: &Item<EntryView>) -> Result<(), CliError> {
         return output.json(item.json.get());
     }
     let record = record(item);
-    put_line(&format!(
-        "{} {} {} {} {}",
+    let detail = record.detail.as_deref().map(plain::line);
+    let line = format!(
+        "{} {} {} {} {} {}",
         plain::line(&record.at),
-        plain::line(&record.principal),
+        plain::line(principal(&record)),
         plain::line(&record.verb),
         plain::line(&record.object),
-        outcome(&record)
-    ))
+        outcome(&record),
+        detail.unwrap_or_default(),
+    );
+    put_line(line.trim_end())
 }
 
 fn verify(remote: &Remote) -> Result<(), CliError> {

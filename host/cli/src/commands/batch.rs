@@ -1,5 +1,8 @@
 //! `host batch`: jobs that are counted together, with callbacks for their end.
 
+use super::job::filter::Filter;
+use super::job::many::Caution;
+use super::job::{purge, retry};
 use super::notify::NotifyArgs;
 use clap::{Args, Subcommand};
 use host_api::batch::{BatchView, NewBatchBody};
@@ -14,7 +17,7 @@ use host_core::json::words;
 use host_core::seconds::Seconds;
 use serde_json::value::{RawValue, to_raw_value};
 
-/// Make, fill, close, cancel, list and show batches of jobs.
+/// Make, fill, close, cancel, retry, purge, list and show batches of jobs.
 #[derive(Debug, Args)]
 pub(crate) struct Batch {
     #[command(subcommand)]
@@ -28,7 +31,7 @@ enum Verb {
 Examples:
   host batch new '[{\"handler\": \"resize\", \"params\": 1}, {\"handler\": \"resize\", \"params\": 2}]' --on-success publish
   host batch new @jobs.json --on-end '{\"handler\": \"report\", \"queue\": \"nightly\"}'
-  id=$(host batch new --open --on-end report)")]
+  id=$(host batch new --open --name 'invoices of May' --on-end report)")]
     New(Box<New>),
     /// Add jobs to an open batch
     #[command(
@@ -43,6 +46,18 @@ Examples:
         after_help = "Example:\n  host batch cancel 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f --reason 'wrong input'"
     )]
     Cancel(Cancel),
+    /// Run the discarded jobs of a batch again
+    #[command(after_help = "\
+A batch that has ended stays so: its callbacks are not enqueued again.
+
+Example:
+  host batch retry 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f --dry-run")]
+    Retry(Change),
+    /// Forget the jobs of a batch that have ended
+    #[command(
+        after_help = "Example:\n  host batch purge 01990f3c-1a2b-7c3d-8e4f-5a6b7c8d9e0f --yes"
+    )]
+    Purge(Change),
     /// List the batches, newest first
     #[command(after_help = "Example:\n  host batch ls -o json")]
     Ls(Remote),
@@ -56,6 +71,9 @@ struct New {
     /// The jobs: a JSON array, @FILE, or - for standard input
     #[arg(value_name = "JOBS")]
     jobs: Option<String>,
+    /// What to call the batch
+    #[arg(long, value_name = "TEXT")]
+    name: Option<String>,
     /// Enqueue this when all jobs have completed: a handler, or a job as JSON
     #[arg(long, value_name = "JOB", value_parser = callback)]
     on_success: Option<NewJobBody>,
@@ -93,6 +111,14 @@ struct Cancel {
     /// A reason that its jobs show
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
+    #[command(flatten)]
+    named: BatchArgs,
+}
+
+#[derive(Debug, Args)]
+struct Change {
+    #[command(flatten)]
+    caution: Caution,
     #[command(flatten)]
     named: BatchArgs,
 }
@@ -140,6 +166,12 @@ impl Batch {
             Verb::Add(add) => self::add(&add),
             Verb::Close(named) => close(&named),
             Verb::Cancel(cancel) => self::cancel(cancel),
+            Verb::Retry(Change { caution, named }) => {
+                retry::matching(&named.remote, Filter::by_batch(&named.id), &caution)
+            }
+            Verb::Purge(Change { caution, named }) => {
+                purge::matching(&named.remote, Filter::by_batch(&named.id), &caution)
+            }
             Verb::Ls(remote) => ls(&remote),
             Verb::Show(named) => show(&named),
         }
@@ -157,6 +189,7 @@ fn new(new: New) -> Result<(), CliError> {
     let doing = "create a batch";
     let (first, rest) = jobs.split_at(jobs.len().min(JOBS_AT_ONCE));
     let body = NewBatchBody {
+        name: new.name,
         jobs: (!first.is_empty())
             .then(|| to_raw_value(first))
             .transpose()
@@ -262,23 +295,17 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
 fn table(batches: &[Item<BatchView>]) -> Rows {
     let mut rows = Rows::new(&[
         Column::Left("ID"),
+        Column::Left("NAME"),
         Column::Left("STATE"),
         Column::Right("JOBS"),
-        Column::Right("NOT ENDED"),
-        Column::Right("COMPLETED"),
-        Column::Right("DISCARDED"),
-        Column::Right("CANCELLED"),
+        Column::Right("LEFT"),
+        Column::Right("FAILED"),
     ]);
     for Item { view, .. } in batches {
         let counts = view.counts;
-        let numbers = [
-            counts.jobs,
-            counts.not_ended,
-            counts.completed,
-            counts.discarded,
-            counts.cancelled,
-        ];
-        let texts = [&view.id, &view.state].map(|text| Cell::new(plain::line(text)));
+        let numbers = [counts.jobs, counts.not_ended, counts.discarded];
+        let name = view.name.as_deref().unwrap_or_default();
+        let texts = [&view.id, name, &view.state].map(|text| Cell::new(plain::line(text)));
         let numbers = numbers.map(|number| Cell::new(human::count(number)));
         rows.row(texts.into_iter().chain(numbers).collect());
     }
@@ -299,6 +326,7 @@ fn show(named: &BatchArgs) -> Result<(), CliError> {
         let count = human::count;
         let mut lines = vec![
             ("id", view.id.clone()),
+            ("name", optional(&view.name)),
             ("state", view.state.clone()),
             ("waits because", optional(&view.waits_because)),
             ("jobs", count(view.counts.jobs)),

@@ -17,6 +17,8 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_section};
 use host_console::{human, plain};
 
+use crate::complete;
+
 /// List, show, roll back and remove deployed components, and check signatures.
 #[derive(Debug, Args)]
 pub(crate) struct Component {
@@ -47,6 +49,7 @@ Examples:
 #[derive(Debug, Args)]
 struct ComponentArgs {
     /// The component's name
+    #[arg(add = complete::components())]
     name: String,
     #[command(flatten)]
     remote: Remote,

@@ -27,6 +27,7 @@ Examples:
   host deploy target/guests/report.wasm --name billing --memory-mib 256 --timeout 5m
   host deploy report.wasm --env TZ --read-dir /srv/reports:/reports --accept-grants
   host deploy report.wasm --wait-nodes=2m
+  host deploy report.wasm --label v1.4.2 --note \"commit 3f2a9c1\"
 
 A manifest grants only what the section `grants` of the host's configuration allows. New grants are
 shown, and need --accept-grants.
@@ -53,6 +54,12 @@ pub(crate) struct Deploy {
     /// Its signature, made with minisign [default: FILE.minisig, if there is one]
     #[arg(long, value_name = "FILE")]
     signature: Option<PathBuf>,
+    /// What to call the revision, such as v1.4.2
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// What to keep about the revision, such as the commit that it was built from
+    #[arg(long, value_name = "TEXT")]
+    note: Option<String>,
     /// Let handlers have grants that they did not have before
     #[arg(long)]
     accept_grants: bool,
@@ -104,6 +111,8 @@ impl Deploy {
         let query = DeployQuery {
             accept_grants: self.accept_grants,
             force: self.force,
+            label: self.label.clone(),
+            note: self.note.clone(),
         };
         let answer = client.deploy(name.as_str(), &form, &query);
         drop(waiting);
@@ -158,6 +167,9 @@ fn print(output: Output, deployed: &DeployedView, unchanged: bool) -> Result<(),
     let unchanged = if unchanged { " (unchanged)" } else { "" };
     rows.pair("revision", &format!("{}{unchanged}", revision.revision));
     rows.pair("digest", &plain::line(&revision.digest));
+    if let Some(label) = &revision.label {
+        rows.pair("label", &plain::line(label));
+    }
     if let Some(key) = &revision.signed_by {
         rows.pair("signed by", &plain::line(key));
     }

@@ -191,6 +191,7 @@ impl Session {
         let query = DeployQuery {
             accept_grants: true,
             force: true,
+            ..DeployQuery::default()
         };
         let deployed = self.client.deploy(name.as_str(), &form, &query);
         Ok(deployed.map_err(cannot(&doing))?.view.revision.handlers)

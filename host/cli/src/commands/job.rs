@@ -2,15 +2,15 @@
 
 mod cancel;
 mod enqueue;
-mod filter;
+pub(crate) mod filter;
 mod import;
 mod logs;
 mod ls;
-mod many;
-mod purge;
+pub(crate) mod many;
+pub(crate) mod purge;
 mod requests;
 mod reschedule;
-mod retry;
+pub(crate) mod retry;
 mod set_priority;
 mod show;
 pub(crate) mod trial;
@@ -20,6 +20,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Deref;
 
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Subcommand};
 use host_api::attempt::FailureView;
 use host_api::client::{Answer, Client};
@@ -27,7 +28,7 @@ use host_api::job::{JobView, ProgressView};
 use host_console::error::{CliError, cannot_find};
 use host_console::{human, plain};
 use host_core::id::start_of_id;
-use host_core::job::State;
+use host_core::job::{STATES, State};
 use host_core::time::Time;
 
 /// Enqueue, show, cancel and retry jobs.
@@ -122,6 +123,12 @@ impl View {
         };
         (human::took(self.waited_ms), ran)
     }
+}
+
+/// Reads the name of a state, or what else people call it.
+fn states() -> PossibleValuesParser {
+    let states = STATES.map(|state| PossibleValue::new(state.as_str()).aliases(state.aliases()));
+    PossibleValuesParser::new(states)
 }
 
 /// Tells whether a job in this state has ended.

@@ -12,6 +12,8 @@ use host_console::{human, plain};
 use host_core::limit::WhenFull;
 use host_core::seconds::Seconds;
 
+use crate::complete;
+
 /// Set, list, show and remove limits by key.
 #[derive(Debug, Args)]
 pub(crate) struct Limit {
@@ -45,12 +47,15 @@ Examples:
 #[command(group(ArgGroup::new("bounds").required(true).multiple(true).args(["concurrency", "rate"])))]
 struct Set {
     /// The limit's name
+    #[arg(add = complete::limits())]
     name: String,
     /// Only jobs of these queues; * matches any characters
     #[arg(long, value_name = "GLOB")]
+    #[arg(add = complete::queues())]
     queue: Option<String>,
     /// Only jobs for these handlers; * matches any characters
     #[arg(long, value_name = "GLOB")]
+    #[arg(add = complete::handlers())]
     handler: Option<String>,
     /// What jobs have in common: a JSON pointer into params, or attributes:NAME (repeatable)
     #[arg(long, value_name = "PART")]
@@ -77,6 +82,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct LimitArgs {
     /// The limit's name
+    #[arg(add = complete::limits())]
     name: String,
     #[command(flatten)]
     remote: Remote,

@@ -3,15 +3,17 @@
 use clap::{Args, Subcommand};
 use host_api::client::Item;
 use host_api::limit::{LimitBody, MatchBody};
-use host_api::queue::QueueView;
+use host_api::queue::{PauseBody, QueueView};
 use host_console::error::{CliError, cannot, cannot_find};
 use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows, state_cell};
 use host_console::{human, plain};
-use host_core::job::STATES;
+use host_core::job::{STATES, State};
 
-/// List, show, pause, resume and limit queues.
+use crate::complete;
+
+/// List, show, pause, resume, limit and remove queues.
 #[derive(Debug, Args)]
 pub(crate) struct Queue {
     #[command(subcommand)]
@@ -27,8 +29,10 @@ enum Verb {
     #[command(after_help = "Example:\n  host queue show default")]
     Show(QueueArgs),
     /// Pause a queue: running jobs continue, no others start
-    #[command(after_help = "Example:\n  host queue pause nightly")]
-    Pause(QueueArgs),
+    #[command(
+        after_help = "Examples:\n  host queue pause nightly\n  host queue pause imports --create"
+    )]
+    Pause(Pause),
     /// Resume a paused queue
     #[command(after_help = "Example:\n  host queue resume nightly")]
     Resume(QueueArgs),
@@ -39,6 +43,22 @@ It sets the limit `queue:NAME`, which `host limit show` shows and `host limit rm
 Example:
   host queue set nightly --concurrency 4")]
     Set(Set),
+    /// Remove a queue that has no jobs
+    #[command(after_help = "\
+Jobs that have ended count too: `host job purge --queue NAME` removes them. A limit of the queue stays.
+
+Example:
+  host queue rm nightyl")]
+    Rm(QueueArgs),
+}
+
+#[derive(Debug, Args)]
+struct Pause {
+    /// Make the queue if it does not exist, so that its first jobs wait
+    #[arg(long)]
+    create: bool,
+    #[command(flatten)]
+    named: QueueArgs,
 }
 
 #[derive(Debug, Args)]
@@ -53,6 +73,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct QueueArgs {
     /// The queue's name
+    #[arg(add = complete::queues())]
     name: String,
     #[command(flatten)]
     remote: Remote,
@@ -67,9 +88,10 @@ impl Queue {
         match self.verb {
             Verb::Ls(remote) => ls(&remote),
             Verb::Show(named) => show(&named),
-            Verb::Pause(named) => pause(&named),
+            Verb::Pause(pause) => self::pause(&pause),
             Verb::Resume(named) => resume(&named),
             Verb::Set(set) => self::set(&set),
+            Verb::Rm(named) => rm(&named),
         }
     }
 }
@@ -87,30 +109,41 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
 }
 
 fn table(queues: &[Item<QueueView>]) -> Rows {
-    let mut columns = vec![Column::Left("QUEUE"), Column::Left("CLAIMS")];
-    columns.extend(TITLES.map(Column::Right));
-    let mut rows = Rows::new(&columns);
+    let mut rows = Rows::new(&[
+        Column::Left("QUEUE"),
+        Column::Left("CLAIMS"),
+        Column::Right("WAITING"),
+        Column::Right("RUNNING"),
+        Column::Right("COMPLETED"),
+        Column::Right("CANCELLED"),
+        Column::Right("DISCARDED"),
+    ]);
     for Item { view, .. } in queues {
         let mut cells = vec![
             Cell::new(plain::line(&view.name)),
             Cell::new(if view.paused { "paused" } else { "open" }),
         ];
-        cells.extend(STATES.map(|state| Cell::new(human::count(view.count(state)))));
+        let waiting = WAITING.into_iter().map(|state| view.count(state)).sum();
+        let others = [
+            State::Running,
+            State::Completed,
+            State::Cancelled,
+            State::Discarded,
+        ];
+        let counts = others.map(|state| view.count(state));
+        let counts = std::iter::once(waiting).chain(counts);
+        cells.extend(counts.map(|jobs| Cell::new(human::count(jobs))));
         rows.row(cells);
     }
     rows
 }
 
-/// The titles of the columns of [`STATES`].
-const TITLES: [&str; STATES.len()] = [
-    "PENDING",
-    "SCHEDULED",
-    "AVAILABLE",
-    "RUNNING",
-    "RETRYABLE",
-    "COMPLETED",
-    "CANCELLED",
-    "DISCARDED",
+/// The states of jobs that wait to run; `host queue show` counts each.
+const WAITING: [State; 4] = [
+    State::Pending,
+    State::Scheduled,
+    State::Available,
+    State::Retryable,
 ];
 
 fn show(named: &QueueArgs) -> Result<(), CliError> {
@@ -138,17 +171,14 @@ fn show(named: &QueueArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-fn pause(named: &QueueArgs) -> Result<(), CliError> {
+fn pause(Pause { create, named }: &Pause) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
-    let answer = client
-        .pause_queue(&named.name)
-        .map_err(cannot_find(&format!("pause queue {name}"), LISTED))?;
+    let answer = client.pause_queue(&named.name, &PauseBody { create: *create });
+    let next = "`host queue ls` lists the queues; `--create` makes one";
+    let answer = answer.map_err(cannot_find(&format!("pause queue {name}"), next))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is paused"))?;
-        if answer.view.counts.values().all(|jobs| *jobs == 0) {
-            output.note("no job has come to this queue yet; `host queue ls` lists the others");
-        }
         output.hint(&format!(
             "running jobs continue; `host queue resume {name}` resumes the queue"
         ));
@@ -163,6 +193,16 @@ fn resume(named: &QueueArgs) -> Result<(), CliError> {
         .resume_queue(&named.name)
         .map_err(cannot_find(&format!("resume queue {name}"), LISTED))?;
     output.print_item(&answer.json, &name, || put_line(&format!("{name} is open")))
+}
+
+fn rm(named: &QueueArgs) -> Result<(), CliError> {
+    let (client, output) = named.remote.open()?;
+    let name = plain::line(&named.name);
+    let answer = client.remove_queue(&named.name);
+    let answer = answer.map_err(cannot_find(&format!("remove queue {name}"), LISTED))?;
+    output.print_item(&answer.json, &name, || {
+        put_line(&format!("{name} is removed"))
+    })
 }
 
 fn set(set: &Set) -> Result<(), CliError> {

@@ -16,6 +16,8 @@ use host_console::{human, json, plain};
 use host_core::schedule::{CatchUp, Overlap};
 use host_core::seconds::Seconds;
 
+use crate::complete;
+
 /// Set, list, pause, trigger and remove schedules.
 #[derive(Debug, Args)]
 pub(crate) struct Schedule {
@@ -64,8 +66,10 @@ Examples:
 #[command(group(ArgGroup::new("times").required(true).args(["cron", "every"])))]
 struct Set {
     /// The schedule's name
+    #[arg(add = complete::schedules())]
     name: String,
     /// The handler to run
+    #[arg(add = complete::handlers())]
     handler: String,
     /// A cron pattern: minute, hour, day, month, weekday, optionally with seconds in front (repeatable)
     #[arg(long, value_name = "PATTERN")]
@@ -84,6 +88,7 @@ struct Set {
     params: Option<String>,
     /// The queue to put the jobs in
     #[arg(long)]
+    #[arg(add = complete::queues())]
     queue: Option<String>,
     /// 0 starts first, 9 last
     #[arg(long, value_name = "0-9", value_parser = human::whole::<u8>(0, 9))]
@@ -129,6 +134,7 @@ struct Set {
 #[derive(Debug, Args)]
 struct ScheduleArgs {
     /// The schedule's name
+    #[arg(add = complete::schedules())]
     name: String,
     #[command(flatten)]
     remote: Remote,

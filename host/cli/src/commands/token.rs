@@ -10,6 +10,8 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 use host_core::seconds::Seconds;
 
+use crate::complete;
+
 /// Make, list, rotate and revoke tokens for the API.
 #[derive(Debug, Args)]
 pub(crate) struct Token {
@@ -34,13 +36,13 @@ deployer (read, deploy), admin (all verbs).")]
     #[command(after_help = "Example:\n  host token ls -o json")]
     Ls(Remote),
     /// Show a token, by default the one in use
-    #[command(after_help = "Examples:\n  host token show 4fGh01QwErTy\n  host token show")]
+    #[command(after_help = "Examples:\n  host token show ci\n  host token show")]
     Show(Show),
     /// Revoke a token: it is no longer accepted, and its open requests end
-    #[command(after_help = "Example:\n  host token revoke 4fGh01QwErTy")]
+    #[command(after_help = "Example:\n  host token revoke ci")]
     Revoke(TokenArgs),
     /// Replace the text of a token and print it
-    #[command(after_help = "Example:\n  host token rotate 4fGh01QwErTy --overlap 1h > ci.token")]
+    #[command(after_help = "Example:\n  host token rotate ci --overlap 1h > ci.token")]
     Rotate(Rotate),
 }
 
@@ -79,7 +81,8 @@ struct Create {
 
 #[derive(Debug, Args)]
 struct TokenArgs {
-    /// The token's id
+    /// The token's id, or its name if no other token has it
+    #[arg(add = complete::tokens())]
     id: String,
     #[command(flatten)]
     remote: Remote,
@@ -87,7 +90,8 @@ struct TokenArgs {
 
 #[derive(Debug, Args)]
 struct Show {
-    /// The token's id [default: the token in use]
+    /// The token's id or name [default: the token in use]
+    #[arg(add = complete::tokens())]
     id: Option<String>,
     #[command(flatten)]
     remote: Remote,
@@ -194,7 +198,7 @@ fn ls(remote: &Remote) -> Result<(), CliError> {
     output.hint(if tokens.items.is_empty() {
         "there are no tokens; `host token create NAME --role ROLE` makes one"
     } else {
-        "`host token revoke ID` revokes a token"
+        "`host token revoke NAME` revokes a token"
     });
     Ok(())
 }

@@ -12,7 +12,9 @@ const ADDED: &str =
 fn help() {
     let mut seen = Transcript::new("batch_help");
     seen.add(&run_alone(&["batch", "--help"]));
-    for verb in ["new", "add", "close", "cancel", "ls", "show"] {
+    for verb in [
+        "new", "add", "close", "cancel", "retry", "purge", "ls", "show",
+    ] {
         seen.add(&run_alone(&["batch", verb, "--help"]));
     }
     seen.check();

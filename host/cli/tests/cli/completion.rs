@@ -1,6 +1,8 @@
 //! `host completion`.
 
-use crate::canned::{Transcript, run_alone};
+use std::process::Command;
+
+use crate::canned::{CannedHost, Transcript, run_alone};
 
 #[test]
 fn help_and_errors() {
@@ -11,10 +13,40 @@ fn help_and_errors() {
 }
 
 #[test]
-fn every_shell_gets_a_script_that_knows_the_nouns() {
+fn every_shell_gets_a_script_that_asks_for_words() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = run_alone(&["completion", shell]);
         assert!(script.ends_with("exit 0\n"), "{shell}: {script}");
-        assert!(script.contains("enqueue"), "{shell}: {script}");
+        assert!(script.contains("HOST_COMPLETE"), "{shell}: {script}");
     }
+}
+
+/// Returns the words that follow `line` for a shell that asks for them.
+fn words(line: &[&str], server: &str) -> Vec<String> {
+    let asked = Command::new(env!("CARGO_BIN_EXE_host"))
+        .arg("--")
+        .args(line)
+        .env_clear()
+        .env("HOST_COMPLETE", "bash")
+        .env("HOST_SERVER", server)
+        .env("_CLAP_COMPLETE_INDEX", (line.len() - 1).to_string())
+        .env("_CLAP_COMPLETE_COMP_TYPE", "9")
+        .env("_CLAP_COMPLETE_SPACE", "true")
+        .env("_CLAP_IFS", "\n")
+        .output()
+        .unwrap();
+    let words = String::from_utf8(asked.stdout).unwrap();
+    words.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn names_come_from_the_host() {
+    let page = r#"{"items":[{"name":"default","paused":false,"counts":{}},{"name":"nightly","paused":false,"counts":{}}],"next_cursor":null}"#;
+    let host = CannedHost::start(&[(200, page)]);
+    let offered = words(&["host", "queue", "show", "ni"], &host.url());
+    assert_eq!(offered, ["nightly"]);
+    let offered = words(&["host", "queue", "sh"], "http://127.0.0.1:1");
+    assert_eq!(offered, ["show"], "verbs need no host");
+    let offered = words(&["host", "queue", "show", "x"], "http://127.0.0.1:1");
+    assert!(offered.is_empty(), "{offered:?}");
 }

@@ -8,7 +8,7 @@ const NIGHTLY: &str = r#"{"name":"nightly","paused":true,"counts":{"available":7
 #[test]
 fn help() {
     let mut seen = Transcript::new("queue_help");
-    for verb in ["ls", "show", "pause", "resume", "set"] {
+    for verb in ["ls", "show", "pause", "resume", "set", "rm"] {
         seen.add(&run_alone(&["queue", verb, "--help"]));
     }
     seen.add(&run_alone(&["queue", "--help"]));

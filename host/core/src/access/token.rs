@@ -373,6 +373,7 @@ impl Token {
     pub fn principal(&self) -> Principal {
         Principal {
             name: format!("token:{}", self.id),
+            label: Some(self.name.clone()),
             verbs: self.rights.verbs,
             scope: self.rights.scope.clone(),
             max_waiting: self.rights.max_waiting,

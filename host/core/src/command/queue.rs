@@ -1,4 +1,4 @@
-//! The command about queues.
+//! The commands about queues.
 
 use super::commands;
 use crate::name::Name;
@@ -10,8 +10,15 @@ pub struct SetPaused {
     pub paused: bool,
 }
 
+/// Remove a queue that has no jobs. The next job that names it creates it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RemoveQueue {
+    pub queue: Name,
+}
+
 commands! {
     Queue {
         SetPaused(SetPaused) "set_paused" -> (),
+        RemoveQueue(RemoveQueue) "remove_queue" -> (),
     }
 }

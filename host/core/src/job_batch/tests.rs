@@ -37,6 +37,7 @@ fn batch(is_open: bool) -> JobBatch {
     JobBatch {
         id: BatchId(Uuid::from_u128(1)),
         plan: BatchPlan {
+            name: None,
             callbacks: ons.map(|on| (on, job.clone())).to_vec(),
             notify: None,
             origin: None,

@@ -265,6 +265,7 @@ mod tests {
         let batch_of = |jobs| NewBatch {
             id: BatchId(job("noop").id.0),
             plan: BatchPlan {
+                name: None,
                 callbacks: Vec::new(),
                 notify: None,
                 origin: None,

@@ -47,6 +47,9 @@ impl<P: CellPort> DispatchLoop<P> {
         for (job, effect) in committed.effects {
             self.carry_out(now, job, effect);
         }
+        for discard in &committed.discards {
+            self.discards.report(now, discard);
+        }
         for change in &committed.changes {
             self.record_demand(change);
             if let Some(lease) = self.workers.table.record_change(change) {

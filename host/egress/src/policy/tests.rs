@@ -301,7 +301,7 @@ fn an_ambiguous_path_matches_no_pattern_and_says_why() {
         "/v1/x.",
         "/v1/%00",
     ] {
-        let error = refused(only.clone(), get(&format!("https://a.com{path}")));
+        let error = refusal(only.clone(), get(&format!("https://a.com{path}")));
         assert_eq!(error.kind, HttpErrorKind::NotGranted, "{path}");
         assert!(
             error.message.contains("can be read in several ways"),
@@ -331,7 +331,7 @@ fn a_response_that_is_searched_for_secrets_comes_whole() {
         ("TE", "gzip"),
         ("Transfer-Encoding", "gzip"),
     ] {
-        let error = refused(with_key(), with(name, value));
+        let error = refusal(with_key(), with(name, value));
         assert_eq!(error.kind, HttpErrorKind::InvalidRequest, "{name}");
         assert!(
             error.message.contains(&name.to_ascii_lowercase()),

@@ -16,6 +16,7 @@ use super::error::ApiError;
 #[derive(Clone, Debug)]
 pub(super) struct Actor {
     principal: String,
+    token_name: Option<String>,
     address: Option<String>,
     request: Option<String>,
     verb: &'static str,
@@ -36,6 +37,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Actor {
         let peer = parts.extensions.get::<Peer>();
         Ok(Self {
             principal: caller.principal.name.clone(),
+            token_name: caller.principal.label.clone(),
             address: peer
                 .and_then(|peer| peer.address)
                 .map(|address| address.to_string()),
@@ -46,10 +48,16 @@ impl<S: Send + Sync> FromRequestParts<S> for Actor {
 }
 
 impl Actor {
+    /// Returns what people know the principal by: the name of its token, if it has one.
+    pub(super) fn name(&self) -> &str {
+        self.token_name.as_deref().unwrap_or(&self.principal)
+    }
+
     /// Makes the note about a change of an object.
     pub(super) fn note(&self, object: impl Into<String>, detail: Option<String>) -> Note {
         let note = Note {
             principal: self.principal.clone(),
+            token_name: self.token_name.clone(),
             address: self.address.clone(),
             request: self.request.clone(),
             ..Note::new(self.verb, object)

@@ -62,7 +62,8 @@ fn is_wanted(query: &AuditQuery, entry: &Entry) -> bool {
         return true;
     }
     let record: RecordView = serde_json::from_str(&entry.record).unwrap_or_default();
-    let is =
-        |wanted: &Option<String>, has: &str| wanted.as_ref().is_none_or(|wanted| *wanted == has);
-    is(&query.principal, &record.principal) && is(&query.verb, &record.verb)
+    let is_by =
+        |name: &String| *name == record.principal || Some(name) == record.token_name.as_ref();
+    let is_verb = |verb: &String| *verb == record.verb;
+    query.principal.as_ref().is_none_or(is_by) && query.verb.as_ref().is_none_or(is_verb)
 }

@@ -11,7 +11,7 @@ use host_api::path;
 use host_core::command::{CancelBatch, CloseBatch, Enqueue, Enqueued, NewBatch, NewJob};
 use host_core::id::BatchId;
 use host_core::job::Origin;
-use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, On};
+use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, NAME_CHARS_MAX, On};
 use host_core::notify::BATCH_EVENTS;
 use host_core::policy::{RETENTION_MS_MIN, Retention};
 use host_core::rejection::{BatchRefusal, Rejection};
@@ -50,6 +50,7 @@ pub(super) async fn new(
         origin_of(&caller.principal),
     );
     let trace = trace_headers(&parts.headers);
+    let name = body.name.take().map(name).transpose()?;
     let kept_ms = body
         .retention_seconds
         .map_or(Retention::default().ms, |kept| kept.ms);
@@ -76,6 +77,7 @@ pub(super) async fn new(
     let new = NewBatch {
         id,
         plan: BatchPlan {
+            name,
             callbacks,
             notify,
             origin,
@@ -89,6 +91,20 @@ pub(super) async fn new(
     let jobs = accepted(submitted.await?);
     let batch = view(&shared, &caller, id).await?;
     Ok((StatusCode::CREATED, Json(MadeBatchView { batch, jobs })))
+}
+
+/// Checks a name.
+fn name(name: String) -> Result<Box<str>, ApiError> {
+    let chars = name.chars().count();
+    if chars == 0 || chars > NAME_CHARS_MAX {
+        return Err(invalid(format!(
+            "name: must have 1–{NAME_CHARS_MAX} characters, got {chars}"
+        )));
+    }
+    if name.chars().any(char::is_control) {
+        return Err(invalid("name: must be one line without control characters"));
+    }
+    Ok(name.into())
 }
 
 /// Lists the batches, newest first.

@@ -48,6 +48,7 @@ pub(super) async fn list(
         queue: query.queue,
         handler: query.handler,
         since: query.since,
+        fingerprint: query.fingerprint,
         ..Filter::default()
     };
     let filter = checked(&asked, &caller)?;

@@ -17,7 +17,7 @@ use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
 use host_cells::deploy::trust::SIGNATURE_BYTES_MAX;
 use host_core::access::Verb;
 use host_core::encoding;
-use host_core::handler::{Digest, Manifest};
+use host_core::handler::{Digest, LABEL_CHARS_MAX, Manifest, NOTE_CHARS_MAX, Release};
 use host_core::name::Name;
 use host_core::rejection::{ComponentRefusal, Rejection};
 use host_core::time::Time;
@@ -183,6 +183,8 @@ pub(super) async fn deploy(
     let bodies = &shared.deploys.bodies;
     let read = bodies.read(&parts, body, DEPLOY_BYTES_MAX).await?;
     // Not before: a client that still sends might not read the answer.
+    let label = text_of_release("label", query.label, LABEL_CHARS_MAX)?;
+    let note = text_of_release("note", query.note, NOTE_CHARS_MAX)?;
     if query.accept_grants {
         needs(&caller, Verb::Grant)?;
     }
@@ -226,6 +228,11 @@ pub(super) async fn deploy(
             Some(format!("digest {digest}, manifest {manifest_digest}")),
         ),
         origin: origin_of(&caller.principal),
+        release: Release {
+            by: actor.name().to_owned(),
+            label,
+            note,
+        },
     };
     let port = &shared.api.deployer;
     let deploying = port.deploy(name, manifest, component, consent, by);
@@ -240,6 +247,24 @@ pub(super) async fn deploy(
     };
     let view = deployed_view(&shared, deployed).await?;
     Ok((status, Json(view)).into_response())
+}
+
+/// Checks a label or a note.
+fn text_of_release(
+    field: &str,
+    text: Option<String>,
+    chars_max: usize,
+) -> Result<Option<String>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    let chars = text.chars().count();
+    let detail = if chars == 0 || chars > chars_max {
+        format!("{field}: must have 1–{chars_max} characters, got {chars}")
+    } else if text.chars().any(char::is_control) {
+        format!("{field}: must be one line without control characters")
+    } else {
+        return Ok(Some(text));
+    };
+    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
 }
 
 /// Makes what a principal accepts that may accept this.

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
+use axum::http::header::{ACCEPT, CONTENT_TYPE, VARY};
 use axum::response::{IntoResponse, Response};
 use host_api::health::Health;
 use host_api::path;
@@ -19,6 +20,7 @@ use super::Shared;
 use super::error::ApiError;
 use super::problem::kinds;
 use super::scoped::scope;
+use crate::metrics::prometheus;
 
 /// Who asks about health: clients and monitoring.
 pub(super) const DOORS: &[Door] = &[Door::Api, Door::Metrics];
@@ -51,21 +53,32 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     Ok(Json(health(&shared)))
 }
 
-/// Shows the host's numbers in the text format of Prometheus.
+/// Shows the host's numbers in the text format of Prometheus, or in that of `OpenMetrics` if `Accept` prefers it.
 #[utoipa::path(
     get, path = path::METRICS, tag = "host",
-    responses((status = 200, body = String, content_type = "application/openmetrics-text"))
+    responses((status = 200, content(
+        (String = "text/plain"),
+        (String = "application/openmetrics-text"),
+    )))
 )]
 pub(super) async fn metrics(
     State(shared): State<Shared>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let mut text = shared.api.scrape().text().await?;
     if !scope(&caller).is_all() {
         text = seen(scope(&caller), &text);
     }
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], text).into_response())
+    let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok());
+    let kind = if prometheus::prefers_openmetrics(accept.unwrap_or_default()) {
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    } else {
+        text = prometheus::text(&text);
+        "text/plain; version=0.0.4; charset=utf-8"
+    };
+    let headers = [(CONTENT_TYPE, kind), (VARY, "accept")];
+    Ok((headers, text).into_response())
 }
 
 /// Labels of what is closed to tokens with a scope.

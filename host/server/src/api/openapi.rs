@@ -77,6 +77,7 @@ use super::{
         queues::list,
         queues::show,
         queues::pause,
+        queues::remove,
         queues::resume,
         handlers::list,
         handlers::show,

@@ -4,8 +4,8 @@ use axum::Json;
 use axum::extract::{Request, State};
 use host_api::page::PageView;
 use host_api::path;
-use host_api::queue::QueueView;
-use host_core::command::SetPaused;
+use host_api::queue::{PauseBody, QueueView, RemovedQueueView};
+use host_core::command::{RemoveQueue, SetPaused};
 use host_core::name::Name;
 use host_core::query::QueueStatus;
 use host_core::rejection::{QueueRefusal, Rejection};
@@ -44,14 +44,15 @@ pub(super) async fn show(
     caller: Caller,
     InPath(name): InPath<Name>,
 ) -> Result<Json<QueueView>, ApiError> {
-    read(&shared, &caller, name).await
+    let queue = find(&shared, &caller, name).await?;
+    Ok(Json(view(&caller, queue)))
 }
 
 /// Starts no more jobs of a queue; running ones continue.
 #[utoipa::path(
     post, path = path::QUEUE_PAUSE, tag = "queues",
     params(("name" = String, Path, description = "The queue's name")),
-    request_body = Option<EmptyBody>,
+    request_body = Option<PauseBody>,
     responses((status = 200, body = QueueView))
 )]
 pub(super) async fn pause(
@@ -61,7 +62,11 @@ pub(super) async fn pause(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    set(&shared, (&caller, &actor), name, true, request).await
+    let PauseBody { create } = small_body_or_default(&shared.api.bodies, request).await?;
+    if !create {
+        find(&shared, &caller, name.clone()).await?;
+    }
+    set_paused(&shared, &caller, &actor, name, true).await
 }
 
 /// Starts jobs of a queue again.
@@ -78,18 +83,45 @@ pub(super) async fn resume(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    let _known = read(&shared, &caller, name.clone()).await?;
-    set(&shared, (&caller, &actor), name, false, request).await
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    find(&shared, &caller, name.clone()).await?;
+    set_paused(&shared, &caller, &actor, name, false).await
 }
 
-async fn set(
+/// Removes a queue that has no jobs.
+#[utoipa::path(
+    delete, path = path::QUEUE, tag = "queues", operation_id = "remove_queue",
+    params(("name" = String, Path, description = "The queue's name")),
+    responses((status = 200, body = RemovedQueueView))
+)]
+pub(super) async fn remove(
+    State(shared): State<Shared>,
+    caller: Caller,
+    actor: Actor,
+    InPath(name): InPath<Name>,
+) -> Result<Json<RemovedQueueView>, ApiError> {
+    find(&shared, &caller, name.clone()).await?;
+    let queue = name.clone();
+    let detail = Some("removed".to_owned());
+    actor
+        .submit(
+            &shared,
+            RemoveQueue { queue },
+            format!("queue {name}"),
+            detail,
+        )
+        .await?;
+    let (name, removed) = (name.into(), true);
+    Ok(Json(RemovedQueueView { name, removed }))
+}
+
+async fn set_paused(
     shared: &Shared,
-    (caller, actor): (&Caller, &Actor),
+    caller: &Caller,
+    actor: &Actor,
     name: Name,
     paused: bool,
-    request: Request,
 ) -> Result<Json<QueueView>, ApiError> {
-    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     if !sees_queue(caller, &name) {
         return Err(Rejection::Queue(QueueRefusal::Unknown(name)).into());
     }
@@ -99,15 +131,16 @@ async fn set(
     actor
         .submit(shared, command, format!("queue {name}"), detail)
         .await?;
-    read(shared, caller, name).await
+    let queue = find(shared, caller, name).await?;
+    Ok(Json(view(caller, queue)))
 }
 
-async fn read(shared: &Shared, caller: &Caller, name: Name) -> Result<Json<QueueView>, ApiError> {
+/// Finds a queue that the caller may see.
+async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<QueueStatus, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
     let mut queues = queues.into_iter();
     let queue = queues.find(|queue| queue.name == name && sees_queue(caller, &name));
-    let queue = queue.ok_or(Rejection::Queue(QueueRefusal::Unknown(name)))?;
-    Ok(Json(view(caller, queue)))
+    Ok(queue.ok_or(Rejection::Queue(QueueRefusal::Unknown(name)))?)
 }
 
 /// Shows a queue. Its numbers are for those who may see all handlers: they count jobs of any.

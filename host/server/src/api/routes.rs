@@ -64,6 +64,7 @@ fn jobs() -> Vec<Route<Shared>> {
         Route::get(Verb::Read, path::TRENDS, trends::show),
         Route::get(Verb::Read, path::QUEUES, queues::list).scoped(),
         Route::get(Verb::Read, path::QUEUE, queues::show).scoped(),
+        Route::delete(Verb::Operate, path::QUEUE, queues::remove).scoped(),
         Route::post(Verb::Operate, path::QUEUE_PAUSE, queues::pause)
             .scoped()
             .body_optional(),

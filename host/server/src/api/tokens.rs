@@ -36,6 +36,9 @@ const LASTS_MS_MIN: u64 = 1_000;
 /// The highest rate, in requests per second.
 const RATE_MAX: u32 = 1_000_000;
 
+/// How many ids an error lists.
+const IDS_LISTED: usize = 10;
+
 /// Makes a token. The answer has its text, which is kept nowhere.
 #[utoipa::path(
     post, path = path::TOKENS, tag = "tokens", operation_id = "create_token",
@@ -128,7 +131,7 @@ pub(super) async fn list(
 /// Shows one token.
 #[utoipa::path(
     get, path = path::TOKEN, tag = "tokens", operation_id = "show_token",
-    params(("id" = String, Path, description = "The token's id")),
+    params(("id" = String, Path, description = "The token's id, or its name if no other token has it")),
     responses((status = 200, body = TokenView))
 )]
 pub(super) async fn show(
@@ -142,7 +145,7 @@ pub(super) async fn show(
 /// Revokes a token. From then on it is refused, and its open requests end.
 #[utoipa::path(
     delete, path = path::TOKEN, tag = "tokens", operation_id = "revoke_token",
-    params(("id" = String, Path, description = "The token's id")),
+    params(("id" = String, Path, description = "The token's id, or its name if no other token has it")),
     responses((status = 200, body = RevokedView))
 )]
 pub(super) async fn revoke(
@@ -166,7 +169,7 @@ pub(super) async fn revoke(
 /// Gives a token another text. The one before counts as long as asked for.
 #[utoipa::path(
     post, path = path::TOKEN_ROTATE, tag = "tokens", operation_id = "rotate_token",
-    params(("id" = String, Path, description = "The token's id")),
+    params(("id" = String, Path, description = "The token's id, or its name if no other token has it")),
     request_body = Option<RotateBody>,
     responses((status = 200, body = MintedView))
 )]
@@ -253,28 +256,44 @@ fn put(token: Token, is_new: bool) -> PutToken {
     PutToken { token, is_new }
 }
 
-/// Finds a token that allows no more than the caller may do.
+/// Finds a token by its id, or by its name if only one has it, among those that allow no more than the caller may do.
 async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, ApiError> {
     let auth = &shared.api.auth;
     if !auth.requires_tokens() {
         auth.reload().await?;
     }
     let own = auth.rights_of(&caller.principal);
-    let parsed = id.parse::<TokenId>().ok();
-    let kept = parsed.and_then(|id| auth.find(&id));
-    let kept = kept.filter(|kept| kept.token.rights.beyond(&own).is_none());
-    kept.ok_or_else(|| {
-        if id.starts_with(PREFIX) {
-            let detail = "expected the id of a token, its 12 characters after hst_; got a token, \
-                          which may now be in logs: rotate or revoke it";
-            return invalid(detail.to_owned());
+    let is_seen = |kept: &KeptToken| kept.token.rights.beyond(&own).is_none();
+    let by_id = id.parse::<TokenId>().ok().and_then(|id| auth.find(&id));
+    if let Some(kept) = by_id.filter(is_seen) {
+        return Ok(kept);
+    }
+    if id.starts_with(PREFIX) {
+        let detail = "expected the id of a token, its 12 characters after hst_; got a token, \
+                      which may now be in logs: rotate or revoke it";
+        return Err(invalid(detail.to_owned()));
+    }
+    let all = auth.list().into_iter();
+    let mut named: Vec<_> = all
+        .filter(|kept| kept.token.name == id && is_seen(kept))
+        .collect();
+    let text: String = id.chars().take(64).collect();
+    match named.len() {
+        0 => {
+            let detail = format!("no token has the id or name {text:?}");
+            Err(ApiError::new(&kinds::TOKEN_NOT_FOUND, detail))
         }
-        let shown: String = id.chars().take(64).collect();
-        ApiError::new(
-            &kinds::TOKEN_NOT_FOUND,
-            format!("no token has the id {shown:?}"),
-        )
-    })
+        1 => Ok(named.remove(0)),
+        count => {
+            let ids = named
+                .iter()
+                .take(IDS_LISTED)
+                .map(|kept| kept.token.id.to_string());
+            let ids = ids.collect::<Vec<_>>().join(", ");
+            let detail = format!("{count} tokens are named {text:?}; use an id: {ids}");
+            Err(ApiError::new(&kinds::TOKEN_NAME_SHARED, detail))
+        }
+    }
 }
 
 fn invalid(detail: String) -> ApiError {

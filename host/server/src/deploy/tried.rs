@@ -3,6 +3,7 @@
 
 use host_core::audit::{self, Entry, Note};
 use host_core::command::AddNote;
+use host_core::handler::Revision;
 use host_core::time::Time;
 use host_store::{Reader, StoreError};
 use serde::Deserialize;
@@ -54,7 +55,7 @@ fn by_another(
 }
 
 impl Shared {
-    /// Records a change that was refused before it reached the store, which records the others.
+    /// Logs a change, or records that it was refused before it reached the store, which records the others.
     pub(super) async fn recorded(
         &self,
         note: Note,
@@ -67,6 +68,19 @@ impl Shared {
             let note = Box::new(note);
             // The refusal matters more than its record, which fails only with the store.
             let _lost = self.dispatch.submit(AddNote { note, outcome }).await;
+            return result;
+        }
+        if let Ok(deployed) = &result
+            && !deployed.unchanged
+            && note.principal != audit::HOST
+        {
+            let by = note.token_name.as_deref().unwrap_or(&note.principal);
+            let Revision {
+                component,
+                revision,
+                ..
+            } = &deployed.revision;
+            tracing::info!(%component, revision, by, "{} is current now", note.object);
         }
         result
     }

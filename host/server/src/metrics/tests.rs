@@ -30,9 +30,24 @@ use host_dispatch::numbers::Numbers;
 const INTRO: &str = "\
 # Metrics
 
-`GET /metrics` shows these in the text format of OpenMetrics; histograms have `_bucket`, `_sum` and `_count`
-behind their name. The export over OTLP leaves out `_total`. Generated from what a host shows;
-`cargo xtask test docs --update` updates it.
+`GET /metrics` shows these in the text format of Prometheus, or in that of OpenMetrics to a client whose `Accept`
+prefers it. Histograms have `_bucket`, `_sum` and `_count` behind their name. The export over OTLP leaves out
+`_total`. Generated from what a host shows; `cargo xtask test docs --update` updates it.
+
+On a host with tokens, Prometheus needs one that allows `metrics`:
+
+```sh
+host token create prometheus --allow metrics --expires 365d > /etc/prometheus/host.token
+```
+
+```yaml
+scrape_configs:
+  - job_name: host
+    authorization:
+      credentials_file: /etc/prometheus/host.token
+    static_configs:
+      - targets: [\"127.0.0.1:7700\"]
+```
 
 | name | type | labels | what it is |
 |---|---|---|---|

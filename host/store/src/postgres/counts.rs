@@ -348,6 +348,15 @@ impl Counts {
         self.pauses += 1;
     }
 
+    /// Removes a queue without jobs.
+    pub(super) fn remove(&mut self, name: &Name) {
+        self.queues.remove(name);
+        self.changed.retain(|(queue, _), _| queue != name);
+        self.ready.note_all_stale(name);
+        self.passed.forget(name);
+        self.pauses += 1;
+    }
+
     pub(super) fn is_paused(&self, queue: &Name) -> bool {
         self.queues.get(queue).is_some_and(|queue| queue.paused)
     }

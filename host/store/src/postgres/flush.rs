@@ -1,5 +1,7 @@
 //! Writes the changes of a batch: one statement for all rows of a kind, all statements in one round trip.
 
+use std::collections::BTreeSet;
+
 use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::json::JsonText;
@@ -142,14 +144,15 @@ pub(super) async fn add(
     overlay: &mut Overlay,
     queues_made: Vec<String>,
 ) -> Result<(), Trouble> {
-    if !queues_made.is_empty() {
+    let mut queues = jobs(pipeline, overlay).await?;
+    queues.extend(queues_made);
+    if !queues.is_empty() {
+        // Behind the jobs: another host may be removing the queue, and then this one inserts them after its commit.
         let sql = "INSERT INTO host_queues (name) SELECT * FROM unnest($1::text[]) \
                    ON CONFLICT DO NOTHING";
-        pipeline
-            .add("make queues", sql, values![queues_made])
-            .await?;
+        let queues: Vec<String> = queues.into_iter().collect();
+        pipeline.add("make queues", sql, values![queues]).await?;
     }
-    jobs(pipeline, overlay).await?;
     payloads(pipeline, overlay).await?;
     keys(pipeline, overlay).await?;
     dependencies(pipeline, overlay).await?;
@@ -160,7 +163,11 @@ pub(super) async fn add(
     attempts(pipeline, overlay).await
 }
 
-async fn jobs(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {
+/// Writes the rows of jobs. Returns the queues of new ones.
+async fn jobs(
+    pipeline: &mut Pipeline<'_>,
+    overlay: &mut Overlay,
+) -> Result<BTreeSet<String>, Trouble> {
     let (mut live, mut ended) = (Columns::default(), Columns::default());
     let (mut live_again, mut ended_again) = (Columns::default(), Columns::default());
     let (mut from_live, mut from_ended): (Vec<Uuid>, Vec<Uuid>) = (Vec::new(), Vec::new());
@@ -202,8 +209,10 @@ async fn jobs(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
                 .await?;
         }
     }
+    let mut queues = BTreeSet::new();
     for (sql, columns) in [(INSERT_LIVE, live), (INSERT_ENDED, ended)] {
         if !columns.seq.is_empty() {
+            queues.extend(columns.queue.iter().cloned());
             pipeline.add("insert jobs", sql, columns.whole()).await?;
         }
     }
@@ -212,7 +221,7 @@ async fn jobs(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), 
             pipeline.add("write jobs", sql, columns.changing()).await?;
         }
     }
-    Ok(())
+    Ok(queues)
 }
 
 async fn payloads(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<(), Trouble> {

@@ -96,6 +96,13 @@ impl Transaction<'_> {
         })
     }
 
+    /// Tells other hosts to read all queues again.
+    fn record_pause(&mut self) -> Result<(), StoreError> {
+        let sql = "UPDATE host_log SET pauses = pauses + 1 WHERE id = 1";
+        self.query("record that a queue has changed", sql, values![])?;
+        Ok(())
+    }
+
     /// Reads the payload of a job.
     fn enqueued(&mut self, id: JobId) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
         let sql = "SELECT params, wire, unique_key, extra FROM host_payloads WHERE job = $1";
@@ -454,9 +461,33 @@ impl Rows for Transaction<'_> {
         let sql = "INSERT INTO host_queues (name, paused) VALUES ($1, $2) \
                    ON CONFLICT (name) DO UPDATE SET paused = $2";
         self.query("pause or resume a queue", sql, values)?;
-        let sql = "UPDATE host_log SET pauses = pauses + 1 WHERE id = 1";
-        self.query("record that a queue is paused", sql, values![])?;
-        Ok(())
+        self.record_pause()
+    }
+
+    /// The locks wait for the batches of other hosts that write jobs, and keep others from writing some until the commit;
+    /// each batch writes the queues of its new jobs behind them.
+    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+        let operation = "remove a queue";
+        let locks = "LOCK TABLE host_live, host_ended IN SHARE ROW EXCLUSIVE MODE";
+        self.flush_and_ask(operation, locks, values![])?;
+        let sql = "SELECT FROM host_live WHERE queue = $1 UNION ALL \
+                   SELECT FROM host_ended WHERE queue = $1 LIMIT 1";
+        let name = queue.to_string();
+        if !self
+            .query(operation, sql, values![name.clone()])?
+            .is_empty()
+        {
+            return Ok(false);
+        }
+        for sql in [
+            "DELETE FROM host_queues WHERE name = $1",
+            "DELETE FROM host_counts WHERE queue = $1",
+        ] {
+            self.query(operation, sql, values![name.clone()])?;
+        }
+        self.counts.remove(queue);
+        self.record_pause()?;
+        Ok(true)
     }
 
     /// The commit writes changes, and their readers number them.

@@ -287,6 +287,32 @@ impl Counters {
         Ok(())
     }
 
+    /// Removes a queue, unless it has jobs. Returns whether it did.
+    pub(super) fn remove(
+        &mut self,
+        connection: &Connection,
+        name: &Name,
+    ) -> Result<bool, StoreError> {
+        let Some(queue) = self.queues.get(name) else {
+            return Ok(false);
+        };
+        if queue.counts.iter().any(|jobs| *jobs > 0) {
+            return Ok(false);
+        }
+        let id = queue.id;
+        for sql in [
+            "DELETE FROM counters WHERE queue = ?1",
+            "DELETE FROM queues WHERE id = ?1",
+        ] {
+            let deleted = connection.execute(sql, [id]);
+            deleted.map_err(doing("remove a queue"))?;
+        }
+        self.queues.remove(name);
+        self.paused.remove(&id);
+        self.ready.note_all_stale(&id);
+        Ok(true)
+    }
+
     /// Moves a job with this rank from the count of one state to that of another.
     pub(super) fn count(
         &mut self,

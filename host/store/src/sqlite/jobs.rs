@@ -453,6 +453,10 @@ impl Rows for Transaction<'_> {
         self.counters.set_paused(self.connection, queue, paused)
     }
 
+    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+        self.counters.remove(self.connection, queue)
+    }
+
     fn has_queue(&mut self, queue: &Name) -> bool {
         self.counters.queue_id(queue).is_some()
     }

@@ -179,7 +179,7 @@ fn each_filter_finds_its_jobs_in_both_orders() {
             .items
             .into_iter()
             .rev()
-            .map(|job| job.user_kind)
+            .map(|job| job.failure.and_then(|failure| failure.user_kind))
             .collect();
         assert_eq!(names[..3], [text("NoCustomer"), text("Slow"), None]);
     });

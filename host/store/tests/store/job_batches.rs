@@ -56,6 +56,7 @@ pub(crate) fn new_batch(n: u128, is_open: bool, jobs: Vec<NewJob>) -> Command {
     Command::from(NewBatch {
         id: batch_id(n),
         plan: BatchPlan {
+            name: None,
             callbacks: callbacks.to_vec(),
             notify: None,
             origin: None,

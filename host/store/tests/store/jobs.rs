@@ -232,6 +232,7 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
             deployed_at: NOW,
             signature: None,
             schedules: Vec::new(),
+            release: host_core::handler::Release::default(),
         }),
         bytes: vec![digest; 10],
         wall: NOW,

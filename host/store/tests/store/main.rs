@@ -36,6 +36,7 @@ mod nodes;
 mod postgres;
 mod prerequisites;
 mod proxy;
+mod queue_nodes;
 mod retention;
 mod schedule_nodes;
 mod schedules;

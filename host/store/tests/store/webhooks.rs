@@ -216,6 +216,7 @@ fn a_batch_tells_each_of_its_events_once() {
         let batch = Command::from(NewBatch {
             id: batch_id(1),
             plan: BatchPlan {
+                name: None,
                 callbacks: Vec::new(),
                 notify: Some(notify(&BATCH_EVENTS)),
                 origin: None,

@@ -82,7 +82,11 @@ fn record_view(entry: &EntryView) -> RecordView {
         &mut record.object,
         &mut record.outcome,
     ];
-    let more = [&mut record.address, &mut record.detail];
+    let more = [
+        &mut record.token_name,
+        &mut record.address,
+        &mut record.detail,
+    ];
     for text in texts.into_iter().chain(more.into_iter().flatten()) {
         shorten(text, TEXT_BYTES_MAX);
     }

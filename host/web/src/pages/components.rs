@@ -242,7 +242,7 @@ pub(crate) async fn deploy(
     let is_accepted = upload.accepted.as_ref() == Some(&upload.digest);
     let query = DeployQuery {
         accept_grants: is_accepted,
-        force: false,
+        ..DeployQuery::default()
     };
     let mut parts = vec![("component", &upload.component[..])];
     for (name, bytes) in [

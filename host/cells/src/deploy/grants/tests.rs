@@ -1,9 +1,10 @@
 //! Missing grants, and new grants by comparing two manifests.
 
-use host_core::handler::Digest;
+use host_core::handler::{Digest, HandlerInfo};
 use host_core::time::Time;
 
 use super::*;
+use crate::deploy::examine;
 use crate::deploy::manifest::parse;
 
 /// Returns handlers without descriptions and schemas.
@@ -59,8 +60,13 @@ fn what_changes_for_a_handler_is_shown() {
             deployed_at: Time(0),
             signature: None,
             schedules: Vec::new(),
+            release: host_core::handler::Release::default(),
         });
-        let changes = changes(current.as_ref(), &parse(after).unwrap(), &handlers(names));
+        let changes = changes(
+            current.as_ref(),
+            &parse(after).unwrap(),
+            &examine::names(&handlers(names)),
+        );
         assert_eq!(changes.added, *added, "{before:?} to {after}");
         assert_eq!(changes.removed, *removed, "{before:?} to {after}");
     }
@@ -81,7 +87,7 @@ fn what_the_host_does_not_give_is_named() {
                 ..Reach::default()
             },
         };
-        let flaw = available.missing(&parse(manifest).unwrap(), &handlers(&["x"]));
+        let flaw = available.missing(&parse(manifest).unwrap(), &["x".parse().unwrap()]);
         flaw.map(|flaw| flaw.message)
     };
     let dir =
@@ -104,6 +110,12 @@ fn what_the_host_does_not_give_is_named() {
         "{unset}"
     );
     assert_eq!(flaw("[handlers.y]\nenv = [\"UNSET\"]", &some), None);
+    let both = format!("{}\nenv = [\"UNSET\"]", dir(&gone));
+    assert_eq!(
+        flaw(&both, &some).unwrap().lines().count(),
+        2,
+        "all of them"
+    );
     let http = |to: &str| format!("[[handlers.x.http]]\nto = \"{to}\"\n");
     assert_eq!(flaw(&http("https://a.example.com"), &some), None);
     let other = flaw(&http("https://example.com"), &some).unwrap();

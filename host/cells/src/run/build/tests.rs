@@ -44,6 +44,7 @@ fn runs_of(defaults: ManifestSection, environment: Environment) -> RunBuilder {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
+        release: host_core::handler::Release::default(),
     }]);
     RunBuilder::new(
         handlers,

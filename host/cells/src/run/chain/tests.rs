@@ -71,6 +71,7 @@ fn handlers() -> Handlers {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
+        release: host_core::handler::Release::default(),
     }]);
     handlers
 }

@@ -23,6 +23,7 @@ fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
+        release: host_core::handler::Release::default(),
     }
 }
 

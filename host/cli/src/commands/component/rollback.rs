@@ -10,6 +10,7 @@ use host_console::progress::Progress;
 use host_console::{human, plain};
 
 use super::{fetch, hint_removed, put_changed_limits, put_grants, put_removed};
+use crate::complete;
 
 /// Go back to an earlier revision.
 #[derive(Debug, Args)]
@@ -21,6 +22,7 @@ Examples:
   host component rollback basics 3 --accept-grants")]
 pub(super) struct Rollback {
     /// The component's name
+    #[arg(add = complete::components())]
     name: String,
     /// The revision to go back to [default: the newest one before the current]
     #[arg(value_parser = human::whole::<u32>(1, u32::MAX.into()))]

@@ -103,8 +103,11 @@ fn history(view: &ComponentView, now: Option<Time>) -> Rows {
         Column::Right("REVISION"),
         Column::Left("STATE"),
         Column::Right("AGE"),
+        Column::Left("BY"),
+        Column::Left("LABEL"),
         Column::Left("DIGEST"),
         Column::Right("HANDLERS"),
+        Column::Left("NOTE"),
     ]);
     let mut revisions: Vec<_> = view.revisions.iter().map(|kept| &kept.revision).collect();
     revisions.sort_unstable_by_key(|revision| std::cmp::Reverse(revision.revision));
@@ -118,8 +121,11 @@ fn history(view: &ComponentView, now: Option<Time>) -> Rows {
             Cell::new(revision.revision),
             state,
             Cell::new(human::ago(now, Some(&revision.deployed_at))),
+            Cell::new(plain::line(&revision.deployed_by)),
+            Cell::new(plain::line(revision.label.as_deref().unwrap_or_default())),
             Cell::new(short_digest(&revision.digest)),
             Cell::new(revision.handlers.len()),
+            Cell::new(plain::line(revision.note.as_deref().unwrap_or_default())),
         ]);
     }
     rows

@@ -9,6 +9,7 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
 use super::fuel;
+use crate::complete;
 
 /// Show one handler.
 #[derive(Debug, Args)]
@@ -18,6 +19,7 @@ Examples:
   host handler show echo -o json | jq .params_schema")]
 pub(super) struct Show {
     /// The handler's name
+    #[arg(add = complete::handlers())]
     name: String,
     #[command(flatten)]
     remote: Remote,

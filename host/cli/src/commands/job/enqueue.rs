@@ -18,6 +18,7 @@ use serde_json::value::RawValue;
 
 use super::super::notify::NotifyArgs;
 use super::{ID_CHARS, fetch, has_ended, parse_id, parse_pair, short_id, wait};
+use crate::complete;
 
 /// Enqueue a job for a handler.
 #[derive(Debug, Args)]
@@ -32,12 +33,14 @@ Examples:
   host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
 pub(super) struct Enqueue {
     /// The handler to run
+    #[arg(add = complete::handlers())]
     name: String,
     /// The handler's params: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     params: Option<String>,
     /// The queue to put the job in
     #[arg(long)]
+    #[arg(add = complete::queues())]
     queue: Option<String>,
     /// 0 starts first, 9 last
     #[arg(long, value_name = "0-9", value_parser = human::whole::<u8>(0, 9))]

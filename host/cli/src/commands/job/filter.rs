@@ -9,18 +9,21 @@ use host_core::failure::FailureKind;
 
 use super::{parse_id, parse_pair};
 use crate::commands::moment::{self, Moment};
+use crate::complete;
 
 /// Which jobs. A job must match every option that is given.
 #[derive(Clone, Debug, Default, Args)]
-pub(super) struct Filter {
+pub(crate) struct Filter {
     /// Only jobs that match a filter in the syntax of the dashboard, such as 'handler:report* since:2h refused'
     #[arg(long = "filter", value_name = "FILTER")]
     text: Option<String>,
     /// Only jobs in this queue
     #[arg(long)]
+    #[arg(add = complete::queues())]
     queue: Option<String>,
     /// Only jobs for this handler; * matches any characters
     #[arg(long)]
+    #[arg(add = complete::handlers())]
     handler: Option<String>,
     /// Only jobs enqueued since this time, or within this duration
     #[arg(long, value_name = "TIME|DURATION", value_parser = moment::parse)]
@@ -56,6 +59,22 @@ pub(super) struct Filter {
 }
 
 impl Filter {
+    /// Chooses the jobs that a batch counts.
+    pub(crate) fn by_batch(id: &str) -> Self {
+        Self {
+            batch: Some(id.to_owned()),
+            ..Self::default()
+        }
+    }
+
+    /// Chooses the jobs that failed for a cause.
+    pub(crate) fn by_fingerprint(fingerprint: &str) -> Self {
+        Self {
+            fingerprint: Some(fingerprint.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns whether any option is given.
     pub(super) fn is_given(&self) -> bool {
         let texts = [

@@ -9,12 +9,12 @@ use host_console::human::{self, ago};
 use host_console::options::Remote;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows, state_cell};
-use host_core::job::{STATES, State};
+use host_core::job::State;
 use host_core::query::{Order, PAGE_ITEMS_MAX};
 use host_core::time::Time;
 
 use super::filter::Filter;
-use super::{View, failure_name, progress_line, short_ids};
+use super::{View, failure_name, progress_line, short_ids, states};
 use crate::commands::node;
 
 /// List jobs.
@@ -28,7 +28,7 @@ Examples:
   host job ls --param order.id=77")]
 pub(super) struct Ls {
     /// Only jobs in this state
-    #[arg(long, value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]
+    #[arg(long, value_parser = states())]
     state: Option<String>,
     #[command(flatten)]
     filter: Filter,

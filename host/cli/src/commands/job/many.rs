@@ -4,7 +4,6 @@
 use std::io::{IsTerminal as _, Write as _};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use host_api::change::{CountView, ManyView, RefusalView};
 use host_api::client::{Answer, Client, Error};
 use host_api::filter::FilterQuery;
@@ -13,11 +12,12 @@ use host_console::output::{Output, say};
 use host_console::progress::Bar;
 use host_console::table::Rows;
 use host_console::{human, plain};
-use host_core::job::{STATES, State};
+use host_core::job::State;
 use host_core::query::{Order, PAGE_ITEMS_MAX};
 use serde_json::json;
 
 use super::filter::Filter;
+use super::states;
 
 /// Which jobs, instead of ids.
 #[derive(Debug, Args)]
@@ -26,7 +26,7 @@ pub(super) struct Many {
     #[arg(long)]
     all: bool,
     /// Only jobs in this state (repeatable)
-    #[arg(long, requires = "all", value_parser = PossibleValuesParser::new(STATES.map(State::as_str)))]
+    #[arg(long, requires = "all", value_parser = states())]
     state: Vec<String>,
     #[command(flatten)]
     filter: Filter,
@@ -39,6 +39,20 @@ pub(super) struct Many {
     dry_run: bool,
     /// Do not ask
     #[arg(short, long, requires = "all")]
+    yes: bool,
+}
+
+/// How to change jobs that something else than options chooses.
+#[derive(Debug, Args)]
+pub(crate) struct Caution {
+    /// Change at most this many, the oldest first
+    #[arg(long, value_name = "N", value_parser = human::whole::<u64>(1, u64::MAX))]
+    limit: Option<u64>,
+    /// Only show what would be changed
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask
+    #[arg(short, long)]
     yes: bool,
 }
 
@@ -68,6 +82,18 @@ struct Totals {
 }
 
 impl Many {
+    /// Chooses the jobs that match a filter, in the usual states of the change or in these.
+    pub(super) fn matching(filter: Filter, states: &[State], caution: &Caution) -> Self {
+        Self {
+            all: true,
+            state: states.iter().map(State::to_string).collect(),
+            filter,
+            limit: caution.limit,
+            dry_run: caution.dry_run,
+            yes: caution.yes,
+        }
+    }
+
     /// Returns whether `--all` is given, or an option that only goes with it.
     pub(super) fn is_asked(&self) -> bool {
         self.all || self.filter.is_given()

@@ -10,7 +10,8 @@ use host_console::output::{Output, put_line};
 use host_console::plain;
 use host_core::job::State;
 
-use super::many::{Action, Many};
+use super::filter::Filter;
+use super::many::{Action, Caution, Many};
 use super::parse_id;
 
 /// Forget jobs that have ended.
@@ -40,6 +41,15 @@ const PURGE: Action = Action {
     allowed: &[State::Completed, State::Cancelled, State::Discarded],
     done: "forgotten",
 };
+
+/// Forgets the jobs that match a filter and have ended.
+pub(crate) fn matching(remote: &Remote, filter: Filter, caution: &Caution) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let many = Many::matching(filter, PURGE.allowed, caution);
+    many.run(&client, output, &PURGE, |filter: &FilterQuery| {
+        client.purge_jobs(filter)
+    })
+}
 
 impl Purge {
     pub(super) fn run(self) -> Result<(), CliError> {

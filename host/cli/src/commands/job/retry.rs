@@ -11,7 +11,8 @@ use host_console::output::{Format, Output, put_line};
 use host_console::plain;
 use host_core::job::State;
 
-use super::many::{Action, Many};
+use super::filter::Filter;
+use super::many::{Action, Caution, Many};
 use super::{parse_id, short_id, wait};
 
 /// Run discarded or cancelled jobs again.
@@ -46,6 +47,14 @@ const RETRY: Action = Action {
     allowed: &[State::Discarded, State::Cancelled],
     done: "run again",
 };
+
+/// Runs the discarded jobs that match a filter again.
+pub(crate) fn matching(remote: &Remote, filter: Filter, caution: &Caution) -> Result<(), CliError> {
+    let (client, output) = remote.open()?;
+    let many = Many::matching(filter, &[], caution);
+    let retry = |filter: &FilterQuery| client.retry_jobs(filter, &RetryBody::default());
+    many.run(&client, output, &RETRY, retry)
+}
 
 impl Retry {
     pub(super) fn run(self) -> Result<(), CliError> {

@@ -34,6 +34,9 @@ host_http::kinds! {
     TOKEN_TOO_BROAD 403 "token_too_broad", "More than the token allows",
         "A token makes only tokens that allow no more than itself. The detail names what exceeds it.",
         "Ask for less, or use a token that allows it.";
+    TOKEN_NAME_SHARED 409 "token_name_shared", "Several tokens have this name",
+        "Names of tokens need not differ; this one belongs to several.",
+        "Use the id of the token; `host token ls` lists them.";
     AMBIGUOUS_ID 409 "ambiguous_id", "Ambiguous id",
         "Several jobs or nodes have ids that start with it, or several nodes have the name.",
         "Give more characters of the id.";

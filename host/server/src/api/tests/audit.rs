@@ -200,6 +200,14 @@ async fn ready(guarded: &Guarded, (method, path): (&str, &str)) -> (String, Opti
             let add = format!("/api/v1/batches/{object}/jobs");
             call(("POST", &add), json!({"handler": "noop"})).await;
         }
+        "/api/v1/queues/{name}" => {
+            call(
+                ("POST", "/api/v1/queues/empty/pause"),
+                json!({"create": true}),
+            )
+            .await;
+            return ("empty".to_owned(), None);
+        }
         "/api/v1/state/{space}" => {
             let set = format!("/api/v1/state/{object}/value?key=k");
             call(("PUT", &set), json!({"value": "v"})).await;
@@ -307,8 +315,9 @@ async fn entries_are_listed_by_principal_and_time() {
     let guarded = Guarded::start().await;
     let body = json!({"name": "o", "role": "operator"});
     let tokens = [guarded.make(&body).await, guarded.make(&body).await];
+    let create = json!({"create": true});
     for token in &tokens {
-        let pause = guarded.send(token, ("POST", "/api/v1/queues/q/pause"), None);
+        let pause = guarded.send(token, ("POST", "/api/v1/queues/q/pause"), Some(&create));
         pause.await.is(StatusCode::OK);
     }
     let listed = async |query: &str| {
@@ -345,7 +354,8 @@ async fn entries_are_kept_as_long_as_they_should_be() {
     let guarded = Guarded::start().await;
     for _ in 0..5 {
         let pause = ("POST", "/api/v1/queues/q/pause");
-        let paused = guarded.send(&guarded.admin, pause, None).await;
+        let create = json!({"create": true});
+        let paused = guarded.send(&guarded.admin, pause, Some(&create)).await;
         paused.is(StatusCode::OK);
     }
     let numbers = async || -> Vec<u64> {

@@ -179,6 +179,7 @@ impl Deployer for Listed {
                 deployed_at: Time(0),
                 signature: None,
                 schedules: Vec::new(),
+                release: host_core::handler::Release::default(),
             });
             let wall = Time(0);
             let deploy = Deploy {
@@ -346,6 +347,7 @@ impl Host {
         let by = DeployedBy {
             note: Note::default(),
             origin: None,
+            release: host_core::handler::Release::default(),
         };
         let deployed = api.deployer.deploy(
             "basics".parse().unwrap(),
@@ -402,6 +404,10 @@ impl Host {
         let body = body.into();
         self.send("POST", path, "application/json", body.into_bytes())
             .await
+    }
+
+    pub(super) async fn delete(&self, path: &str) -> Answer {
+        self.send("DELETE", path, "application/json", "").await
     }
 
     pub(super) async fn send(

@@ -90,6 +90,7 @@ async fn a_change_without_a_body_needs_no_content_type() {
         assert_eq!(is_body_optional, expected, "{method} {path}");
     }
     let host = Host::start().await;
+    host.enqueue(r#"{"handler":"noop","queue":"mail"}"#).await;
     let request = |path: &str| {
         let request = HttpRequest::post(path).header("host", "127.0.0.1:7700");
         request.body(Body::empty()).unwrap()
@@ -374,7 +375,9 @@ async fn a_host_that_cannot_says_why() {
     ] {
         let (sender, requests) = mpsc::channel(1);
         tasks.spawn(refuse(requests, error));
-        let answer = broken(sender, &tasks).post(pause, "{}").await;
+        let answer = broken(sender, &tasks)
+            .post(pause, r#"{"create":true}"#)
+            .await;
         answer.fails(status, code);
         assert_eq!(answer.headers.contains_key("retry-after"), retry, "{code}");
     }
@@ -393,7 +396,9 @@ async fn a_host_that_cannot_says_why() {
             taken,
         })
         .unwrap();
-    let full = broken(sender, &tasks).post(pause, "{}").await;
+    let full = broken(sender, &tasks)
+        .post(pause, r#"{"create":true}"#)
+        .await;
     full.fails(503, "busy");
     drop(requests);
 }
@@ -402,7 +407,9 @@ async fn a_host_that_cannot_says_why() {
 async fn an_answer_that_does_not_come_is_not_waited_for_for_ever() {
     let (sender, _requests) = mpsc::channel(1);
     let host = broken(sender, &Tasks::default());
-    let answer = host.post("/api/v1/queues/q/pause", "{}").await;
+    let answer = host
+        .post("/api/v1/queues/q/pause", r#"{"create":true}"#)
+        .await;
     answer.fails(504, "timed_out");
 }
 

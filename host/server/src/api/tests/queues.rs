@@ -39,8 +39,11 @@ async fn queues_are_counted_paused_and_resumed() {
             "completed": 0, "cancelled": 0, "discarded": 0,
         }})
     );
+    host.post("/api/v1/queues/new/pause", "{}")
+        .await
+        .fails(404, "queue_not_found");
     let paused = host
-        .post("/api/v1/queues/new/pause", "{}")
+        .post("/api/v1/queues/new/pause", r#"{"create":true}"#)
         .await
         .is(StatusCode::OK);
     assert_eq!(paused.body["paused"], true);
@@ -72,4 +75,29 @@ async fn queues_are_counted_paused_and_resumed() {
     host.post("/api/v1/queues/new/pause", "[")
         .await
         .fails(400, "invalid_json");
+}
+
+#[tokio::test]
+async fn a_queue_without_jobs_can_be_removed() {
+    let host = Host::start().await;
+    let id = host.enqueue(r#"{"handler":"noop","queue":"typo"}"#).await;
+    let queue = "/api/v1/queues/typo";
+    host.post("/api/v1/queues/typo/pause", "")
+        .await
+        .is(StatusCode::OK);
+    host.delete(queue).await.fails(409, "queue_has_jobs");
+    for verb in ["cancel", "purge"] {
+        let change = format!("/api/v1/jobs/{id}/{verb}");
+        host.post(&change, "").await.is(StatusCode::OK);
+    }
+    let removed = host.delete(queue).await.is(StatusCode::OK).body;
+    assert_eq!(removed, json!({"name": "typo", "removed": true}));
+    host.get(queue).await.fails(404, "queue_not_found");
+    host.delete(queue).await.fails(404, "queue_not_found");
+    host.enqueue(r#"{"handler":"noop","queue":"typo"}"#).await;
+    assert_eq!(
+        host.get(queue).await.body["paused"],
+        false,
+        "it is made anew"
+    );
 }

@@ -1,0 +1,89 @@
+//! Completion of words on the command line. Names of handlers, queues and the like come from the host that the
+//! environment or the current context names; without an answer within a second there are none.
+
+use std::path::PathBuf;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use host_api::client::{Choice, Client, Error, Item};
+
+/// The variable that names the shell which asks for words.
+pub(crate) const VARIABLE: &str = "HOST_COMPLETE";
+
+/// How long a host may take to answer.
+const ANSWER_MAX: Duration = Duration::from_secs(1);
+
+/// Prints the words that a shell asks for, and ends the process. Returns if none asks.
+pub(crate) fn answer_shell() {
+    CompleteEnv::with_factory(crate::args::definition)
+        .var(VARIABLE)
+        .bin("host")
+        .complete();
+}
+
+/// Offers the names of handlers.
+pub(crate) fn handlers() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.handlers()?.items, |it| it.name)))
+}
+
+/// Offers the names of queues.
+pub(crate) fn queues() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.queues()?.items, |it| it.name)))
+}
+
+/// Offers the names of schedules.
+pub(crate) fn schedules() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.schedules()?.items, |it| it.name)))
+}
+
+/// Offers the names of components.
+pub(crate) fn components() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.components()?.items, |it| it.component)))
+}
+
+/// Offers the names of limits.
+pub(crate) fn limits() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.limits()?.items, |it| it.name)))
+}
+
+/// Offers the names of tokens.
+pub(crate) fn tokens() -> ArgValueCandidates {
+    candidates(|client| Ok(names(client.tokens()?.items, |it| it.name)))
+}
+
+fn names<T>(items: Vec<Item<T>>, name: impl Fn(T) -> String) -> Vec<String> {
+    items.into_iter().map(|item| name(item.view)).collect()
+}
+
+fn candidates(
+    ask: impl Fn(&Client) -> Result<Vec<String>, Error> + Copy + Send + Sync + 'static,
+) -> ArgValueCandidates {
+    ArgValueCandidates::new(move || {
+        let (sender, answer) = mpsc::channel();
+        std::thread::spawn(move || {
+            let asked = client().and_then(|client| ask(&client).ok());
+            // The shell may have stopped waiting.
+            let _ = sender.send(asked);
+        });
+        let names = answer.recv_timeout(ANSWER_MAX).ok().flatten();
+        let names = names.unwrap_or_default().into_iter();
+        // A name that a shell could mistake for something else is not offered.
+        let is_plain = |name: &String| !name.chars().any(|c| c.is_control() || c.is_whitespace());
+        names
+            .filter(is_plain)
+            .map(CompletionCandidate::new)
+            .collect()
+    })
+}
+
+fn client() -> Option<Client> {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let choice = Choice {
+        server: variable("HOST_SERVER"),
+        token_file: variable("HOST_TOKEN_FILE").map(PathBuf::from),
+        ..Choice::default()
+    };
+    choice.open().ok()
+}
