@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -217,6 +218,69 @@ fn damaged_logs_do_not_keep_a_host_from_starting() {
     assert_first_attempt_completes(&server.client());
     let kept = fs::read(data.path().join("logs.db.damaged-1")).unwrap();
     assert_eq!(kept.len(), 10_000);
+}
+
+/// Records that the host cannot read stop it and not only what they are about, and have a way out.
+#[test]
+fn a_host_gets_past_records_that_it_cannot_read() {
+    let Own { server, data } = compiling();
+    let client = server.client();
+    let paused = client.post("/api/v1/queues/later/pause?create=true", &json!({}));
+    assert_eq!(paused.unwrap().status, 200);
+    let later = |n: u8| client.enqueue(&json!({"handler": "noop", "queue": "later", "params": n}));
+    let (lost, kept) = (later(1), later(2));
+    assert_eq!(server.stop(), Some(0));
+    let store = rusqlite::Connection::open(data.path().join("host.db")).unwrap();
+    let sql = "INSERT INTO limits VALUES (7, '{}', 0, NULL); \
+               UPDATE jobs SET body = x'02ff' WHERE seq = (SELECT min(seq) FROM jobs)";
+    store.execute_batch(sql).unwrap();
+    drop(store);
+    let why = message(&refused(data.path()));
+    for word in ["limit 7 cannot be read", "--set-aside-unreadable"] {
+        assert!(why.contains(word), "{word} is not in: {why}");
+    }
+    finds(data.path(), "limit 7");
+    let mut options = Options::new(data.path());
+    options.args = vec!["--set-aside-unreadable".to_owned()];
+    let server = Server::start(&options);
+    let client = server.client();
+    let file = data.path().join("set-aside.jsonl");
+    assert_eq!(
+        fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    let lines = fs::read_to_string(&file).unwrap();
+    let lines: Vec<Value> = lines
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let names = lines
+        .iter()
+        .map(|line| (line["kind"].as_str().unwrap(), line["id"].as_str().unwrap()));
+    let names: Vec<_> = names.collect();
+    assert_eq!(
+        names,
+        [("job", &*lost), ("params of job", &*lost), ("limit", "7")]
+    );
+    assert_eq!(lines[1]["row"]["params"], "1", "its params are not lost");
+    eventually("the audit has it", Duration::from_secs(30), || {
+        let listed = client.get("/api/v1/audit?verb=set-aside").unwrap().body;
+        let entries = listed["items"].as_array().unwrap().len();
+        (entries == names.len()).then_some(())
+    });
+    assert_eq!(
+        client.get(&format!("/api/v1/jobs/{lost}")).unwrap().status,
+        404
+    );
+    client
+        .post("/api/v1/queues/later/resume", &json!({}))
+        .unwrap();
+    assert_eq!(client.wait(&kept)["state"], "completed");
+    assert_eq!(server.stop(), Some(0));
+    let server = Server::start(&options);
+    assert_eq!(server.stop(), Some(0), "nothing is left to set aside");
+    let after = fs::read_to_string(&file).unwrap();
+    assert_eq!(after.lines().count(), lines.len());
 }
 
 #[test]

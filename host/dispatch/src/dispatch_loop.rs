@@ -496,12 +496,21 @@ impl<P: CellPort> DispatchLoop<P> {
                 self.room.record_full(now);
                 Ok(())
             }
-            Err(StoreError::Failing { .. }) if batch.commands.len() > 1 => {
+            Err(StoreError::Failing { .. } | StoreError::Unreadable { .. })
+                if batch.commands.len() > 1 =>
+            {
                 let ([first, second], [finished_first, finished_second]) = batch.halve(finished);
                 self.commit(now, first, finished_first, asked)?;
                 self.commit(now, second, finished_second, asked)
             }
-            Err(error @ StoreError::Failing { .. }) => {
+            // A request that meets a record that cannot be read fails alone. The loop cannot work past one.
+            Err(error @ StoreError::Unreadable { .. })
+                if batch.origins.iter().any(Origin::is_ours) =>
+            {
+                self.cells.pool.close();
+                Err(error)
+            }
+            Err(error @ (StoreError::Failing { .. } | StoreError::Unreadable { .. })) => {
                 let command = batch.commands.first().map(Command::kind);
                 tracing::error!(%error, command, "a command cannot be committed");
                 for origin in batch.origins {

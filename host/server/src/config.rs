@@ -79,6 +79,8 @@ pub struct Config {
     pub store: Option<Database>,
     /// Whether to continue if the store of a data directory is missing.
     pub fresh: bool,
+    /// Whether to set aside what cannot be read of the store.
+    pub set_aside: bool,
     /// The folder of components that are deployed at start.
     pub handlers: Option<PathBuf>,
     /// What the API asks of its clients.
@@ -218,6 +220,7 @@ impl Config {
         Ok(Self {
             store: store::database(&section, &root.store)?,
             fresh: false,
+            set_aside: false,
             audit: AuditConfig {
                 export_file: root.audit.export_file,
                 retention_ms: root.audit.retention_days.get() * 24 * 3_600_000,

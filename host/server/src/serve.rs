@@ -1,6 +1,7 @@
 //! A whole host: opens the data directory, starts all parts in order, reports when it is ready, and
 //! ends the parts in reverse order. The only place where all parts meet.
 
+mod aside;
 pub(crate) mod certificates;
 mod damage;
 mod executors;
@@ -233,6 +234,9 @@ async fn serve(
         return Err(ServeError::Gone { path, left });
     } else if !room::wait(&data.join(damage::STORE), &mut stops).await {
         return Ok(());
+    }
+    if config.set_aside {
+        aside::set_aside(&config).map_err(ServeError::Store)?;
     }
     let listeners = Listeners::open(&config.http).await?;
     let mut wires = open(&config).await?;

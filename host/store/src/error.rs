@@ -67,6 +67,17 @@ pub enum StoreError {
         /// The latest version that this host knows.
         known: i64,
     },
+    /// This host cannot read a record.
+    #[error(
+        "{what} cannot be read: {message}; `host serve --set-aside-unreadable` sets such records aside when it \
+         starts, and keeps the rest"
+    )]
+    Unreadable {
+        /// The record: its kind and its id.
+        what: String,
+        /// What is wrong with it.
+        message: String,
+    },
     /// The data on disk is damaged.
     #[error("{what} is damaged: {message}; restore the data directory from a copy")]
     Damaged {
@@ -75,4 +86,14 @@ pub enum StoreError {
         /// What is wrong with it.
         message: String,
     },
+}
+
+impl StoreError {
+    /// Returns what is wrong with a record, without its name and what to do.
+    pub(crate) fn flaw(self) -> String {
+        match self {
+            Self::Unreadable { message, .. } => message,
+            other => other.to_string(),
+        }
+    }
 }

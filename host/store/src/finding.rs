@@ -7,6 +7,11 @@ use host_core::id::{BatchId, JobId};
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
 use host_core::limit::{KeyUse, Limits};
+use host_core::time::Time;
+
+use crate::aside::{judge, name};
+use crate::error::StoreError;
+use crate::parts::{PARTS, Row};
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
 pub(crate) const FINDINGS_MAX: usize = 1_000;
@@ -44,6 +49,35 @@ impl Findings {
         }
     }
 
+    /// Adds a record that cannot be read.
+    pub(crate) fn record(&mut self, part: usize, row: &Row) {
+        if let Err(flaw) = judge(part, row) {
+            let (kind, id) = name(part, row);
+            self.add(format!("{kind} {id}"), flaw);
+        }
+    }
+
+    /// Returns what was read, `None` if a record cannot be read.
+    pub(crate) fn readable<T>(
+        &mut self,
+        read: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match read {
+            Err(StoreError::Unreadable { what, message }) => {
+                self.add_once(what, message);
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// Adds what cannot be read, unless it was found already.
+    pub(crate) fn add_once(&mut self, what: String, message: String) {
+        if self.found.iter().all(|found| found.what != what) {
+            self.add(what, message);
+        }
+    }
+
     pub(crate) fn add(&mut self, what: impl Into<String>, message: impl Into<String>) {
         if self.found.len() < FINDINGS_MAX {
             let (what, message) = (what.into(), message.into());
@@ -52,15 +86,28 @@ impl Findings {
     }
 }
 
+/// Returns whether the records of a part are compared with their columns, which reads them too.
+pub(crate) fn is_compared(part: usize) -> bool {
+    matches!(
+        PARTS[part],
+        "jobs that have not ended" | "jobs that have ended" | "attempts"
+    )
+}
+
+/// Says that a record cannot be read.
+pub(crate) fn unreadable(error: StoreError) -> String {
+    format!("its record cannot be read: {}", error.flaw())
+}
+
 /// What was counted of jobs.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// How many places of each key of a limit they take, how many wait for it, and how many units the available ones have;
     /// and how many run and are being cancelled.
-    keys: BTreeMap<LimitKey, [u64; 5]>,
-    /// The jobs that must be listed as running with a key.
-    listed: BTreeSet<(LimitKey, JobId)>,
-    batches: BTreeMap<BatchId, BatchCounts>,
+    pub(crate) keys: BTreeMap<LimitKey, [u64; 5]>,
+    /// The jobs that must be listed as running with a key, and since when.
+    pub(crate) listed: BTreeMap<(LimitKey, JobId), Time>,
+    pub(crate) batches: BTreeMap<BatchId, BatchCounts>,
 }
 
 impl Tally {
@@ -89,7 +136,9 @@ impl Tally {
                 if *is_listed && job.cancel.is_some() {
                     of_key[4] += 1;
                 } else if *is_listed {
-                    self.listed.insert((key.clone(), job.id));
+                    let since = job.lease.as_ref().map(|lease| lease.granted_at);
+                    self.listed
+                        .insert((key.clone(), job.id), since.unwrap_or_default());
                 }
             }
         }
@@ -141,6 +190,7 @@ impl Findings {
     pub(crate) fn compare_listed(&mut self, listed: Vec<(LimitKey, JobId)>) {
         let listed: BTreeSet<_> = listed.into_iter().collect();
         let counted = std::mem::take(&mut self.tally.listed);
+        let counted: BTreeSet<_> = counted.into_keys().collect();
         for (key, job) in listed.symmetric_difference(&counted) {
             self.add(
                 format!("the key {:?} of limit {}", key.key, key.limit),

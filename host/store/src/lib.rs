@@ -4,6 +4,7 @@
 //! This crate knows no wire, no cell and no clock. SQLite is the default; PostgreSQL lets several hosts share
 //! a store.
 
+mod aside;
 pub mod copy;
 pub mod engine;
 pub mod error;
@@ -19,6 +20,7 @@ pub mod sqlite;
 mod start;
 pub mod store;
 
+pub use aside::{Keep, SetAside};
 pub use error::StoreError;
 pub use finding::Finding;
 pub use sqlite::backup;

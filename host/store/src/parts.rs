@@ -35,7 +35,7 @@ pub(crate) const PARTS: [&str; 25] = [
 pub(crate) const LOGS: usize = PARTS.len() - 1;
 
 /// A value of a row, the same in both engines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Value {
     Null,
     Int(i64),

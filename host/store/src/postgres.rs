@@ -4,6 +4,7 @@
 
 mod access;
 pub mod admin;
+pub mod aside;
 mod available;
 mod changes;
 pub mod check;
@@ -347,7 +348,10 @@ impl Store for PostgresStore {
         if let Err(error) = &result
             && !matches!(
                 error,
-                StoreError::Full | StoreError::Failing { .. } | StoreError::Away { .. }
+                StoreError::Full
+                    | StoreError::Failing { .. }
+                    | StoreError::Unreadable { .. }
+                    | StoreError::Away { .. }
             )
         {
             self.broken = Some(error.to_string());

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::error::StoreError;
 
-pub(crate) use self::parts::{ChangesRow, CountsOfBatch, Extra};
+pub(crate) use self::parts::{ChangesRow, CountsOfBatch, Extra, empty_changes};
 
 /// The current version. Once it is released, a change to an encoded type needs the next version, and code in
 /// [`decode`] that reads this one.
@@ -42,7 +42,7 @@ pub(crate) fn decode<T: DeserializeOwned>(
         )),
         None => Err("it is empty".to_owned()),
     };
-    decoded.map_err(|message| StoreError::Damaged {
+    decoded.map_err(|message| StoreError::Unreadable {
         what: what(),
         message,
     })

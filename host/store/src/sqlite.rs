@@ -2,6 +2,7 @@
 //! `commit` returns. All SQL for SQLite is in this module and its submodules.
 
 mod access;
+pub mod aside;
 mod available;
 pub mod backup;
 mod changes;
@@ -186,7 +187,11 @@ impl Store for SqliteStore {
             .map_err(|error| check::name(&self.connection, error));
         match &result {
             Ok(_) => self.broken = self.checkpointer.after_commit(&self.connection).err(),
-            Err(error @ (StoreError::Full | StoreError::Failing { .. })) => {
+            Err(
+                error @ (StoreError::Full
+                | StoreError::Failing { .. }
+                | StoreError::Unreadable { .. }),
+            ) => {
                 self.counters = Counters::load(&self.connection)?;
                 self.hot.clear();
                 self.held.clear();
@@ -329,6 +334,10 @@ fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
             what: format!("the store (while trying to {operation})"),
             message: error.to_string(),
         },
+        _ if is_of_row(&error) => StoreError::Unreadable {
+            what: format!("a record (while trying to {operation})"),
+            message: error.to_string(),
+        },
         _ => StoreError::Broken {
             operation,
             message: error.to_string(),
@@ -336,11 +345,21 @@ fn doing(operation: &'static str) -> impl Fn(rusqlite::Error) -> StoreError {
     }
 }
 
+/// Returns whether a column has a value that it must not have.
+fn is_of_row(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+    )
+}
+
 /// Converts the error of a record that cannot be parsed into a [`StoreError`] that names the
 /// record.
 fn damaged(what: impl Into<String>) -> impl FnOnce(serde_json::Error) -> StoreError {
     let what = what.into();
-    move |error| StoreError::Damaged {
+    move |error| StoreError::Unreadable {
         what,
         message: error.to_string(),
     }

@@ -106,7 +106,7 @@ impl Backup {
         };
         let store = copied.map_err(|error| {
             failed(&error).next(match error {
-                StoreError::Damaged { .. } => {
+                StoreError::Damaged { .. } | StoreError::Unreadable { .. } => {
                     "`host store check` shows what is wrong; --to FILE.db copies the jobs without logs.db"
                 }
                 _ => "pass --to with a new path on a disk with enough space",

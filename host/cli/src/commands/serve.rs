@@ -45,6 +45,9 @@ pub(crate) struct Serve {
     /// Start without the store of a data directory that had one: its jobs and components are forgotten
     #[arg(long)]
     fresh: bool,
+    /// Set aside what cannot be read of the store, in DATA/set-aside.jsonl, and start with the rest
+    #[arg(long)]
+    set_aside_unreadable: bool,
     /// Write the host's own log as text or as JSON, one document per line
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     log_format: LogFormat,
@@ -62,7 +65,7 @@ impl Serve {
     pub(crate) fn run(self) -> Result<(), CliError> {
         leave_first_place("serve");
         log(self.log_format)?;
-        let fresh = self.fresh;
+        let (fresh, set_aside) = (self.fresh, self.set_aside_unreadable);
         let mut config = Config::load(&self.flags()).map_err(|error| match &error {
             ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
                 config_error(&error).next("docs/config.md has all keys")
@@ -70,6 +73,7 @@ impl Serve {
             _ => config_error(&error),
         })?;
         config.fresh = fresh;
+        config.set_aside = set_aside;
         let program = program("serve", config.confinement.clone())?;
         serve::run(config, program, Hangup::Reload, announce).map_err(|error| {
             let exit = if error.is_fenced() {

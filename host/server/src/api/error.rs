@@ -106,7 +106,7 @@ impl From<StoreError> for ApiError {
                 &kinds::STORE_BROKEN
             }
             StoreError::Away { .. } => &kinds::STORE_AWAY,
-            StoreError::Damaged { .. } => &kinds::STORE_DAMAGED,
+            StoreError::Damaged { .. } | StoreError::Unreadable { .. } => &kinds::STORE_DAMAGED,
         };
         tracing::error!(%error, "a request met a failure of the store");
         Self::new(kind, error.to_string())

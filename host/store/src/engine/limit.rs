@@ -504,7 +504,7 @@ impl<R: Rows> Batch<'_, R> {
             self.moves_left -= 1;
             let job = self.get(first)?;
             let Some(KeyOfJob { units, .. }) = job.waits_with().filter(|it| it.key == *key) else {
-                return Err(Stop::Failed(StoreError::Damaged {
+                return Err(Stop::Failed(StoreError::Unreadable {
                     what: format!("job {first}"),
                     message: format!("it does not wait for the key {key} of a limit"),
                 }));

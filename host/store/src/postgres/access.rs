@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::typed::Values;
 use crate::error::StoreError;
 
@@ -32,7 +32,7 @@ async fn ask(
 }
 
 fn read_token(id: &str, body: &str) -> Result<Token, StoreError> {
-    serde_json::from_str(body).map_err(|error| damaged(format!("token {id}"), error.to_string()))
+    serde_json::from_str(body).map_err(|error| unreadable(format!("token {id}"), &error))
 }
 
 /// Reads a token, which stays as it is until the batch ends.
@@ -173,9 +173,9 @@ fn entry(row: &Row) -> Result<Entry, StoreError> {
     let hash = |column: usize| {
         let bytes = <[u8; 32]>::try_from(row.get::<_, &[u8]>(column));
         bytes.map_err(|_| {
-            damaged(
+            unreadable(
                 format!("entry {number} of the audit"),
-                "a hash is too short",
+                &"a hash is too short",
             )
         })
     };

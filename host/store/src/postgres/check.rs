@@ -20,9 +20,10 @@ use super::client::{Client, LONG, rows};
 use super::schema;
 use super::target::Target;
 use super::trouble::doing;
-use super::{job_batches, limits};
+use super::{copy, job_batches, limits};
 use crate::error::StoreError;
-use crate::finding::{Finding, Findings};
+use crate::finding::{Finding, Findings, is_compared, unreadable};
+use crate::parts::PARTS;
 use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
@@ -133,23 +134,51 @@ async fn inspect(
         jobs(findings, client, table, on_progress).await?;
     }
     attempts(findings, client, on_progress).await?;
+    records(findings, client, on_progress).await?;
     audit(findings, client, on_progress).await?;
     on_progress("schedules", 0);
     schedules(findings, client).await?;
     on_progress("the numbers of queues", 0);
     counts(findings, client).await?;
     on_progress("the keys of limits", 0);
-    let limits = limits::all(client).await?;
-    findings.compare_keys(&limits, limits::all_keys(client).await?);
-    findings.compare_listed(limits::all_listed(client).await?);
+    limits(findings, client).await?;
     on_progress("batches", 0);
-    findings.compare_batches(job_batches::all(client).await?);
+    if let Some(batches) = findings.readable(job_batches::all(client).await)? {
+        findings.compare_batches(batches);
+    }
     for (sql, message) in ORPHANS {
         on_progress("that the tables agree", 0);
         let sql = format!("{BOTH}{sql}");
         for row in rows(client, "check the store", &sql, &[]).await? {
             findings.add(row.get::<_, String>(0), message);
         }
+    }
+    Ok(())
+}
+
+/// Compares how much of the keys of limits is used with the jobs.
+async fn limits(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
+    let Some(limits) = findings.readable(limits::all(client).await)? else {
+        return Ok(());
+    };
+    findings.compare_keys(&limits, limits::all_keys(client).await?);
+    findings.compare_listed(limits::all_listed(client).await?);
+    Ok(())
+}
+
+/// Reads all records, except those of jobs, which are compared with their columns.
+async fn records(
+    findings: &mut Findings,
+    client: &Client,
+    on_progress: OnProgress<'_>,
+) -> Result<(), StoreError> {
+    let others = PARTS.into_iter().enumerate();
+    for (part, name) in others.filter(|(part, _)| !is_compared(*part)) {
+        each(client, (name, copy::reading(part)), on_progress, |row| {
+            let values = (0..row.len()).map(|column| row.get(column)).collect();
+            findings.record(part, &values);
+        })
+        .await?;
     }
     Ok(())
 }
@@ -193,9 +222,9 @@ async fn jobs(
     each(client, (part, &sql), on_progress, |row| {
         let id = JobId(row.get(0));
         let what = format!("job {id}");
-        let job: Lifecycle = match decode(row.get(8), || "its record".to_owned()) {
+        let job: Lifecycle = match decode(row.get(8), String::new) {
             Ok(job) => job,
-            Err(error) => return findings.add(what, error.to_string()),
+            Err(error) => return findings.add(what, unreadable(error)),
         };
         if let Err(broken) = invariants::check(&job) {
             findings.add(what.as_str(), format!("violates the rule: {}", broken.0));
@@ -250,8 +279,8 @@ async fn attempts(
     each(client, ("attempts", sql), on_progress, |row| {
         let (job, number): (_, i64) = (JobId(row.get(0)), row.get(1));
         let what = format!("attempt {number} of job {job}");
-        match decode::<Attempt>(row.get(2), || "its record".to_owned()) {
-            Err(error) => findings.add(what, error.to_string()),
+        match decode::<Attempt>(row.get(2), String::new) {
+            Err(error) => findings.add(what, unreadable(error)),
             Ok(attempt) if i64::from(attempt.number) != number => {
                 findings.add(what, "its number differs from its record");
             }
@@ -261,15 +290,12 @@ async fn attempts(
     .await
 }
 
-/// Reads the tokens and the chain of the audit.
+/// Follows the chain of the audit.
 async fn audit(
     findings: &mut Findings,
     client: &Client,
     on_progress: OnProgress<'_>,
 ) -> Result<(), StoreError> {
-    if let Err(error) = access::tokens(client).await {
-        findings.add("the tokens", error.to_string());
-    }
     let mut chain = Chain::default();
     loop {
         let after = chain.last().map_or(0, |entry| entry.number);
@@ -285,25 +311,21 @@ async fn audit(
     }
 }
 
-/// Reads the schedules with their firings, and compares when they fire.
+/// Compares when schedules fire.
 async fn schedules(findings: &mut Findings, client: &Client) -> Result<(), StoreError> {
     let sql = "SELECT name, fires_at, holds FROM host_schedules";
     for row in rows(client, "check the store", sql, &[]).await? {
         let what = format!("schedule {}", row.get::<_, &str>(0));
         let Ok(name) = row.get::<_, &str>(0).parse::<Name>() else {
-            findings.add(what, "its name is invalid");
             continue;
         };
         let indexed = (row.get(1), row.get(2));
-        if let Err(error) = super::schedules::firings(client, &name).await {
-            findings.add(what.as_str(), error.to_string());
-        }
-        match super::schedules::one(client, &name).await {
-            Err(error) => findings.add(what, error.to_string()),
-            Ok(Some(kept)) if (kept.fires_at().map(|at| at.0), kept.holds()) != indexed => {
-                findings.add(what, "when it fires differs from its record");
-            }
-            Ok(_) => {}
+        let kept = findings.readable(super::schedules::one(client, &name).await)?;
+        if kept
+            .flatten()
+            .is_some_and(|kept| (kept.fires_at().map(|at| at.0), kept.holds()) != indexed)
+        {
+            findings.add(what, "when it fires differs from its record");
         }
     }
     Ok(())

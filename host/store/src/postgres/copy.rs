@@ -125,6 +125,34 @@ const SQL: [Part; PARTS.len()] = [
     ),
 ];
 
+/// Returns the columns of a part, which have the same meaning in all engines.
+pub(crate) fn columns(part: usize) -> &'static str {
+    SQL[part].columns
+}
+
+/// Returns the query that reads a part.
+pub(super) fn reading(part: usize) -> &'static str {
+    SQL[part].read
+}
+
+/// Returns the table of a part.
+pub(super) fn table(part: usize) -> &'static str {
+    SQL[part].table
+}
+
+/// Returns the statement that counts the jobs of queues for a node.
+pub(super) fn count_queues(node: &str) -> String {
+    format!(
+        "INSERT INTO host_counts (node, queue, state, jobs) \
+         SELECT {node}, queue, state, count(*) FROM host_live GROUP BY queue, state \
+         UNION ALL \
+         SELECT {node}, queue, state, count(*) FROM host_ended GROUP BY queue, state \
+         UNION ALL \
+         SELECT {node}, queue, 8, count(*) FROM host_live \
+         WHERE state = 2 AND runner IS NOT NULL GROUP BY queue;"
+    )
+}
+
 type Error = Box<dyn std::error::Error + Sync + Send>;
 
 impl<'a> FromSql<'a> for Value {
@@ -200,14 +228,18 @@ impl Rows {
 }
 
 /// A connection in a transaction.
-struct Open {
+pub(super) struct Open {
     driver: Arc<Driver>,
     client: Client,
 }
 
 impl Open {
     /// Connects as the only user of the store, and begins a transaction.
-    fn begin(target: &Target, allow_unsafe: bool, begin: &str) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        target: &Target,
+        allow_unsafe: bool,
+        begin: &str,
+    ) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
         let client = driver.wait(async {
             let client = Connector::new(target)?.connect().await;
@@ -226,7 +258,15 @@ impl Open {
         Ok(Self { driver, client })
     }
 
-    fn rows(&self, part: usize) -> Result<Rows, StoreError> {
+    pub(super) fn driver(&self) -> &Driver {
+        &self.driver
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    pub(super) fn rows(&self, part: usize) -> Result<Rows, StoreError> {
         let asked = self.client.stream(SQL[part].read);
         let stream = self.driver.wait(asked).map_err(doing("read the store"))?;
         Ok(Rows {
@@ -236,8 +276,16 @@ impl Open {
     }
 
     fn ask(&self, operation: &'static str, sql: &str) -> Result<Vec<Value>, StoreError> {
+        let found = self.all(operation, sql)?.into_iter();
+        Ok(found.filter_map(|row| row.into_iter().next()).collect())
+    }
+
+    /// Returns all rows of a query.
+    pub(super) fn all(&self, operation: &'static str, sql: &str) -> Result<Vec<Row>, StoreError> {
         let found = self.driver.wait(rows(&self.client, operation, sql, &[]))?;
-        Ok(found.iter().map(|row| row.get(0)).collect())
+        let row =
+            |row: &tokio_postgres::Row| (0..row.len()).map(|column| row.get(column)).collect();
+        Ok(found.iter().map(row).collect())
     }
 
     fn number(&self, operation: &'static str, sql: &str) -> Result<i64, StoreError> {
@@ -247,7 +295,7 @@ impl Open {
         }
     }
 
-    fn run(&self, operation: &'static str, sql: &str) -> Result<(), StoreError> {
+    pub(super) fn run(&self, operation: &'static str, sql: &str) -> Result<(), StoreError> {
         let run = self.driver.wait(self.client.batch_execute(sql));
         run.map_err(doing(operation))
     }
@@ -423,16 +471,9 @@ impl Sink {
 
     /// Writes the numbers of queues, and the next numbers of jobs and changes.
     pub(crate) fn number(&self, next_seq: i64, next_change: u64) -> Result<(), StoreError> {
-        let node = self.node;
+        let queues = count_queues(&self.node.to_string());
         let sql = format!(
-            "INSERT INTO host_counts (node, queue, state, jobs) \
-             SELECT {node}, queue, state, count(*) FROM host_live GROUP BY queue, state \
-             UNION ALL \
-             SELECT {node}, queue, state, count(*) FROM host_ended GROUP BY queue, state \
-             UNION ALL \
-             SELECT {node}, queue, 8, count(*) FROM host_live \
-             WHERE state = 2 AND runner IS NOT NULL GROUP BY queue; \
-             UPDATE host_log SET next_change = {next_change}; \
+            "{queues} UPDATE host_log SET next_change = {next_change}; \
              UPDATE host_audit_end SET next = last.number + 1, hash = last.hash \
              FROM (SELECT number, hash FROM host_audit ORDER BY number DESC LIMIT 1) AS last; \
              UPDATE host_logs_end SET (next, bytes) = \

@@ -16,7 +16,7 @@ use super::client::Client;
 use super::limits;
 use super::passed::Passed;
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, unreadable};
 use crate::engine::Counts as Limited;
 use crate::ready::{QueuePosition, Ready, runner_of};
 use crate::record::{CountsOfBatch, decode};
@@ -478,5 +478,5 @@ impl Counts {
 /// Reads a name that a row has.
 pub(super) fn parse_name(name: &str) -> Result<Name, crate::error::StoreError> {
     name.parse()
-        .map_err(|error| damaged(format!("the name {name}"), format!("{error}")))
+        .map_err(|error| unreadable(format!("the name {name}"), &error))
 }

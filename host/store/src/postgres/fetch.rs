@@ -16,7 +16,7 @@ use super::dependencies::Pair;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::state::NamedState;
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::{flush, job_batches};
 use crate::error::StoreError;
 use crate::record::decode;
@@ -480,7 +480,7 @@ pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError
 pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
     let queue = super::counts::parse_name(row.get(0))?;
     let key = String::from_utf8(row.get(1))
-        .map_err(|error| damaged("a unique key", error.to_string()))?;
+        .map_err(|error| unreadable(format!("a unique key of queue {queue}"), &error))?;
     let job = row.get::<_, Option<Uuid>>(2).map(JobId);
     // A row without a job is removed or filled before the batch ends.
     let is_new = job.is_none();

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::typed::Values;
 use crate::error::StoreError;
 
@@ -128,7 +128,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
 
 pub(super) fn decode(row: &Row) -> Result<JobBatch, StoreError> {
     let id = BatchId(row.get(0));
-    let wrong = |error: serde_json::Error| damaged(format!("batch {id}"), error.to_string());
+    let wrong = |error: serde_json::Error| unreadable(format!("batch {id}"), &error);
     Ok(JobBatch {
         id,
         plan: serde_json::from_str(row.get(1)).map_err(wrong)?,

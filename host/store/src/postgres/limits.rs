@@ -12,7 +12,7 @@ use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, unreadable};
 use super::typed::Values;
 use crate::error::StoreError;
 use crate::held_keys::{HeldKeys, KeyRow, key_columns};
@@ -168,7 +168,7 @@ pub(super) fn kept(row: &Row) -> Result<KeptLimit, StoreError> {
     let limit = serde_json::from_str(row.get(1));
     Ok(KeptLimit {
         number: number.unsigned_abs(),
-        limit: limit.map_err(|error| damaged(format!("limit {number}"), error.to_string()))?,
+        limit: limit.map_err(|error| unreadable(format!("limit {number}"), &error))?,
         is_removed: row.get(2),
         cursor: row.get(3),
     })

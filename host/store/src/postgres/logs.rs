@@ -16,7 +16,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::reader::PostgresReader;
 use super::schema;
 use super::target::Target;
-use super::trouble::{CONNECT, Trouble, damaged};
+use super::trouble::{CONNECT, Trouble, damaged, unreadable};
 use super::wait::Driver;
 use crate::error::StoreError;
 use crate::logs::{DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
@@ -245,7 +245,7 @@ impl LogReader for PostgresReader {
 
 fn line(row: &Row, job: JobId) -> Result<(u64, LogEntry), StoreError> {
     let n: i64 = row.get(0);
-    let wrong = |message: String| damaged(format!("log line {n}"), message);
+    let wrong = |message: String| unreadable(format!("log line {n}"), &message);
     let place = |column: usize| usize::try_from(row.get::<_, i16>(column)).unwrap_or(usize::MAX);
     let unknown = || wrong("its level or source is unknown".to_owned());
     let fields: Option<&str> = row.get(6);

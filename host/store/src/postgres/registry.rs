@@ -5,7 +5,7 @@ use host_core::name::Name;
 use tokio_postgres::Row;
 
 use super::client::Client;
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::typed::Values;
 use crate::error::StoreError;
 
@@ -21,8 +21,15 @@ async fn ask(
 
 fn read(rows: &[Row]) -> Result<Vec<Revision>, Trouble> {
     let revision = |row: &Row| {
-        serde_json::from_str(row.get(0))
-            .map_err(|error| Trouble::Fatal(damaged("a revision", error.to_string())))
+        let read = serde_json::from_str(row.get(0));
+        read.map_err(|error| {
+            let what = format!(
+                "revision {} of component {}",
+                row.get::<_, i64>(2),
+                row.get::<_, &str>(1)
+            );
+            Trouble::Fatal(unreadable(what, &error))
+        })
     };
     rows.iter().map(revision).collect()
 }
@@ -33,13 +40,13 @@ fn number(rows: &[Row]) -> Option<u32> {
 
 /// Returns all revisions of a component, oldest first.
 pub(super) async fn revisions(client: &Client, component: &Name) -> Result<Vec<Revision>, Trouble> {
-    let sql = "SELECT body FROM host_revisions WHERE component = $1 ORDER BY revision";
+    let sql = "SELECT body, component, revision FROM host_revisions WHERE component = $1 ORDER BY revision";
     read(&ask(client, "read revisions", sql, &[&component.as_str()]).await?)
 }
 
 /// Returns the current revision of each component, by name.
 pub(super) async fn current_revisions(client: &Client) -> Result<Vec<Revision>, Trouble> {
-    let sql = "SELECT body FROM host_components \
+    let sql = "SELECT body, component, revision FROM host_components \
                JOIN host_revisions ON component = name AND revision = current ORDER BY name";
     read(&ask(client, "read revisions", sql, &[]).await?)
 }

@@ -25,7 +25,7 @@ use super::counts::Counts;
 use super::gate::Gate;
 use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::wait::Driver;
 use super::{access, claim, fetch, flush, nodes, registry};
 use crate::engine::{AccessRows, Cascade, Ended, LIVE_JOBS_COUNTED, Rows, Terms};
@@ -132,7 +132,7 @@ pub(super) fn payload_of(
     let key = row.get::<_, Option<Vec<u8>>>(2).map(String::from_utf8);
     let key = key
         .transpose()
-        .map_err(|error| damaged(format!("the unique key of job {id}"), error.to_string()))?;
+        .map_err(|error| unreadable(format!("the unique key of job {id}"), &error))?;
     let extra = Extra::read(row.get(3), || id.to_string())?;
     let (payload, depends_on) = extra.whole(row.get(0), row.get(1));
     Ok((payload, key, depends_on))
@@ -337,9 +337,9 @@ impl Rows for Transaction<'_> {
             let index = usize::try_from(row.get::<_, i16>(1)).ok();
             let ended = index.and_then(|index| STATES.get(index).copied());
             let unknown = || {
-                damaged(
+                unreadable(
                     format!("the cascade of job {prerequisite}"),
-                    "its state is unknown",
+                    &"its state is unknown",
                 )
             };
             Ok(Cascade {

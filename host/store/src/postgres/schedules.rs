@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::rows::Transaction;
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use super::typed::Values;
 use crate::engine::ScheduleRows;
 use crate::error::StoreError;
@@ -81,7 +81,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, StoreError> {
 
 fn decode(row: &Row) -> Result<KeptSchedule, StoreError> {
     let name: &str = row.get(0);
-    let wrong = |error: serde_json::Error| damaged(format!("schedule {name}"), error.to_string());
+    let wrong = |error: serde_json::Error| unreadable(format!("schedule {name}"), &error);
     Ok(KeptSchedule {
         schedule: serde_json::from_str(row.get(1)).map_err(wrong)?,
         progress: serde_json::from_str(row.get(2)).map_err(wrong)?,
@@ -147,7 +147,7 @@ pub(super) async fn firings(client: &Client, name: &Name) -> Result<Vec<Firing>,
     .await?;
     let firing = |row: &Row| {
         let read = serde_json::from_str(row.get(0));
-        read.map_err(|error| damaged(format!("a firing of {name}"), error.to_string()))
+        read.map_err(|error| unreadable(format!("a firing of the schedule {name}"), &error))
     };
     found.iter().map(firing).collect()
 }

@@ -10,7 +10,7 @@ use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, damaged};
+use super::trouble::{Trouble, damaged, unreadable};
 use crate::error::StoreError;
 
 /// A key in its space.
@@ -206,7 +206,7 @@ impl HeldState {
 fn space_of(row: &Row) -> Result<Space, StoreError> {
     let text: &str = row.get(0);
     text.parse()
-        .map_err(|error| damaged("a space of state", format!("{text}: {error}")))
+        .map_err(|error| unreadable(format!("the space {text} of state"), &error))
 }
 
 fn usage_of(row: &Row) -> Result<(Space, Usage), StoreError> {

@@ -161,3 +161,11 @@ pub(super) fn damaged(what: impl Into<String>, message: impl Into<String>) -> St
         message: message.into(),
     }
 }
+
+/// Says that a record cannot be read.
+pub(super) fn unreadable(what: impl Into<String>, message: &impl ToString) -> StoreError {
+    StoreError::Unreadable {
+        what: what.into(),
+        message: message.to_string(),
+    }
+}

@@ -22,6 +22,11 @@ const CHANGES_MAX: usize = 1_000;
 #[derive(Serialize, Deserialize)]
 struct ChangesOfBatch<'a>(Cow<'a, [Change]>);
 
+/// A row without changes, in place of one that cannot be read: the numbers of its changes stay used.
+pub(crate) fn empty_changes() -> Result<Vec<u8>, StoreError> {
+    encode(&ChangesOfBatch(Cow::Borrowed(&[])))
+}
+
 /// A row of changes to write.
 pub(crate) struct ChangesRow {
     /// How many changes of the batch come before.

@@ -12,9 +12,10 @@ use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, doing, job_batches, limits, schedules, wal};
+use super::{access, connect, copy, doing, job_batches, limits, schedules, wal};
 use crate::error::StoreError;
-use crate::finding::{Finding, Findings};
+use crate::finding::{Finding, Findings, is_compared, unreadable};
+use crate::parts::LOGS;
 use crate::record::decode;
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
@@ -79,7 +80,11 @@ pub fn check(path: &Path) -> Vec<Finding> {
     let mut findings = Findings::default();
     for checked in [wal::check(path), findings.inspect(path)] {
         match checked {
-            Err(StoreError::Damaged { what, message }) => findings.add(what, message),
+            Err(
+                StoreError::Damaged { what, message } | StoreError::Unreadable { what, message },
+            ) => {
+                findings.add(what, message);
+            }
             Err(error) => findings.add("the store", error.to_string()),
             Ok(()) => {}
         }
@@ -95,6 +100,7 @@ impl Findings {
             .unchecked_transaction()
             .map_err(doing("check the store"))?;
         self.part(&moment, Self::whole);
+        self.part(&moment, Self::records);
         self.part(&moment, Self::jobs);
         self.part(&moment, Self::limits);
         self.part(&moment, Self::batches);
@@ -133,9 +139,21 @@ impl Findings {
         if let Err(error) = inspect(self, connection) {
             match name(connection, error) {
                 StoreError::Damaged { what, message } => self.add(what, message),
+                StoreError::Unreadable { what, message } => self.add_once(what, message),
                 error => self.add("the store", error.to_string()),
             }
         }
+    }
+
+    /// Reads all records, except those of jobs, which are compared with their columns.
+    fn records(&mut self, connection: &Connection) -> Result<(), StoreError> {
+        for part in (0..LOGS).filter(|part| !is_compared(*part)) {
+            copy::each(connection, part, &mut |row| {
+                self.record(part, &row);
+                Ok(())
+            })?;
+        }
+        Ok(())
     }
 
     fn jobs(&mut self, connection: &Connection) -> Result<(), StoreError> {
@@ -147,10 +165,10 @@ impl Findings {
             |row| {
                 let what = || Ok::<_, rusqlite::Error>(format!("job {}", row.get::<_, i64>(0)?));
                 let body: Vec<u8> = row.get(1)?;
-                let job: Lifecycle = match decode(&body, record) {
+                let job: Lifecycle = match decode(&body, String::new) {
                     Ok(job) => job,
                     Err(error) => {
-                        self.add(what()?, error.to_string());
+                        self.add(what()?, unreadable(error));
                         return Ok(());
                     }
                 };
@@ -174,8 +192,8 @@ impl Findings {
                 let (seq, number, body): (i64, u32, Vec<u8>) =
                     (row.get(0)?, row.get(1)?, row.get(2)?);
                 let what = format!("attempt {number} of job {seq}");
-                match decode::<Attempt>(&body, record) {
-                    Err(error) => self.add(what, error.to_string()),
+                match decode::<Attempt>(&body, String::new) {
+                    Err(error) => self.add(what, unreadable(error)),
                     Ok(attempt) if attempt.number != number => {
                         self.add(what, "its number differs from its record");
                     }
@@ -186,9 +204,8 @@ impl Findings {
         )
     }
 
-    /// Reads the tokens and the chain of the audit.
+    /// Follows the chain of the audit.
     fn access(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        self.read(access::tokens(connection))?;
         let mut chain = Chain::default();
         loop {
             let after = chain.last().map_or(0, |entry| entry.number);
@@ -203,7 +220,7 @@ impl Findings {
         }
     }
 
-    /// Reads the schedules with their firings, and compares when they fire.
+    /// Compares when schedules fire.
     fn schedules(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let mut found = Vec::new();
         let sql = "SELECT name, fires_at, holds FROM schedules";
@@ -213,28 +230,13 @@ impl Findings {
         })?;
         for (name, indexed) in found {
             let what = format!("schedule {name}");
-            let Ok(name) = name.parse::<Name>() else {
-                self.add(what, "its name is invalid");
-                continue;
-            };
-            self.read(schedules::firings(connection, &name))?;
-            let kept = self.read(schedules::one(connection, &name))?.flatten();
+            let name = name.parse::<Name>().ok();
+            let kept = name.and_then(|name| schedules::one(connection, &name).ok()?);
             if kept.is_some_and(|kept| (kept.fires_at().map(|at| at.0), kept.holds()) != indexed) {
                 self.add(what, "when it fires differs from its record");
             }
         }
         Ok(())
-    }
-
-    /// Adds what is damaged, which has a name of its own.
-    fn read<T>(&mut self, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
-        match read {
-            Err(StoreError::Damaged { what, message }) => {
-                self.add(what, message);
-                Ok(None)
-            }
-            read => read.map(Some),
-        }
     }
 
     /// Compares how much of the keys of limits is used with the jobs.
@@ -392,10 +394,6 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
     ];
     let differs = columns.into_iter().find(|(_, agrees)| !agrees);
     Ok(differs.map(|(column, _)| column))
-}
-
-fn record() -> String {
-    "its record".to_owned()
 }
 
 fn each(

@@ -163,7 +163,10 @@ impl FromSql for Value {
         Ok(match value {
             ValueRef::Null => Self::Null,
             ValueRef::Integer(number) => Self::Int(number),
-            ValueRef::Text(_) => Self::Text(String::column_result(value)?),
+            ValueRef::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => Self::Text(text.to_owned()),
+                Err(_) => Self::Bytes(text.to_owned()),
+            },
             ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
             ValueRef::Real(_) => return Err(rusqlite::types::FromSqlError::InvalidType),
         })
@@ -181,12 +184,20 @@ impl ToSql for Value {
     }
 }
 
+/// Adds a row to a part.
+pub(super) fn insert(connection: &Connection, part: usize, row: &Row) -> Result<(), StoreError> {
+    let written = connection
+        .prepare_cached(SQL[part].write)
+        .and_then(|mut statement| statement.execute(params_from_iter(row)));
+    written.map(drop).map_err(doing("write the store"))
+}
+
 fn reading_of(part: usize) -> &'static str {
     SQL.get(part).map_or(READ_LOGS, |part| part.read)
 }
 
 /// Calls `see` with each row of a part.
-fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
+pub(super) fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
     let reading = doing("read the store");
     let mut statement = connection
         .prepare_cached(reading_of(part))
@@ -198,6 +209,24 @@ fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreE
         see(values.collect::<Result<Row, _>>().map_err(&reading)?)?;
     }
     Ok(())
+}
+
+/// Makes the logs readable with the store, or an empty stand-in for them.
+fn attach_logs(connection: &Connection, logs: Option<&Path>) -> Result<(), StoreError> {
+    let attached = match logs {
+        Some(logs) => connection
+            .execute("ATTACH ?1 AS logs", [logs.to_string_lossy()])
+            .map(drop),
+        None => connection.execute_batch(NO_LOGS),
+    };
+    attached.map_err(doing("open the logs"))
+}
+
+/// Attaches the logs beside the store at `path`, if they can be opened: a host sets a damaged file aside.
+pub(super) fn attach_usable_logs(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let logs = path.with_file_name(LOGS_FILE);
+    let is_usable = logs.exists() && LogStore::open(&logs).is_ok();
+    attach_logs(connection, is_usable.then_some(&*logs))
 }
 
 /// Reads a store that no host uses.
@@ -213,15 +242,11 @@ impl Reader {
         // What stands in for missing logs is made in memory, and could not be made in a connection that only reads.
         let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let logs = path.with_file_name(LOGS_FILE);
-        let attached = if logs.exists() {
+        let has_logs = logs.exists();
+        if has_logs {
             drop(LogStore::open(&logs)?);
-            let attach = "ATTACH ?1 AS logs";
-            let attached = connection.execute(attach, [logs.to_string_lossy()]);
-            attached.map(drop)
-        } else {
-            connection.execute_batch(NO_LOGS)
-        };
-        attached.map_err(doing("open the logs"))?;
+        }
+        attach_logs(&connection, has_logs.then_some(&*logs))?;
         let ready = connection.execute_batch("BEGIN");
         ready.map_err(doing("read the store"))?;
         Ok(Self { connection, node })
@@ -276,11 +301,7 @@ impl Writer {
     }
 
     pub(crate) fn write(&self, part: usize, row: &Row) -> Result<(), StoreError> {
-        let written = self
-            .connection
-            .prepare_cached(SQL[part].write)
-            .and_then(|mut statement| statement.execute(params_from_iter(row)));
-        written.map(drop).map_err(doing("write the copy"))
+        insert(&self.connection, part, row)
     }
 
     pub(crate) fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {

@@ -100,7 +100,7 @@ impl Counters {
             .map_err(&load)?;
         for row in rows {
             let (id, name, paused) = row.map_err(&load)?;
-            let name: Name = name.parse().map_err(|error| StoreError::Damaged {
+            let name: Name = name.parse().map_err(|error| StoreError::Unreadable {
                 what: format!("queue {id}"),
                 message: format!("{error}"),
             })?;

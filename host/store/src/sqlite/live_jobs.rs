@@ -28,7 +28,7 @@ impl LiveJobs {
         let rows = read().map_err(doing("read how many jobs handlers have"))?;
         let rows = rows.into_iter().map(|(handler, jobs)| {
             let name = handler.parse::<Name>();
-            let name = name.map_err(|error| StoreError::Damaged {
+            let name = name.map_err(|error| StoreError::Unreadable {
                 what: format!("handler {handler}"),
                 message: error.to_string(),
             });

@@ -263,7 +263,7 @@ impl Reader for SqliteReader {
         };
         let mut queues: BTreeMap<Name, QueueStatus> = BTreeMap::new();
         for (name, paused, count) in read().map_err(doing("read the queues"))? {
-            let name: Name = name.parse().map_err(|error| StoreError::Damaged {
+            let name: Name = name.parse().map_err(|error| StoreError::Unreadable {
                 what: "the name of a queue".to_owned(),
                 message: format!("{error}"),
             })?;
@@ -325,7 +325,7 @@ impl Reader for SqliteReader {
         };
         let names = read().map_err(doing("find the runners that jobs wait for"))?;
         let parse = |name: String| {
-            name.parse().map_err(|error| StoreError::Damaged {
+            name.parse().map_err(|error| StoreError::Unreadable {
                 what: "the runner of a job".to_owned(),
                 message: format!("{error}"),
             })

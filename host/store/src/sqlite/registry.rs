@@ -14,7 +14,7 @@ pub(super) fn revisions(
 ) -> Result<Vec<Revision>, StoreError> {
     read(
         connection,
-        "SELECT body FROM revisions WHERE component = ?1 ORDER BY revision",
+        "SELECT component, revision, body FROM revisions WHERE component = ?1 ORDER BY revision",
         [component.as_str()],
     )
 }
@@ -23,7 +23,7 @@ pub(super) fn revisions(
 pub(super) fn current_revisions(connection: &Connection) -> Result<Vec<Revision>, StoreError> {
     read(
         connection,
-        "SELECT body FROM components JOIN revisions ON component = name AND revision = current \
+        "SELECT component, revision, body FROM components JOIN revisions ON component = name AND revision = current \
          ORDER BY name",
         [],
     )
@@ -75,14 +75,16 @@ fn read(
 ) -> Result<Vec<Revision>, StoreError> {
     let bodies = || {
         let mut statement = connection.prepare_cached(sql)?;
-        let rows = statement.query_map(params, |row| row.get(0))?;
-        rows.collect::<Result<Vec<String>, _>>()
+        let rows =
+            statement.query_map(params, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        rows.collect::<Result<Vec<(String, i64, String)>, _>>()
     };
-    bodies()
-        .map_err(doing("read revisions"))?
-        .iter()
-        .map(|body| serde_json::from_str(body).map_err(damaged("a revision")))
-        .collect()
+    let bodies = bodies().map_err(doing("read revisions"))?.into_iter();
+    let revision = |(component, number, body): (String, i64, String)| {
+        let what = format!("revision {number} of component {component}");
+        serde_json::from_str(&body).map_err(damaged(what))
+    };
+    bodies.map(revision).collect()
 }
 
 pub(super) fn add(

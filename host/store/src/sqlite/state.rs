@@ -162,7 +162,7 @@ pub(super) fn spaces(
     });
     let found = found.map_err(doing("list spaces of state"))?;
     let space = |(space, usage): (String, Usage)| {
-        let space = space.parse().map_err(|error| StoreError::Damaged {
+        let space = space.parse().map_err(|error| StoreError::Unreadable {
             what: "a space of state".to_owned(),
             message: format!("{space}: {error}"),
         })?;

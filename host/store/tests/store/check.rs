@@ -19,7 +19,7 @@ use crate::limit_keys::one_waits;
 use crate::schedules::{every, fire, set};
 
 /// Makes a store with jobs in many states, one component and two queues.
-fn store(folder: &TempDir) -> std::path::PathBuf {
+pub(crate) fn store(folder: &TempDir) -> std::path::PathBuf {
     let path = folder.path().join("host.db");
     let mut store = SqliteStore::open(&path).unwrap();
     let mut dependent = job(5);
@@ -99,7 +99,7 @@ fn each_damage_is_named() {
         (
             "UPDATE jobs SET body = x'02ff' WHERE seq = 2",
             "job 2",
-            "its record is damaged",
+            "its record cannot be read",
         ),
         (
             "UPDATE jobs SET body = (SELECT body FROM jobs WHERE seq = 4) WHERE seq = 3",
@@ -216,7 +216,7 @@ fn each_damage_of_schedules_is_named() {
         ),
         (
             "UPDATE firings SET body = '{}'",
-            "a firing of the schedule hourly",
+            "firing of schedule hourly 1",
             "missing field",
         ),
         (

@@ -117,7 +117,7 @@ fn each_damage_of_a_database_is_named() {
         (
             "UPDATE host_live SET body = '\\x02ff' WHERE seq = 3",
             named(3),
-            "record is damaged",
+            "record cannot be read",
         ),
         (
             "INSERT INTO host_live SELECT * FROM host_ended",
@@ -223,7 +223,7 @@ fn each_damage_of_schedules_in_a_database_is_named() {
         ),
         (
             "UPDATE host_firings SET body = '{}'",
-            "schedule hourly",
+            "firing of schedule hourly 1",
             "missing field",
         ),
         (

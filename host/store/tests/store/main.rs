@@ -4,6 +4,7 @@
 
 mod access;
 mod again;
+mod aside;
 mod backup;
 mod cascades;
 mod cases;

@@ -108,5 +108,5 @@ host_http::kinds! {
         "Read the host's log; check the disk and restart the host.";
     STORE_DAMAGED 500 "store_damaged", "Store damaged",
         "What is on disk is not what was written.",
-        "Restore the data directory from a copy.";
+        "Read the detail: `host serve --set-aside-unreadable` gets past a record; otherwise restore the data directory from a copy.";
 }
