@@ -2,7 +2,6 @@
 //! that both engines share: first to find what cannot be read and what belongs to it, then to remove that and to count the
 //! rest again. It is one transaction, which is committed once what it removes is kept elsewhere.
 
-mod judge;
 mod rest;
 
 use std::collections::BTreeSet;
@@ -12,14 +11,11 @@ use host_core::job::Lifecycle;
 use host_core::limit::{Limit, WhenFull};
 use serde_json::{Map, json};
 
-use self::judge::{JOB, job_columns};
 use self::rest::Rest;
 use crate::error::StoreError;
+use crate::judge::{JOB, KEYS, hex, job_columns, judge, name};
 use crate::parts::{PARTS, Row, See, Value};
-use crate::postgres::copy::columns;
 use crate::record::empty_changes;
-
-pub(crate) use self::judge::{KEYS, judge, name};
 
 /// The column of a job's queue.
 pub(crate) const QUEUE: usize = 3;
@@ -51,6 +47,9 @@ pub trait Keep {
 
 /// A store in a transaction, whose rows are the same in all engines.
 pub(crate) trait Engine {
+    /// Returns the columns of a part, as a user is shown them.
+    fn columns(part: usize) -> &'static str;
+
     /// Calls `see` with each row of a part.
     fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError>;
 
@@ -118,7 +117,7 @@ impl Found {
         }
     }
 
-    fn fate(&mut self, part: usize, row: &Row) -> Fate {
+    fn fate<E: Engine>(&mut self, part: usize, row: &Row) -> Fate {
         let judged = judge(part, row);
         match (PARTS[part], judged) {
             ("limits", Err(reason)) => Fate::Becomes(part, stand_in(row), reason),
@@ -129,7 +128,7 @@ impl Found {
                     self.jobs.insert(row[JOB].clone());
                     return Fate::Goes("a record of it cannot be read".to_owned());
                 }
-                of_job(part, row, &job)
+                of_job::<E>(part, row, &job)
             }
             (kind, Ok(_)) => self.belongs(kind, row),
         }
@@ -154,7 +153,7 @@ impl Found {
 }
 
 /// Rewrites a job whose columns differ from its record, as the record says.
-fn of_job(part: usize, row: &Row, job: &Lifecycle) -> Fate {
+fn of_job<E: Engine>(part: usize, row: &Row, job: &Lifecycle) -> Fate {
     let columns = job_columns(row, job);
     let differs = columns.iter().zip(row).position(|(new, old)| new != old);
     let table = if job.state.is_terminal() { 2 } else { 1 };
@@ -162,7 +161,7 @@ fn of_job(part: usize, row: &Row, job: &Lifecycle) -> Fate {
         None if table == part => Fate::Stays,
         None => Fate::Becomes(table, columns, "it was among the wrong jobs".to_owned()),
         Some(column) => {
-            let name = columns_of(part).nth(column).unwrap_or_default();
+            let name = names_of_columns::<E>(part).nth(column).unwrap_or_default();
             let reason = format!("its {name} differs from its record, which counts");
             Fate::Becomes(table, columns, reason)
         }
@@ -189,8 +188,9 @@ fn stand_in(row: &Row) -> Row {
     ]
 }
 
-fn columns_of(part: usize) -> impl Iterator<Item = &'static str> {
-    columns(part).split(", ").map(str::trim)
+/// Returns the names of the columns of a part.
+fn names_of_columns<E: Engine>(part: usize) -> impl Iterator<Item = &'static str> {
+    E::columns(part).split(", ").map(str::trim)
 }
 
 fn shown(value: &Value) -> serde_json::Value {
@@ -198,12 +198,12 @@ fn shown(value: &Value) -> serde_json::Value {
         Value::Null => serde_json::Value::Null,
         Value::Int(number) => (*number).into(),
         Value::Text(text) => text.as_str().into(),
-        Value::Bytes(bytes) => judge::hex(bytes).into(),
+        Value::Bytes(bytes) => hex(bytes).into(),
     }
 }
 
-fn record(part: usize, row: &Row, reason: &str) -> SetAside {
-    let columns = columns_of(part).zip(row);
+fn record<E: Engine>(part: usize, row: &Row, reason: &str) -> SetAside {
+    let columns = names_of_columns::<E>(part).zip(row);
     let row_shown: Map<_, _> = columns
         .map(|(name, value)| (name.to_owned(), shown(value)))
         .collect();
@@ -225,13 +225,13 @@ struct Writes {
 }
 
 /// Sets aside what cannot be read, and counts the rest again. Returns how many records were kept elsewhere. The caller commits.
-pub(crate) fn set_aside(engine: &impl Engine, keep: &mut dyn Keep) -> Result<u64, StoreError> {
+pub(crate) fn set_aside<E: Engine>(engine: &E, keep: &mut dyn Keep) -> Result<u64, StoreError> {
     let mut found = Found::default();
     for part in 0..PARTS.len() {
         engine.each(part, &mut |row| {
             match judge(part, &row) {
                 Err(_) => found.record(part, &row),
-                Ok(Some(job)) if !matches!(of_job(part, &row, &job), Fate::Stays) => {
+                Ok(Some(job)) if !matches!(of_job::<E>(part, &row, &job), Fate::Stays) => {
                     found.flaws += 1;
                 }
                 Ok(_) => {}
@@ -248,11 +248,11 @@ pub(crate) fn set_aside(engine: &impl Engine, keep: &mut dyn Keep) -> Result<u64
     let (mut kept, mut rest, mut writes) = (0, Rest::default(), Writes::default());
     for part in 0..PARTS.len() {
         engine.each(part, &mut |row| {
-            let fate = found.fate(part, &row);
+            let fate = found.fate::<E>(part, &row);
             if let Fate::Goes(reason) | Fate::Becomes(_, _, reason) | Fate::Empties(reason) = &fate
             {
                 kept += 1;
-                keep.keep(&record(part, &row, reason))
+                keep.keep(&record::<E>(part, &row, reason))
                     .map_err(|error| unkept(&error))?;
             }
             match fate {

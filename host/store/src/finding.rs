@@ -9,8 +9,8 @@ use host_core::job_batch::{BatchCounts, JobBatch};
 use host_core::limit::{KeyUse, Limits};
 use host_core::time::Time;
 
-use crate::aside::{judge, name};
 use crate::error::StoreError;
+use crate::judge::{judge, name};
 use crate::parts::{PARTS, Row};
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.

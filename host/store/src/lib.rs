@@ -10,6 +10,7 @@ pub mod engine;
 pub mod error;
 mod finding;
 mod held_keys;
+mod judge;
 pub mod logs;
 mod parts;
 pub mod postgres;

@@ -21,6 +21,7 @@ mod list;
 mod live_jobs;
 pub mod logs;
 mod moment;
+mod parts;
 mod payloads;
 mod reader;
 mod registry;

@@ -9,9 +9,9 @@ use host_core::time::Time;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::judge::judge;
 use super::{Writes, keys};
 use crate::finding::Tally;
+use crate::judge::judge;
 use crate::parts::{PARTS, Row, Value};
 
 /// The columns of a key that are counted, in the order of [`Tally`].

@@ -7,8 +7,9 @@ use tokio_postgres::types::ToSql;
 use super::copy::{Open, columns, count_queues, table};
 use super::target::Target;
 use super::trouble::doing;
-use crate::aside::{self, Engine, KEYS, Keep};
+use crate::aside::{self, Engine, Keep};
 use crate::error::StoreError;
+use crate::judge::KEYS;
 use crate::parts::{Row, See, Value};
 use crate::record::decode;
 
@@ -60,6 +61,10 @@ fn passing<T: serde::de::DeserializeOwned>(
 }
 
 impl Engine for Open {
+    fn columns(part: usize) -> &'static str {
+        columns(part)
+    }
+
     fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {
         let mut rows = self.rows(part)?;
         while let Some(row) = rows.next()? {

@@ -88,6 +88,7 @@ fn lifecycle() -> Lifecycle {
             reads_others: true,
         }
         .some(),
+        ended_ms: 0,
     }
 }
 
@@ -166,6 +167,23 @@ fn version_1_stays_as_it_is() {
     assert_eq!(
         hex(&encode(&attempt()).unwrap()),
         [ATTEMPT, worker].concat()
+    );
+}
+
+/// Only jobs that were retried say how long they had ended.
+#[test]
+fn the_time_that_a_job_had_ended_comes_after_what_earlier_hosts_wrote() {
+    let earlier = encode(&lifecycle()).unwrap();
+    let retried = Lifecycle {
+        ended_ms: 300,
+        ..lifecycle()
+    };
+    let bytes = encode(&retried).unwrap();
+    assert!(bytes.starts_with(&earlier) && bytes.len() == earlier.len() + 2);
+    assert_eq!(decode::<Lifecycle>(&bytes, String::new).unwrap(), retried);
+    assert_eq!(
+        decode::<Lifecycle>(&earlier, String::new).unwrap(),
+        lifecycle()
     );
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params, params_from_iter};
 
-use super::{check, connect, copy, counters, doing, execute, schema, wal};
+use super::{check, connect, copy, counters, doing, execute, parts, schema, wal};
 use crate::aside::{self, Engine, Keep};
 use crate::error::StoreError;
 use crate::parts::{PARTS, Row, See, Value};
@@ -85,8 +85,12 @@ pub fn set_aside(path: &Path, keep: &mut dyn Keep) -> Result<u64, StoreError> {
 }
 
 impl Engine for File {
+    fn columns(part: usize) -> &'static str {
+        crate::postgres::copy::columns(part)
+    }
+
     fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {
-        copy::each(&self.connection, part, see)
+        parts::each(&self.connection, part, see)
     }
 
     fn delete(&self, part: usize, keys: &Row) -> Result<(), StoreError> {
@@ -104,7 +108,7 @@ impl Engine for File {
             let sql = "INSERT OR IGNORE INTO queues (name) VALUES (?1)";
             execute(&self.connection, "add a queue", sql, [queue])?;
         }
-        copy::insert(&self.connection, part, row)
+        parts::insert(&self.connection, part, row)
     }
 
     fn empty_changes(&self, row: &Row, body: &[u8]) -> Result<(), StoreError> {

@@ -12,7 +12,7 @@ use host_core::outcome::Attempt;
 use host_core::time::Time;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, copy, doing, job_batches, limits, schedules, wal};
+use super::{access, connect, doing, job_batches, limits, parts, schedules, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings, is_compared, unreadable};
 use crate::parts::LOGS;
@@ -148,7 +148,7 @@ impl Findings {
     /// Reads all records, except those of jobs, which are compared with their columns.
     fn records(&mut self, connection: &Connection) -> Result<(), StoreError> {
         for part in (0..LOGS).filter(|part| !is_compared(*part)) {
-            copy::each(connection, part, &mut |row| {
+            parts::each(connection, part, &mut |row| {
                 self.record(part, &row);
                 Ok(())
             })?;

@@ -1,4 +1,4 @@
-//! Whatever record this host cannot read, it is found, is set aside, and the rest goes on with right numbers.
+//! Whatever record this host cannot read, it is found, is set aside, and the rest continues with right numbers.
 
 use std::io;
 use std::path::Path;

@@ -24,7 +24,7 @@ use crate::parts::{PARTS, Row, Value};
 use crate::record::{ChangesRow, Extra, decode};
 
 /// The column of a job's id.
-pub(super) const JOB: usize = 1;
+pub(crate) const JOB: usize = 1;
 
 /// What one row of each part is.
 const KINDS: [&str; PARTS.len()] = [
@@ -106,7 +106,7 @@ pub(crate) fn name(part: usize, row: &Row) -> (&'static str, String) {
 }
 
 /// Writes bytes as hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
     format!("\\x{}", digits.collect::<String>())
 }
@@ -354,7 +354,7 @@ fn job(it: &Columns<'_>) -> Read<Box<Lifecycle>> {
 }
 
 /// Returns the row of a job, with the columns that its record says.
-pub(super) fn job_columns(row: &Row, job: &Lifecycle) -> Row {
+pub(crate) fn job_columns(row: &Row, job: &Lifecycle) -> Row {
     let id = |id: &Uuid| Value::Bytes(id.as_bytes().to_vec());
     let text = |text: Option<String>| text.map_or(Value::Null, Value::Text);
     let (JobId(own), batch) = (&job.id, job.batch.as_ref());

@@ -1,0 +1,203 @@
+//! The rows of the parts of a store in a file: how they are read and written. In other engines a job is named by its id, here
+//! by its number.
+
+use host_core::job::State;
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
+use rusqlite::{Connection, params_from_iter};
+
+use super::doing;
+use crate::error::StoreError;
+use crate::held_keys::key_columns;
+use crate::parts::{LOGS, Row, See, Value};
+
+/// The query that reads the rows of a part in order, and the statement that writes one.
+struct Part {
+    read: &'static str,
+    write: &'static str,
+}
+
+/// A part whose rows are written to the columns that are read.
+macro_rules! rows {
+    ($table:literal, $columns:expr => $values:literal, $order:literal) => {
+        Part {
+            read: concat!("SELECT ", $columns, " FROM ", $table, " ORDER BY ", $order),
+            write: concat!(
+                "INSERT INTO ",
+                $table,
+                " (",
+                $columns,
+                ") VALUES (",
+                $values,
+                ")"
+            ),
+        }
+    };
+}
+
+/// The first of the states of jobs that have ended.
+const _ENDED_ARE_FROM_5: () = assert!(State::Completed as u8 == 5 && State::Discarded as u8 == 7);
+
+/// Writes a job in any state.
+const WRITE_JOB: &str = "INSERT INTO jobs \
+    (seq, id, state, queue, priority, suspect, handler, runner, wakeup_at, body, rank, waits_for, batch) \
+    VALUES (?1, ?2, ?3, (SELECT id FROM queues WHERE name = ?4), ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+
+/// The logs, which are in a file of their own beside the store.
+const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message AS BLOB), fields \
+                         FROM logs.lines ORDER BY n";
+
+/// The parts without the logs, in the order of [`PARTS`].
+const SQL: [Part; LOGS] = [
+    rows!("queues", "name, paused" => "?1, ?2", "name"),
+    Part {
+        read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
+               body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state < 5 ORDER BY seq",
+        write: WRITE_JOB,
+    },
+    Part {
+        read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
+               body, rank, waits_for, batch FROM jobs JOIN queues ON queues.id = queue WHERE state >= 5 ORDER BY seq",
+        write: WRITE_JOB,
+    },
+    Part {
+        read: "SELECT id, params, wire, CAST(unique_key AS BLOB), extra \
+               FROM jobs JOIN payloads USING (seq) ORDER BY id",
+        write: "INSERT INTO payloads (seq, params, wire, unique_key, extra) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3, CAST(?4 AS TEXT), ?5)",
+    },
+    Part {
+        read: "SELECT id, number, attempts.body, progress, result \
+               FROM jobs JOIN attempts USING (seq) ORDER BY id, number",
+        write: "INSERT INTO attempts (seq, number, body, progress, result) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3, ?4, ?5)",
+    },
+    Part {
+        read: "SELECT id, attempt, failures.body FROM jobs JOIN failures USING (seq) ORDER BY id",
+        write: "INSERT INTO failures (seq, attempt, body) VALUES \
+                ((SELECT seq FROM jobs WHERE id = ?1), ?2, ?3)",
+    },
+    Part {
+        read: "SELECT name, CAST(key AS BLOB), job \
+               FROM unique_keys JOIN queues ON queues.id = queue ORDER BY name, key",
+        write: "INSERT INTO unique_keys (queue, key, job) VALUES \
+                ((SELECT id FROM queues WHERE name = ?1), CAST(?2 AS TEXT), ?3)",
+    },
+    rows!(
+        "dependencies",
+        "prerequisite, job, dependent" => "?1, ?2, ?3",
+        "prerequisite, dependent"
+    ),
+    rows!("cascades", "n, prerequisite, state" => "?1, ?2, ?3", "n"),
+    rows!("components", "name, current" => "?1, ?2", "name"),
+    rows!(
+        "revisions",
+        "component, revision, digest, body" => "?1, ?2, ?3, ?4",
+        "component, revision"
+    ),
+    rows!("blobs", "digest, bytes" => "?1, ?2", "digest"),
+    rows!(
+        "state",
+        "space, key, at, value" => "?1, ?2, ?3, ?4",
+        "space, key"
+    ),
+    rows!("state_spaces", "space, keys, bytes" => "?1, ?2, ?3", "space"),
+    rows!(
+        "changes",
+        "first, count, at, body" => "?1, ?2, ?3, ?4",
+        "first"
+    ),
+    rows!("tokens", "id, body, used_at" => "?1, ?2, ?3", "id"),
+    Part {
+        read: "SELECT principal, jobs FROM owned WHERE jobs <> 0 ORDER BY principal",
+        write: "INSERT INTO owned (principal, jobs) VALUES (?1, ?2)",
+    },
+    rows!(
+        "audit",
+        "number, at, previous, record, hash" => "?1, ?2, ?3, ?4, ?5",
+        "number"
+    ),
+    rows!(
+        "schedules",
+        "name, body, progress, fires_at, holds" => "?1, ?2, ?3, ?4, ?5",
+        "name"
+    ),
+    rows!(
+        "firings",
+        "schedule, number, body" => "?1, ?2, ?3",
+        "schedule, number"
+    ),
+    rows!(
+        "limits",
+        "number, body, removed, cursor" => "?1, ?2, ?3, ?4",
+        "number"
+    ),
+    rows!(
+        "limit_keys",
+        concat!("number, key, ", key_columns!()) =>
+            "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12",
+        "number, key"
+    ),
+    rows!(
+        "limit_running",
+        "number, key, since, job" => "?1, ?2, ?3, ?4",
+        "number, key, since, job"
+    ),
+    rows!(
+        "batches",
+        "id, body, progress, ended, wake_at" => "?1, ?2, ?3, ?4, ?5",
+        "id"
+    ),
+];
+
+impl FromSql for Value {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(match value {
+            ValueRef::Null => Self::Null,
+            ValueRef::Integer(number) => Self::Int(number),
+            ValueRef::Text(text) => match std::str::from_utf8(text) {
+                Ok(text) => Self::Text(text.to_owned()),
+                Err(_) => Self::Bytes(text.to_owned()),
+            },
+            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
+            ValueRef::Real(_) => return Err(rusqlite::types::FromSqlError::InvalidType),
+        })
+    }
+}
+
+impl ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(ToSqlOutput::Borrowed(match self {
+            Self::Null => ValueRef::Null,
+            Self::Int(number) => ValueRef::Integer(*number),
+            Self::Text(text) => ValueRef::Text(text.as_bytes()),
+            Self::Bytes(bytes) => ValueRef::Blob(bytes),
+        }))
+    }
+}
+
+/// Adds a row to a part.
+pub(super) fn insert(connection: &Connection, part: usize, row: &Row) -> Result<(), StoreError> {
+    let written = connection
+        .prepare_cached(SQL[part].write)
+        .and_then(|mut statement| statement.execute(params_from_iter(row)));
+    written.map(drop).map_err(doing("write the store"))
+}
+
+pub(super) fn reading_of(part: usize) -> &'static str {
+    SQL.get(part).map_or(READ_LOGS, |part| part.read)
+}
+
+/// Calls `see` with each row of a part.
+pub(super) fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
+    let reading = doing("read the store");
+    let mut statement = connection
+        .prepare_cached(reading_of(part))
+        .map_err(&reading)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query([]).map_err(&reading)?;
+    while let Some(row) = rows.next().map_err(&reading)? {
+        let values = (0..columns).map(|column| row.get(column));
+        see(values.collect::<Result<Row, _>>().map_err(&reading)?)?;
+    }
+    Ok(())
+}
