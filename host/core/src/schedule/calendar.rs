@@ -2,6 +2,8 @@
 //! number of steps, whatever the pattern and the zone.
 
 mod pattern;
+#[cfg(test)]
+pub(super) mod steps;
 mod zone;
 
 use std::sync::Arc;

@@ -30,6 +30,8 @@ pub(super) fn first_between(
     let until = until.as_second();
     let mut from = after;
     for _ in 0..STRETCHES_MAX {
+        #[cfg(test)]
+        super::steps::take();
         let start = Timestamp::from_second(from).ok()?;
         let offset = zone.to_offset(start);
         let local = pattern.first_from(offset.to_datetime(start), last)?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use chrono::{DateTime, NaiveDateTime, Offset as _, TimeDelta, TimeZone as _};
+use chrono::{DateTime, NaiveDateTime, NaiveTime, Offset as _, TimeDelta, TimeZone as _};
 use chrono_tz::Tz;
 use croner::Cron;
 use jiff::tz::TimeZone;
@@ -10,6 +10,7 @@ use jiff::{Timestamp, ToSpan as _};
 use proptest::prelude::*;
 
 use super::*;
+use crate::schedule::calendar::steps::count;
 use crate::schedule::{Calendar, CalendarError, ScheduleError};
 
 fn at(text: &str) -> Time {
@@ -285,8 +286,30 @@ fn agree(zone: Tz, other: &TimeZone, from: i64, to: i64) -> bool {
 
 const DAY_S: i64 = 24 * 3_600;
 
-/// Compares the times of a pattern around an instant, if both databases agree about these days.
-fn compare(pattern: &str, zone: Tz, middle: i64, days: i64) -> Option<Result<(), String>> {
+/// Returns the times of a pattern with one time of day from `from` until `to`, by looking at each day with another library.
+fn expected_daily(time: NaiveTime, zone: Tz, from: i64, to: i64) -> Vec<Time> {
+    let first = DateTime::from_timestamp(from, 0).unwrap().date_naive();
+    let days = first.pred_opt().unwrap().iter_days();
+    // The days of a zone may begin a day earlier or later than those of UTC.
+    let times = days.take(usize::try_from((to - from) / DAY_S).unwrap() + 4);
+    let mut seconds: Vec<i64> = times.map(|day| instant(zone, day.and_time(time))).collect();
+    seconds.retain(|second| (from..=to).contains(second));
+    seconds.dedup();
+    seconds
+        .into_iter()
+        .map(|second| Time(second * SECOND))
+        .collect()
+}
+
+/// Compares the times of a pattern around an instant with those expected from an instant to another, if both databases agree about
+/// these days.
+fn compare(
+    pattern: &str,
+    zone: Tz,
+    middle: i64,
+    days: i64,
+    expected: impl FnOnce(i64, i64) -> Vec<Time>,
+) -> Option<Result<(), String>> {
     let (from, to) = (middle - days * DAY_S, middle + days * DAY_S);
     let other = TimeZone::get(zone.name()).ok()?;
     if !agree(zone, &other, from - 2 * DAY_S, to + 2 * DAY_S) {
@@ -295,7 +318,7 @@ fn compare(pattern: &str, zone: Tz, middle: i64, days: i64) -> Option<Result<(),
     let schedule = cron(&[pattern], zone.name());
     let coming = schedule.coming(Time(from * SECOND - 1));
     let ours: Vec<Time> = coming.take_while(|time| time.0 <= to * SECOND).collect();
-    let expected = expected(pattern, zone, from, to);
+    let expected = expected(from, to);
     let shown = |times: &[Time]| {
         let texts: Vec<_> = times.iter().map(|time| time.to_rfc3339()).collect();
         texts.join(" ")
@@ -338,7 +361,13 @@ fn each_transition_of_each_zone_is_met() {
                     continue;
                 };
                 let pattern = format!("{} {} * * *", local.minute(), local.hour());
-                let compared = compare(&pattern, zone, instant.as_second(), 2);
+                let time = NaiveTime::from_hms_opt(
+                    local.hour().unsigned_abs().into(),
+                    local.minute().unsigned_abs().into(),
+                    0,
+                );
+                let expected = |from, to| expected_daily(time.unwrap(), zone, from, to);
+                let compared = compare(&pattern, zone, instant.as_second(), 2, expected);
                 if let Some(Err(difference)) = compared {
                     wrong.insert(zone.name(), difference);
                 }
@@ -491,6 +520,10 @@ fn fields() -> impl Strategy<Value = String> {
     (minute, hour, day, month, weekday).prop_map(|(m, h, d, o, w)| format!("{m} {h} {d} {o} {w}"))
 }
 
+/// The most steps of one search: it looks at each month of ten years about once, and at a few stretches around each change of
+/// clocks.
+const STEPS_MAX: u64 = 400;
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
@@ -505,8 +538,30 @@ proptest! {
         let other = TimeZone::get(zone.name()).unwrap();
         let next = other.following(Timestamp::from_second(second).unwrap()).next().filter(|_| at_transition).map(|it| it.timestamp().as_second());
         let middle = next.filter(|next| *next < 2_100_000_000).unwrap_or(second);
-        if let Some(compared) = compare(&pattern, zone, middle - middle.rem_euclid(60), 3) {
+        let expected = |from, to| expected(&pattern, zone, from, to);
+        if let Some(compared) = compare(&pattern, zone, middle - middle.rem_euclid(60), 3, expected) {
             prop_assert_eq!(compared, Ok(()));
+        }
+    }
+
+    /// Each question to a calendar is one search, or as many as it has patterns or times.
+    #[test]
+    fn a_search_takes_few_steps_whatever_is_asked(
+        patterns in prop::collection::vec(prop_oneof![fields(), prop::sample::select(RARE.to_vec()).prop_map(str::to_owned)], 1..=32),
+        zone in prop::sample::select(chrono_tz::TZ_VARIANTS.to_vec()),
+        second in -4_000_000_000_i64..8_000_000_000,
+    ) {
+        let when = When::Cron(patterns);
+        let calendar = Calendar::new(&when, zone.name()).unwrap();
+        let When::Cron(patterns) = when else { unreachable!() };
+        let most = patterns.len() as u64 * STEPS_MAX;
+        let start = Time(second * SECOND);
+        let (steps, _) = count(|| calendar.silent_pattern(start));
+        prop_assert!(steps <= most, "{} steps for the first times of {:?}", steps, patterns);
+        let mut coming = calendar.coming(start);
+        for _ in 0..20 {
+            let (steps, next) = count(|| coming.next());
+            prop_assert!(steps <= most, "{} steps after {:?} for {:?}", steps, next, patterns);
         }
     }
 
