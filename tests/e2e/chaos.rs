@@ -1,9 +1,9 @@
-//! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, the server crashes, and
+//! Hosts on one real `PostgreSQL` server, while hosts are killed and stopped, whole nodes are suspended for longer than a lease, the server crashes, and
 //! connections are dropped, delayed and cut in the middle of a commit. Every acknowledged job ends exactly
 //! once, never runs in two places at the same time, and every wait is answered. A schedule fires each second exactly once, no key
 //! of a limit is ever above it, and a batch counts its jobs and calls back once.
 //!
-//! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer.
+//! `HOST_CHAOS_SEED` repeats a run, `HOST_CHAOS_SECONDS` makes it longer, `HOST_CHAOS_SUSPENSIONS` suspends more nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use host_tests::faulty::{Fault, Faulty};
+use host_tests::processes::{Parts, suspend, wake};
 use host_tests::server::host;
 use host_tests::{Client, Cluster, Options, Server, eventually, guests};
 use rustix::process::{Pid, Signal, kill_process};
@@ -27,6 +28,10 @@ const CLIENTS: u64 = 24;
 
 /// How long faults are injected.
 const SECONDS: u64 = 30;
+
+/// How many nodes are suspended before the other faults, and for how long: longer than a lease, so that others take over.
+const SUSPENSIONS: u64 = 1;
+const SUSPENDED_MS: u64 = 17_000;
 
 /// The limit for every wait during the chaos, and for everything after it.
 const PATIENCE: Duration = Duration::from_mins(3);
@@ -254,6 +259,21 @@ fn has_ended(job: &Value) -> bool {
     ["completed", "cancelled", "discarded"].contains(&job["state"].as_str().unwrap())
 }
 
+/// Suspends a host with its cells and its broker until others have taken over its jobs.
+fn suspend_one(dice: &mut Dice, members: &[Member]) {
+    let member = &members[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
+    let host = member.server.lock().unwrap().as_ref().map(Server::pid);
+    let all = Parts {
+        cells: true,
+        broker: true,
+    };
+    let asleep = host.map(|host| suspend(host, all)).unwrap_or_default();
+    wait_ms(SUSPENDED_MS + dice.roll(3_000));
+    wake(&asleep);
+    pause(dice, 1_500);
+    members.iter().for_each(Member::tend);
+}
+
 /// Injects faults, one after the other.
 fn harm(dice: &mut Dice, cluster: &mut Cluster, members: &[Member]) {
     let member = &members[usize::try_from(dice.roll(HOSTS as u64)).unwrap()];
@@ -285,12 +305,16 @@ fn harm(dice: &mut Dice, cluster: &mut Cluster, members: &[Member]) {
     }
 }
 
+fn pause(dice: &mut Dice, ms_max: u64) {
+    wait_ms(dice.roll(ms_max));
+}
+
 #[expect(
     clippy::disallowed_methods,
     reason = "the duration of a fault is part of the test"
 )]
-fn pause(dice: &mut Dice, ms_max: u64) {
-    std::thread::sleep(Duration::from_millis(dice.roll(ms_max)));
+fn wait_ms(ms: u64) {
+    std::thread::sleep(Duration::from_millis(ms));
 }
 
 /// The log is the witness: no attempt wrote anything after the first line of the next one, by the machine's
@@ -439,8 +463,12 @@ fn every_acknowledged_job_ends_once_whatever_goes_wrong() {
             scope.spawn(move || load.run(client));
         }
         scope.spawn(|| load.plant());
-        let (mut dice, start) = (Dice(seed), Instant::now());
+        let mut dice = Dice(seed);
         let span = Duration::from_secs(setting("HOST_CHAOS_SECONDS", SECONDS));
+        for _ in 0..setting("HOST_CHAOS_SUSPENSIONS", SUSPENSIONS) {
+            suspend_one(&mut dice, &members);
+        }
+        let start = Instant::now();
         while start.elapsed() < span {
             harm(&mut dice, &mut cluster, &members);
         }

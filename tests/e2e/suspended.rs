@@ -3,10 +3,9 @@
 
 use std::io::Write as _;
 
-use host_tests::processes::{broker, children, command};
+use host_tests::processes::{Parts, suspend, wake};
 use host_tests::reflector::{Reflector, SOON};
-use host_tests::{Server, eventually, guests};
-use rustix::process::{Pid, Signal, kill_process};
+use host_tests::{eventually, guests};
 use serde_json::{Value, json};
 
 use crate::node_drain::{ask, until};
@@ -15,8 +14,17 @@ use crate::nodes::Node;
 /// How many attempts are suspended, usually and in a long test.
 const SUSPENDED: (usize, usize) = (16, 200);
 
-/// What of a node is suspended: its cells, its broker. Its host always is, or nothing takes over its jobs.
-const PARTS: [(bool, bool); 4] = [(true, true), (true, false), (false, true), (false, false)];
+/// What of a node is suspended. Its host always is, or nothing takes over its jobs.
+const PARTS: [Parts; 4] = [
+    part(true, true),
+    part(true, false),
+    part(false, true),
+    part(false, false),
+];
+
+const fn part(cells: bool, broker: bool) -> Parts {
+    Parts { cells, broker }
+}
 
 /// How many jobs there are for each node.
 const JOBS: usize = 4;
@@ -76,7 +84,8 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
         ask(&client, &own, "resume");
         suspended += taken.len();
         let parts = servers.iter().zip(PARTS);
-        let asleep: Vec<u32> = parts.flat_map(|(it, parts)| suspend(it, parts)).collect();
+        let asleep = parts.flat_map(|(it, parts)| suspend(it.pid(), parts));
+        let asleep: Vec<u32> = asleep.collect();
         eventually("the other node takes over all jobs", SOON, || {
             let is_over = |job: &Value| job["node"]["id"] == own && job["state"] == "running";
             taken
@@ -94,9 +103,7 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
             // That of a cell or a broker that has ended is closed.
             let _ = stream.write_all(ANSWER);
         }
-        for pid in asleep {
-            signal(pid, Signal::CONT);
-        }
+        wake(&asleep);
         for server in servers {
             assert_eq!(server.wait(), Some(8), "another node has its jobs");
         }
@@ -112,27 +119,4 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
         stale, 0,
         "requests for {suspended} attempts that had been taken over"
     );
-}
-
-/// Suspends a host and parts of it. Returns what is suspended, in the order in which it wakes up.
-fn suspend(server: &Server, (cells, sends): (bool, bool)) -> Vec<u32> {
-    let host = server.pid();
-    let mut parts = Vec::new();
-    if cells {
-        let mut own = children(host);
-        own.retain(|pid| command(*pid).contains("cell run"));
-        parts.extend(own);
-    }
-    if sends {
-        parts.extend(broker(host));
-    }
-    parts.push(host);
-    for pid in parts.iter().rev() {
-        signal(*pid, Signal::STOP);
-    }
-    parts
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }

@@ -52,8 +52,46 @@ pub fn broker(host: u32) -> Option<u32> {
 
 /// Kills a process, which may have ended by itself.
 pub fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Sends a signal to a process, which may have ended by itself.
+pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _ = kill_process(pid, Signal::KILL);
+        let _gone = kill_process(pid, signal);
+    }
+}
+
+/// Which processes of a node are suspended besides its host.
+#[derive(Clone, Copy)]
+pub struct Parts {
+    pub cells: bool,
+    pub broker: bool,
+}
+
+/// Suspends a host and parts of its node. Returns what is suspended, in the order in which it wakes up.
+#[must_use]
+pub fn suspend(host: u32, parts: Parts) -> Vec<u32> {
+    let mut asleep = Vec::new();
+    if parts.cells {
+        let mut own = children(host);
+        own.retain(|pid| command(*pid).contains("cell run"));
+        asleep.extend(own);
+    }
+    if parts.broker {
+        asleep.extend(broker(host));
+    }
+    asleep.push(host);
+    for pid in asleep.iter().rev() {
+        signal(*pid, Signal::STOP);
+    }
+    asleep
+}
+
+/// Lets processes continue that were suspended.
+pub fn wake(asleep: &[u32]) {
+    for pid in asleep {
+        signal(*pid, Signal::CONT);
     }
 }
 
