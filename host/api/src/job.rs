@@ -52,7 +52,8 @@ pub struct JobView {
     #[serde(default)]
     #[schema(required = true)]
     pub attempts_lost: u32,
-    /// How long it waited, in milliseconds: all the time until now or its end without an attempt.
+    /// How long it waited, in milliseconds: all the time until now or its end without an attempt, whatever it waited for.
+    /// The time between an end and an operator's retry does not count.
     #[serde(default)]
     #[schema(required = true)]
     pub waited_ms: u64,
@@ -227,9 +228,6 @@ impl JobView {
     }
 
     fn new(job: &Lifecycle, wire: String, now: Time) -> Self {
-        let runs = job.lease.as_ref();
-        let ran_ms = job.ran_ms + runs.map_or(0, |lease| now.since_ms(lease.granted_at));
-        let exists_ms = job.finished_at.unwrap_or(now).since_ms(job.enqueued_at);
         let instant = |at: Option<Time>| at.map(Time::to_rfc3339);
         let cancel = job.cancel.as_ref();
         let reason = cancel.and_then(|cancel| cancel.reason.clone());
@@ -243,8 +241,8 @@ impl JobView {
             max_attempts: job.policy.max_attempts,
             attempts_charged: job.attempts_charged(),
             attempts_lost: job.attempts_uncharged,
-            waited_ms: exists_ms.saturating_sub(ran_ms),
-            ran_ms,
+            waited_ms: job.waited_ms(now),
+            ran_ms: job.ran_ms(now),
             wire,
             enqueued_at: job.enqueued_at.to_rfc3339(),
             run_at: instant(job.run_at),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::{Object, Scope};
 use crate::failure::FailureKind;
@@ -155,6 +155,38 @@ pub struct Lifecycle {
     pub batch: Option<BatchId>,
     /// What it asks of its prerequisites; `None` if only that they complete.
     pub conditions: Option<Box<Conditions>>,
+    /// How long it had ended before operators retried it, in milliseconds. It comes last: records of earlier hosts, and
+    /// of jobs that were never retried, end before it.
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "is_zero")]
+    pub ended_ms: u64,
+}
+
+/// Reads the last field of a record, which is absent from most.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    Ok(u64::deserialize(deserializer).unwrap_or_default())
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde calls it with a reference"
+)]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Lifecycle {
+    /// Returns how long it has waited, in milliseconds: all the time until now or its end in which it neither ran nor had
+    /// ended, whatever it waited for.
+    pub fn waited_ms(&self, now: Time) -> u64 {
+        let exists_ms = self.finished_at.unwrap_or(now).since_ms(self.enqueued_at);
+        exists_ms.saturating_sub(self.ran_ms(now) + self.ended_ms)
+    }
+
+    /// Returns how long its attempts have taken together, in milliseconds.
+    pub fn ran_ms(&self, now: Time) -> u64 {
+        let running = self.lease.as_ref();
+        self.ran_ms + running.map_or(0, |lease| now.since_ms(lease.granted_at))
+    }
 }
 
 impl<'a> From<&'a Lifecycle> for Object<'a> {

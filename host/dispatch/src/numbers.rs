@@ -275,7 +275,8 @@ impl Numbers {
             let could = job
                 .run_at
                 .map_or(job.enqueued_at, |at| at.max(job.enqueued_at));
-            self.trends.lock().began(now, now.since_ms(could));
+            let waited_ms = now.since_ms(could).saturating_sub(job.ended_ms);
+            self.trends.lock().began(now, waited_ms);
         }
     }
 

@@ -36,6 +36,7 @@ impl Lifecycle {
             notify: new.notify.iter().cloned().map(Receiver::from).collect(),
             batch: new.batch,
             conditions: new.conditions.clone(),
+            ended_ms: 0,
         };
         if prerequisites_open == 0 {
             job.enter_queue(now);

@@ -25,6 +25,7 @@ pub(super) fn retry(
         State::Completed => return Err(Rejection::Job(JobRefusal::Terminal(job.state))),
         state => return Err(Rejection::Job(JobRefusal::WrongState(state))),
     }
+    job.ended_ms += job.finished_at.map_or(0, |ended| now.since_ms(ended));
     if job.is_overdue(now) {
         job.deadline = None;
     }

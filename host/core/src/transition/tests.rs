@@ -6,3 +6,4 @@ mod paths;
 mod prerequisite;
 mod rules;
 mod table;
+mod times;

@@ -87,7 +87,7 @@ impl Traces {
         };
         let runner = lifecycle.runner.as_ref();
         describe(&mut open, runner, &lifecycle.handler, &lifecycle.queue);
-        let waited_ms = now.since_ms(lifecycle.enqueued_at);
+        let waited_ms = lifecycle.waited_ms(now);
         open.add("job_id", Attribute::text(&lifecycle.id.to_string()));
         open.add("attempt", Attribute::number(lifecycle.attempt.into()));
         open.add("worker_id", Attribute::text(worker));
