@@ -52,8 +52,7 @@ pub struct JobView {
     #[serde(default)]
     #[schema(required = true)]
     pub attempts_lost: u32,
-    /// How long it waited, in milliseconds: all the time until now or its end without an attempt, whatever it waited for.
-    /// The time between an end and an operator's retry does not count.
+    /// How long it waited, in milliseconds: all the time until now or its end without an attempt.
     #[serde(default)]
     #[schema(required = true)]
     pub waited_ms: u64,

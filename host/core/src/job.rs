@@ -162,6 +162,7 @@ pub struct Lifecycle {
 }
 
 /// Reads the last field of a record, which is absent from most.
+#[expect(clippy::unnecessary_wraps, reason = "serde asks for a result")]
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(u64::deserialize(deserializer).unwrap_or_default())
 }

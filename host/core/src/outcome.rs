@@ -135,6 +135,7 @@ pub struct Attempt {
 }
 
 /// Reads the last field of a record, which is absent from earlier ones.
+#[expect(clippy::unnecessary_wraps, reason = "serde asks for a result")]
 fn present<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Box<WorkerReport>>, D::Error> {
