@@ -235,7 +235,7 @@ fn a_host_gets_past_records_that_it_cannot_read() {
                UPDATE jobs SET body = x'02ff' WHERE seq = (SELECT min(seq) FROM jobs)";
     store.execute_batch(sql).unwrap();
     drop(store);
-    let why = message(&refused(data.path()));
+    let why = message(&serve_damaged(data.path()));
     for word in ["limit 7 cannot be read", "--set-aside-unreadable"] {
         assert!(why.contains(word), "{word} is not in: {why}");
     }
