@@ -67,8 +67,12 @@ fn candidates(
             // The shell may have stopped waiting.
             let _ = sender.send(asked);
         });
-        let names = answer.recv_timeout(ANSWER_MAX).ok().flatten();
-        let names = names.unwrap_or_default().into_iter();
+        let names = answer
+            .recv_timeout(ANSWER_MAX)
+            .ok()
+            .flatten()
+            .unwrap_or_default()
+            .into_iter();
         // A name that a shell could mistake for something else is not offered.
         let is_plain = |name: &String| !name.chars().any(|c| c.is_control() || c.is_whitespace());
         names

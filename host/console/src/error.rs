@@ -190,8 +190,10 @@ fn explain_problem(status: u16, problem: Problem) -> (Exit, String, Option<Strin
         404 => Exit::NotFound,
         _ => Exit::Failed,
     };
-    let words = problem.detail.or(problem.title);
-    let words = words.unwrap_or_else(|| format!("the host answered {status}"));
+    let words = problem
+        .detail
+        .or(problem.title)
+        .unwrap_or_else(|| format!("the host answered {status}"));
     let words = block(&words);
     let Some(code) = problem.code else {
         return (exit, words.into_owned(), None);

@@ -132,22 +132,25 @@ pub struct GrantChanges {
 /// and those of the current revision.
 pub fn known_handlers(current: Option<&Revision>, manifest: &Manifest) -> Vec<Name> {
     let named = manifest.handlers.keys();
-    let current = current.into_iter().flat_map(|it| &it.handlers);
-    let current = current.map(|handler| &handler.name);
+    let current = current
+        .into_iter()
+        .flat_map(|it| &it.handlers)
+        .map(|handler| &handler.name);
     let names: BTreeSet<&Name> = named.chain(current).collect();
     names.into_iter().cloned().collect()
 }
 
 /// Returns what changes from the current revision for these handlers of the new one.
 pub fn changes(current: Option<&Revision>, manifest: &Manifest, handlers: &[Name]) -> GrantChanges {
-    let before = current.map(|revision| {
-        let names = revision.handlers.iter().map(|handler| &handler.name);
-        lines(
-            &revision.manifest,
-            names.filter(|name| handlers.contains(name)),
-        )
-    });
-    let before = before.unwrap_or_default();
+    let before = current
+        .map(|revision| {
+            let names = revision.handlers.iter().map(|handler| &handler.name);
+            lines(
+                &revision.manifest,
+                names.filter(|name| handlers.contains(name)),
+            )
+        })
+        .unwrap_or_default();
     let after = lines(manifest, handlers.iter());
     GrantChanges {
         added: after.difference(&before).cloned().collect(),

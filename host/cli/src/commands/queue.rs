@@ -198,8 +198,9 @@ fn resume(named: &QueueArgs) -> Result<(), CliError> {
 fn rm(named: &QueueArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;
     let name = plain::line(&named.name);
-    let answer = client.remove_queue(&named.name);
-    let answer = answer.map_err(cannot_find(&format!("remove queue {name}"), LISTED))?;
+    let answer = client
+        .remove_queue(&named.name)
+        .map_err(cannot_find(&format!("remove queue {name}"), LISTED))?;
     output.print_item(&answer.json, &name, || {
         put_line(&format!("{name} is removed"))
     })

@@ -63,8 +63,8 @@ struct Place {
 
 impl Place {
     fn state<'a>(&'a self, ctx: &'a Ctx) -> State<'a> {
-        let state = ctx.state();
-        let state = if self.now { state.now() } else { state };
+        let later = ctx.state();
+        let state = if self.now { later.now() } else { later };
         match &self.space {
             Some(space) => state.shared(space),
             None => state,

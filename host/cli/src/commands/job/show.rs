@@ -98,7 +98,7 @@ fn print(
 fn worker_line(attempt: &AttemptView) -> Option<String> {
     let worker = attempt.worker.as_ref()?;
     let size = |what: &str, bytes: Option<u64>| Some(format!("{what} {}", human::bytes(bytes?)));
-    let facts = [
+    let known = [
         worker
             .name
             .as_deref()
@@ -110,7 +110,7 @@ fn worker_line(attempt: &AttemptView) -> Option<String> {
         size("it read", worker.read_bytes),
         size("it wrote", worker.written_bytes),
     ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let facts: Vec<String> = known.into_iter().flatten().collect();
     Some(format!(
         "attempt {}: the worker reports: {}",
         attempt.number,
