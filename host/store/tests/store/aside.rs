@@ -222,7 +222,7 @@ fn use_rest(store: &mut dyn Store) {
     let runs = claimed(store, NOW, claim([91, 92, 93, 94, 95, 96], false));
     assert!(!runs.is_empty());
     let last = runs.len() as u128 + 90;
-    let _ends = ask(store, NOW, complete(90, last, returned()));
+    let _ = ask(store, NOW, complete(90, last, returned()));
     store.reader().unwrap().schedules("", 10).unwrap();
     store.reader().unwrap().limits().unwrap();
     store.reader().unwrap().changes(0, 1_000).unwrap();
