@@ -105,3 +105,32 @@ pub enum Fence {
     /// know the holder.
     Remote(Box<Fence>),
 }
+
+impl Fence {
+    /// Returns the lease that it names.
+    pub fn lease(&self) -> Option<LeaseId> {
+        match self {
+            Self::Lease(lease) | Self::Holder(lease, _) => Some(*lease),
+            Self::Remote(fence) => fence.lease(),
+            Self::Attempt(_) | Self::Worker(_) => None,
+        }
+    }
+
+    /// Returns the worker that it names.
+    pub fn worker(&self) -> Option<&str> {
+        match self {
+            Self::Worker(worker) | Self::Holder(_, worker) => Some(worker),
+            Self::Remote(fence) => fence.worker(),
+            Self::Lease(_) | Self::Attempt(_) => None,
+        }
+    }
+
+    /// Returns the number of the attempt that it names.
+    pub fn attempt(&self) -> Option<u32> {
+        match self {
+            Self::Attempt(number) => Some(*number),
+            Self::Remote(fence) => fence.attempt(),
+            Self::Lease(_) | Self::Worker(_) | Self::Holder(..) => None,
+        }
+    }
+}

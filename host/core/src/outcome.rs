@@ -109,6 +109,9 @@ pub struct Report {
     pub requests: Option<Box<Requests>>,
 }
 
+/// The outcome of an attempt of which no report came.
+pub const LOST: &str = "lost";
+
 /// The record of one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
@@ -121,7 +124,7 @@ pub struct Attempt {
     pub started_at: Time,
     /// When the end was recorded.
     pub finished_at: Time,
-    /// [`Outcome::as_str`], or `lost` if no report came.
+    /// [`Outcome::as_str`], or [`LOST`] if no report came.
     pub outcome: String,
     /// Why the attempt did not complete.
     pub failure: Option<Failure>,
@@ -143,6 +146,11 @@ fn present<'de, D: Deserializer<'de>>(
 }
 
 impl Attempt {
+    /// Returns whether no report of its end came.
+    pub fn is_lost(&self) -> bool {
+        self.outcome == LOST
+    }
+
     /// Returns the time from its claim to its recorded end, in milliseconds.
     pub fn ran_ms(&self) -> u64 {
         self.finished_at.since_ms(self.started_at)

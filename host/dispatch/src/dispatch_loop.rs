@@ -281,6 +281,7 @@ impl<P: CellPort> DispatchLoop<P> {
         let mut due: Vec<Option<Time>> = vec![
             self.cells.pool.due(),
             self.workers.requests.due(),
+            self.workers.table.waits_due(),
             self.room.check_at(),
             self.stops.due(),
         ];
@@ -378,6 +379,7 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         let is_stopping = self.stops.phase() > Phase::Running;
         self.workers.requests.expire(now, is_stopping);
+        self.leases.answer_woken(now);
         self.cells.pool.flush();
         let runs = self.cells.pool.runs();
         self.signals.numbers.pool(runs, self.cells.pool.ready());

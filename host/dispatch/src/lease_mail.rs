@@ -2,20 +2,23 @@
 //! [`host_core::port::lease`]. The mailbox is bounded: if it is full, a request is refused immediately. Ends
 //! of leases held by connection are not refused; the number of those leases bounds them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::{StreamExt as _, stream};
-use host_core::id::{JobId, NodeId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::State;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
-    Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
-    Respond, Resumed, Secret, Standing, WAIT_FOREVER,
+    EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
+    Leases, Respond, Resumed, Secret, Standing, WAIT_FOREVER, explain,
 };
 use host_core::query::JobFilter;
+use host_core::time::Time;
 use host_runtime::clock::Clock;
+use host_runtime::lease_book::WaitingHeartbeat;
 use host_runtime::mailbox::Mailbox;
 use host_store::{Reader, StoreError};
 use tokio_util::sync::CancellationToken;
@@ -58,6 +61,14 @@ enum JobLookup {
     Find(
         JobQuery,
         Box<dyn Respond<Result<Option<JobId>, LeaseError>>>,
+    ),
+    /// Why a message about a lease does not count, or that it repeats one that did.
+    Explain(Box<WorkerMessage>),
+    /// The worker that holds a lease.
+    Worker(
+        JobId,
+        LeaseId,
+        Box<dyn Respond<Result<Option<String>, LeaseError>>>,
     ),
 }
 
@@ -143,7 +154,7 @@ impl LeaseService {
             loop {
                 self.lookups.arrived().await;
                 stream::iter(self.lookups.take())
-                    .for_each_concurrent(READERS, |lookup| answer(&dispatch, lookup))
+                    .for_each_concurrent(READERS, |lookup| answer(&dispatch, &self.table, lookup))
                     .await;
             }
         };
@@ -174,6 +185,48 @@ impl LeaseService {
             self.mail.wake();
         }
         Some(outcome.standing)
+    }
+
+    /// Answers an accepted heartbeat, which may wait first.
+    pub(crate) fn answer_heartbeat(
+        &self,
+        now: Time,
+        standing: Standing,
+        wait_ms: u64,
+        job: JobId,
+        fence: Fence,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) {
+        if wait_ms == 0 || standing.cancel.is_some() {
+            // The worker may have gone.
+            drop(respond.respond(Ok(standing)));
+            return;
+        }
+        let until = now.plus_ms(wait_ms);
+        let is_due_earlier = self.table.wait(WaitingHeartbeat {
+            job,
+            fence,
+            until,
+            respond,
+        });
+        if is_due_earlier {
+            self.mail.wake();
+        }
+    }
+
+    /// Answers the heartbeats that have waited long enough or that a change has woken: in the next turn.
+    pub(crate) fn answer_woken(&self, now: Time) {
+        for beat in self.table.take_woken(now) {
+            let message = WorkerMessage::heartbeat(beat);
+            if let Err(mail) = self.mail.put_below(usize::MAX, LeaseMail::Message(message)) {
+                refuse(mail, LeaseError::Stopping);
+            }
+        }
+    }
+
+    /// Answers a message that the rules refuse, from what is known of its lease and kept of its job.
+    pub(crate) fn explain(&self, message: WorkerMessage) {
+        self.look_up(JobLookup::Explain(Box::new(message)));
     }
 
     fn look_up(&self, lookup: JobLookup) {
@@ -208,7 +261,10 @@ pub(crate) struct CloseOnDrop(LeaseService);
 
 impl Drop for CloseOnDrop {
     fn drop(&mut self) {
-        self.0.table.close();
+        for beat in self.0.table.close() {
+            let message = WorkerMessage::heartbeat(beat);
+            refuse(LeaseMail::Message(message), LeaseError::Stopping);
+        }
         for mail in self.0.mail.close() {
             refuse(mail, LeaseError::Stopping);
         }
@@ -218,7 +274,7 @@ impl Drop for CloseOnDrop {
 /// Answers a message with an error instead of handling it.
 pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
     // The worker may have gone.
-    let _gone = match mail {
+    let _ = match mail {
         LeaseMail::Ask(_, respond) => respond.respond(Vec::new()).is_err(),
         // The host takes its own leases back when it starts again.
         LeaseMail::Ended(_) => false,
@@ -230,28 +286,51 @@ pub(crate) fn refuse(mail: LeaseMail, error: LeaseError) {
 impl JobLookup {
     fn refuse(self, error: LeaseError) {
         // The requester may have gone.
-        let _gone = match self {
+        let _ = match self {
             Self::Read(_, respond) => respond.respond(Err(error)).is_err(),
             Self::Find(_, respond) => respond.respond(Err(error)).is_err(),
+            Self::Explain(message) => message.respond.respond(Err(error)).is_err(),
+            Self::Worker(_, _, respond) => respond.respond(Err(error)).is_err(),
         };
     }
 }
 
-/// Reads one job with its attempts, or finds one.
-async fn answer(dispatch: &Dispatch, lookup: JobLookup) {
+/// Reads one job with its attempts.
+async fn read(dispatch: &Dispatch, job: JobId) -> Result<Option<Kept>, LeaseError> {
+    let read = dispatch.read(move |reader| {
+        let Some(job) = reader.job(job)? else {
+            return Ok(None);
+        };
+        let attempts = reader.attempts(job.lifecycle.id, 0, u32::MAX)?;
+        Ok(Some(Kept { job, attempts }))
+    });
+    read.await.map_err(|error| unread(&error))
+}
+
+/// Answers from the stored job.
+async fn answer(dispatch: &Dispatch, table: &LeaseTable, lookup: JobLookup) {
     // The requester may have gone.
-    let _gone = match lookup {
-        JobLookup::Read(job, respond) => {
-            let read = dispatch.read(move |reader| {
-                let Some(job) = reader.job(job)? else {
-                    return Ok(None);
-                };
-                let attempts = reader.attempts(job.lifecycle.id, 0, u32::MAX)?;
-                Ok(Some(Kept { job, attempts }))
+    let _ = match lookup {
+        JobLookup::Read(job, respond) => respond.respond(read(dispatch, job).await).is_err(),
+        JobLookup::Explain(message) => {
+            let kept = read(dispatch, message.job).await;
+            let record = table.record(&message.fence);
+            let answer = kept.and_then(|kept| {
+                explain(
+                    record.as_ref(),
+                    kept.as_ref(),
+                    &message.fence,
+                    &message.body,
+                )
             });
-            respond
-                .respond(read.await.map_err(|error| unread(&error)))
-                .is_err()
+            message.respond.respond(answer).is_err()
+        }
+        JobLookup::Worker(job, lease, respond) => {
+            let worker = read(dispatch, job).await.map(|kept| {
+                let current = kept?.job.lifecycle.lease?;
+                (current.id == lease).then_some(current.worker)
+            });
+            respond.respond(worker).is_err()
         }
         JobLookup::Find(wanted, respond) => {
             let found = dispatch.scan(move |reader| find(reader, wanted));
@@ -300,12 +379,16 @@ impl Leases for LeaseService {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        if let LeaseMessage::Heartbeat { progress } = &message
-            && let Some(standing) = self.heartbeat(job, &fence, progress.as_ref())
-        {
-            // The worker may have gone.
-            let _gone = respond.respond(Ok(standing)).is_err();
-            return;
+        if let LeaseMessage::Heartbeat { progress, wait_ms } = &message {
+            let now = self.clock.now();
+            if !self.table.may_beat(now, &fence) {
+                // The worker may have gone.
+                drop(respond.respond(Err(LeaseError::TooManyHeartbeats)));
+                return;
+            }
+            if let Some(standing) = self.heartbeat(job, &fence, progress.as_ref()) {
+                return self.answer_heartbeat(now, standing, *wait_ms, job, fence, respond);
+            }
         }
         self.put(LeaseMail::Message(WorkerMessage {
             job,
@@ -335,6 +418,27 @@ impl Leases for LeaseService {
 
     fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         self.look_up(JobLookup::Find(wanted, respond));
+    }
+
+    fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {
+        self.table.await_end(lease, respond);
+    }
+
+    fn find_worker(
+        &self,
+        job: JobId,
+        lease: LeaseId,
+        respond: Box<dyn Respond<Result<Option<String>, LeaseError>>>,
+    ) {
+        match self.table.record(&Fence::Lease(lease)) {
+            // The requester may have gone.
+            Some(record) => drop(respond.respond(Ok(Some(record.worker)))),
+            None => self.look_up(JobLookup::Worker(job, lease, respond)),
+        }
+    }
+
+    fn workers(&self, prefix: &str) -> BTreeMap<String, usize> {
+        self.table.workers(prefix)
     }
 
     fn node(&self) -> Option<NodeId> {

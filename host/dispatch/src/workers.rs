@@ -15,6 +15,7 @@ use host_core::outcome::{Progress, Report};
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Respond, Standing};
 use host_core::time::Time;
 use host_core::transition::Loss;
+use host_runtime::lease_book::WaitingHeartbeat;
 
 use self::requests::{RequestId, Requests};
 use self::table::{Held, LeaseTable};
@@ -34,6 +35,22 @@ pub(crate) struct WorkerMessage {
     pub(crate) respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     /// The job's attempt when the message came: its number, and when it was granted.
     pub(crate) attempt: Option<(u32, Time)>,
+}
+
+impl WorkerMessage {
+    /// Makes the message of a heartbeat that has waited.
+    pub(crate) fn heartbeat(beat: WaitingHeartbeat) -> Self {
+        Self {
+            job: beat.job,
+            fence: beat.fence,
+            body: LeaseMessage::Heartbeat {
+                progress: None,
+                wait_ms: 0,
+            },
+            respond: beat.respond,
+            attempt: None,
+        }
+    }
 }
 
 /// An attempt that was claimed for a request whose requester has gone.

@@ -18,11 +18,12 @@ use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    End, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
+    End, EndCause, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
 };
 use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
+use host_runtime::lease_book::LeaseBook;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
@@ -50,6 +51,8 @@ struct Inner {
     jobs: BTreeMap<JobId, Job>,
     waiting: Vec<PendingLease>,
     nodes: Nodes,
+    /// What each node remembers of leases.
+    books: BTreeMap<NodeId, LeaseBook>,
     made: u128,
     /// Fails every message.
     failing: Option<LeaseError>,
@@ -92,6 +95,7 @@ impl LeaseHost {
             call(self);
         }
         self.changes.send_modify(|changes| *changes += 1);
+        self.answer_woken(now);
         value
     }
 
@@ -191,6 +195,7 @@ impl LeaseHost {
     pub fn restart(&self) {
         let mut inner = self.inner.lock();
         inner.waiting.clear();
+        inner.books.remove(&NodeId::NIL);
         for job in inner.jobs.values_mut() {
             job.events = None;
             job.is_restored = job.lifecycle.lease.is_some();
@@ -297,11 +302,15 @@ impl Inner {
                     lease, grace_ms, ..
                 } => {
                     let grace_ms = grace_ms.unwrap_or_default();
+                    self.books.values_mut().for_each(|book| book.wake(id));
                     for events in wires {
                         calls.push(Box::new(move |_| events.cancelled(id, lease, grace_ms)));
                     }
                 }
                 Effect::Revoke { lease, why } => {
+                    for book in self.books.values_mut() {
+                        book.end(id, lease, why.into());
+                    }
                     for events in wires {
                         calls.push(Box::new(move |_| events.revoked(id, lease, why)));
                     }
@@ -316,6 +325,11 @@ impl Inner {
         }
         if job.lifecycle.lease.is_none() {
             job.events = None;
+            if let Some(lease) = &before.lease
+                && let Some(book) = self.books.get_mut(&lease.node)
+            {
+                book.end(id, lease.id, EndCause::Reported);
+            }
         }
         (Ok(Standing::from(&job.lifecycle)), calls)
     }
@@ -358,6 +372,13 @@ impl Inner {
             (&answer, before, self.jobs.get_mut(&id))
         {
             job.keep(&before, now, message);
+            if let Some(lease) = job.lifecycle.lease.as_ref().or(before.lease.as_ref()) {
+                let book = self.books.entry(node).or_default();
+                book.adopt(now, lease.id, &lease.worker, before.attempt);
+                if job.lifecycle.lease.is_none() {
+                    book.end(id, lease.id, EndCause::Reported);
+                }
+            }
             // The node that has granted the lease finds out that another one has ended it.
             if job.lifecycle.lease.is_none()
                 && let (Some(lease), Some(events)) = (before.lease, events)
@@ -422,6 +443,9 @@ impl Inner {
         job.events = waiting.request.events;
         job.is_restored = false;
         let granted = job.granted();
+        let book = self.books.entry(waiting.node).or_default();
+        let worker = waiting.request.worker.clone();
+        book.add(now, lease, worker, job.lifecycle.attempt);
         let respond = waiting.respond;
         Box::new(move |host| {
             if respond.respond(vec![granted]).is_err() {

@@ -151,7 +151,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-cell", &["host-core", "host-confine"]),
     ("host-egress", &["host-core", "host-confine"]),
     ("host-cells", &["host-core", "host-runtime"]),
-    (TESTING, &["host-core"]),
+    (TESTING, &["host-core", "host-runtime"]),
     (
         DISPATCH,
         &["host-core", "host-runtime", "host-store", "host-cells"],

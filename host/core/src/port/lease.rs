@@ -3,6 +3,9 @@
 //! back. Leases by TTL live in the store and survive a restart of the host, which begins a whole
 //! TTL for each: what it promised last may not have been stored. Knows no wire.
 
+mod explain;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use thiserror::Error;
@@ -14,10 +17,11 @@ use crate::lease::{Fence, Hold, Revocation};
 use crate::name::Name;
 use crate::outcome::{Attempt, Meter, Outcome, Progress, WorkerReport};
 use crate::query::JobDetail;
-use crate::rejection::LeaseRefusal;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 use crate::transition::Exit;
+
+pub use self::explain::{EndCause, LeaseEnd, LeaseRecord, explain};
 
 /// Receives the answer to one request.
 pub trait Respond<T>: Send {
@@ -199,9 +203,11 @@ pub enum LeaseMessage {
     Heartbeat {
         /// The progress of the attempt, if the worker reports it.
         progress: Option<Progress>,
+        /// How long the answer may wait for a cancel or the end of the lease, in milliseconds.
+        wait_ms: u64,
     },
     /// The worker uploads a part of its log, which extends a lease by TTL like a heartbeat. Refused with
-    /// [`LeaseRefusal::LogOffset`] unless it begins where the part before ended, at whichever node.
+    /// [`LeaseError::LogOffset`] unless it begins where the part before ended, at whichever node.
     Log {
         /// Where the part begins in the log, in bytes.
         offset: u64,
@@ -266,14 +272,42 @@ pub struct Standing {
     pub cancel: Option<Cancel>,
     /// When the lease ends unless it is extended; `None` if a connection holds it or it is over.
     pub expires_at: Option<Time>,
+    /// When the lease was granted; `None` if it is over.
+    pub granted_at: Option<Time>,
+    /// Whether the message repeats an end that counted before.
+    pub is_repeated: bool,
 }
 
 /// Why a message was not accepted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LeaseError {
-    /// The rules refuse it.
-    #[error(transparent)]
-    Rejected(#[from] LeaseRefusal),
+    /// The worker must acknowledge its lease first.
+    #[error("the lease is not acknowledged yet")]
+    NotAcknowledged,
+    /// The worker acknowledges a cancel that was not requested.
+    #[error("no cancel of the job is requested")]
+    CancelNotRequested,
+    /// The part of the log begins elsewhere than where the log continues.
+    #[error("the log was received up to byte {next}")]
+    LogOffset {
+        /// Where it continues, in bytes.
+        next: u64,
+    },
+    /// The worker sends more heartbeats than a lease may have.
+    #[error("too many heartbeats of one lease")]
+    TooManyHeartbeats,
+    /// Another worker holds the lease.
+    #[error("the lease belongs to the worker {holder}")]
+    NotYours {
+        /// The worker that holds it.
+        holder: String,
+    },
+    /// The lease is over.
+    #[error("the lease is over")]
+    Over(Box<LeaseEnd>),
+    /// The host knows no such lease.
+    #[error("the host knows no such lease")]
+    Unknown,
     /// Too many messages are waiting; the worker may repeat this one.
     #[error("the host is busy; repeat this later")]
     Busy,
@@ -324,10 +358,33 @@ pub trait Leases: Send + Sync {
     /// there is no job with this id.
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
 
+    /// Answers when a lease is over, immediately if it is not known to be current here. By default, none is.
+    fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {
+        let _ = lease;
+        let _ = respond.respond(EndCause::Revoked);
+    }
+
+    /// Finds the worker of a lease, also after its end if that is remembered. By default, none.
+    fn find_worker(
+        &self,
+        job: JobId,
+        lease: LeaseId,
+        respond: Box<dyn Respond<Result<Option<String>, LeaseError>>>,
+    ) {
+        let _ = (job, lease);
+        drop(respond.respond(Ok(None)));
+    }
+
+    /// Returns how many leases of this node each worker holds whose name begins with `prefix`. By default, none.
+    fn workers(&self, prefix: &str) -> BTreeMap<String, usize> {
+        let _ = prefix;
+        BTreeMap::new()
+    }
+
     /// Finds the newest job that `wanted` describes, among so many of the newest of the handler. By default, none.
     fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         let _ = wanted;
-        let _gone = respond.respond(Ok(None)).is_err();
+        drop(respond.respond(Ok(None)));
     }
 
     /// Returns this node, if others may share the store.
@@ -350,6 +407,8 @@ impl From<&Lifecycle> for Standing {
             attempt: job.attempt,
             cancel: job.cancel.clone(),
             expires_at: lease.and_then(|lease| lease.expires_at),
+            granted_at: lease.map(|lease| lease.granted_at),
+            is_repeated: false,
         }
     }
 }

@@ -46,6 +46,7 @@ impl<P: CellPort> DispatchLoop<P> {
             message.attempt = self.workers.table.attempt(message.job);
             if let LeaseMessage::Heartbeat {
                 progress: Some(progress),
+                ..
             } = &message.body
             {
                 reported.insert(message.job, (message.fence.clone(), progress.clone()));
@@ -68,7 +69,7 @@ impl<P: CellPort> DispatchLoop<P> {
             LeaseError::Stopping
         });
         // The requester may have gone.
-        let _gone = resume.respond.respond(resumed).is_err();
+        drop(resume.respond.respond(resumed));
     }
 
     fn resumed(&self, now: Time, jobs: Vec<(JobId, LeaseId)>) -> Result<Vec<Resumed>, StoreError> {
@@ -108,18 +109,36 @@ impl<P: CellPort> DispatchLoop<P> {
         message: WorkerMessage,
         reply: Result<Box<Lifecycle>, Rejection>,
     ) {
-        let answer = match reply {
+        match reply {
             Ok(job) => {
                 self.noted(now, &message, &job);
-                Ok(Standing::from(&*job))
+                if message.attempt.is_none() && self.signals.is_shared() {
+                    self.workers.table.adopt(now, &job);
+                }
+                let WorkerMessage {
+                    job: id,
+                    fence,
+                    body,
+                    respond,
+                    ..
+                } = message;
+                let wait_ms = match body {
+                    LeaseMessage::Heartbeat { wait_ms, .. } => wait_ms,
+                    _ => 0,
+                };
+                let standing = Standing::from(&*job);
+                self.leases
+                    .answer_heartbeat(now, standing, wait_ms, id, fence, respond);
             }
             Err(rejection) => {
                 tracing::debug!(job = %message.job, %rejection, "a worker's message was rejected");
-                Err(LeaseError::Rejected(rejection.into()))
+                match LeaseError::from_current(&rejection) {
+                    // The worker may have gone.
+                    Some(error) => drop(message.respond.respond(Err(error))),
+                    None => self.leases.explain(message),
+                }
             }
-        };
-        // The worker may have gone.
-        let _gone = message.respond.respond(answer).is_err();
+        }
     }
 
     /// Publishes what a message reports.
@@ -130,6 +149,7 @@ impl<P: CellPort> DispatchLoop<P> {
         match &message.body {
             LeaseMessage::Heartbeat {
                 progress: Some(progress),
+                ..
             } => {
                 self.signals
                     .shared
@@ -156,6 +176,7 @@ impl<P: CellPort> DispatchLoop<P> {
     fn noted_for_another(&self, now: Time, message: &WorkerMessage, job: &Lifecycle) {
         if let LeaseMessage::Heartbeat {
             progress: Some(progress),
+            ..
         } = &message.body
             && self.signals.is_shared()
             && job.state == State::Running
@@ -170,7 +191,7 @@ impl<P: CellPort> DispatchLoop<P> {
 impl From<SubmitError> for LeaseError {
     fn from(error: SubmitError) -> Self {
         match error {
-            SubmitError::Rejected(rejection) => Self::Rejected(rejection.into()),
+            SubmitError::Rejected(_) => Self::Unknown,
             SubmitError::StoreFull => Self::StoreFull,
             SubmitError::Busy
             | SubmitError::StoreMoved

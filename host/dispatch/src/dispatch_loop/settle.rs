@@ -8,6 +8,7 @@ use host_core::command::{Change, Claimed, Committed, Reply};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lane, Lifecycle, State};
+use host_core::lease::Revocation;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::rejection::Rejection;
@@ -113,6 +114,11 @@ impl<P: CellPort> DispatchLoop<P> {
                 // First: until then heartbeats are answered from memory and report progress.
                 self.workers.table.forget_stored(job);
                 self.signals.shared.live.forget(job);
+                if why == Revocation::TimedOut
+                    && let Some(worker) = self.workers.table.worker(job)
+                {
+                    tracing::warn!(%job, worker, "a worker exceeded its time limit");
+                }
                 if self.workers.table.revoke(job, lease, why) {
                     self.signals.numbers.lost();
                 } else {

@@ -10,10 +10,11 @@ use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::{Fence, Hold, Renewal, Revocation};
 use host_core::name::{Name, address};
-use host_core::port::lease::{LeaseEvents, Standing};
+use host_core::port::lease::{EndCause, LeaseEvents, LeaseRecord, Respond, Standing};
 use host_core::query::RemoteLease;
 use host_core::time::Time;
 use host_core::transition::Input;
+use host_runtime::lease_book::{LeaseBook, WaitingHeartbeat};
 use parking_lot::Mutex;
 
 /// The longest time until a renewal is stored, in milliseconds. For so long
@@ -53,6 +54,8 @@ pub(crate) struct LeaseTable {
 
 #[derive(Default)]
 struct Table {
+    /// What is remembered of all leases.
+    book: LeaseBook,
     leases: HashMap<JobId, Entry>,
     by_lease: HashMap<LeaseId, JobId>,
     /// How many leases of each executor end when the host stops.
@@ -165,9 +168,63 @@ impl LeaseTable {
         jobs.into_iter().filter_map(resume).collect()
     }
 
-    /// Forgets a lease that is over.
+    /// Forgets a lease that no worker has taken or that is taken away.
     pub(crate) fn forget(&self, job: JobId) {
-        self.table.lock().forget(job);
+        self.table.lock().end(job, EndCause::Revoked);
+    }
+
+    /// Returns what is remembered of the lease that a fence names.
+    pub(crate) fn record(&self, fence: &Fence) -> Option<LeaseRecord> {
+        self.table.lock().book.record(fence.lease()?).cloned()
+    }
+
+    /// Remembers a lease that another node has granted, and whose worker has sent a message here.
+    pub(crate) fn adopt(&self, now: Time, job: &Lifecycle) {
+        if let Some(lease) = &job.lease {
+            let book = &mut self.table.lock().book;
+            book.adopt(now, lease.id, &lease.worker, job.attempt);
+        }
+    }
+
+    /// Answers when a lease is over.
+    pub(crate) fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {
+        self.table.lock().book.await_end(lease, respond);
+    }
+
+    /// Counts the leases of each worker whose name begins with `prefix`.
+    pub(crate) fn workers(&self, prefix: &str) -> BTreeMap<String, usize> {
+        let table = self.table.lock();
+        let workers = table.leases.values().map(|entry| &entry.held.worker);
+        let mut counts = BTreeMap::new();
+        for worker in workers.filter(|worker| worker.starts_with(prefix)) {
+            *counts.entry(worker.clone()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Counts a heartbeat. Returns false if it is one too many.
+    pub(crate) fn may_beat(&self, now: Time, fence: &Fence) -> bool {
+        self.table.lock().book.may_beat(now, fence)
+    }
+
+    /// Lets a heartbeat wait that was accepted. Returns whether the loop has to act earlier now.
+    pub(crate) fn wait(&self, beat: WaitingHeartbeat) -> bool {
+        let mut table = self.table.lock();
+        let has_changed = |entry: &Entry| entry.stored.is_none();
+        if table.leases.get(&beat.job).is_some_and(has_changed) {
+            table.book.wake(beat.job);
+        }
+        table.book.wait(beat)
+    }
+
+    /// Returns when a heartbeat has waited long enough.
+    pub(crate) fn waits_due(&self) -> Option<Time> {
+        self.table.lock().book.due()
+    }
+
+    /// Takes the heartbeats to answer now.
+    pub(crate) fn take_woken(&self, now: Time) -> Vec<WaitingHeartbeat> {
+        self.table.lock().book.take_woken(now)
     }
 
     /// Returns the worker that holds a job.
@@ -210,6 +267,7 @@ impl LeaseTable {
     pub(crate) fn stop(&self, job: JobId, lease: LeaseId, grace_ms: Option<u64>) -> bool {
         // A heartbeat that this wakes must learn of the cancel: the store answers it.
         self.forget_stored(job);
+        self.table.lock().book.wake(job);
         let (is_held, wires) = self.wires_of(lease);
         for events in wires {
             let grace_ms = grace_ms.unwrap_or_else(|| events.grace_ms());
@@ -222,9 +280,12 @@ impl LeaseTable {
     /// worker.
     pub(crate) fn revoke(&self, job: JobId, lease: LeaseId, why: Revocation) -> bool {
         let (is_held, wires) = self.wires_of(lease);
+        let mut table = self.table.lock();
         if is_held {
-            self.forget(job);
+            table.forget(job);
         }
+        table.book.end(job, lease, why.into());
+        drop(table);
         for events in wires {
             events.revoked(job, lease, why);
         }
@@ -244,7 +305,8 @@ impl LeaseTable {
 
     /// Asks all wires for the attempts that no worker has begun.
     pub(crate) fn recall(&self) {
-        let table = self.table.lock();
+        let mut table = self.table.lock();
+        table.book.stop();
         let mut wires: Vec<Arc<dyn LeaseEvents>> = Vec::new();
         for events in table
             .leases
@@ -264,8 +326,9 @@ impl LeaseTable {
     /// Records a committed change and returns the lease that it ended.
     pub(crate) fn record_change(&self, change: &Change) -> Option<LeaseId> {
         let ended = change.from == Some(State::Running);
+        let mut table = self.table.lock();
         let held = ended
-            .then(|| self.table.lock().forget(change.job))
+            .then(|| table.end(change.job, EndCause::Reported))
             .flatten()?;
         Some(held.lease)
     }
@@ -398,9 +461,12 @@ impl LeaseTable {
         self.table.lock().due
     }
 
-    /// Forgets all: the loop ends, and nothing that is renewed now would be stored.
-    pub(crate) fn close(&self) {
-        *self.table.lock() = Table::default();
+    /// Forgets all: the loop ends, and nothing that is renewed now would be stored. Returns the heartbeats that
+    /// wait.
+    pub(crate) fn close(&self) -> Vec<WaitingHeartbeat> {
+        let mut table = std::mem::take(&mut *self.table.lock());
+        table.book.stop();
+        table.book.take_woken(Time(i64::MAX))
     }
 
     fn wait_ms(&self, job: &Lifecycle) -> u64 {
@@ -414,7 +480,13 @@ impl LeaseTable {
 
 impl Table {
     fn hold(&mut self, job: JobId, held: Held) -> Option<Held> {
-        let earlier = self.forget(job);
+        let earlier = self.end(job, EndCause::Revoked);
+        self.book.add(
+            held.granted_at,
+            held.lease,
+            held.worker.clone(),
+            held.attempt,
+        );
         if let (Hold::Connection, Some(executor)) = (held.hold, &held.executor) {
             match self.connected.get_mut(executor) {
                 Some(count) => *count += 1,
@@ -425,6 +497,12 @@ impl Table {
         let entry = Entry { held, stored: None };
         self.leases.insert(job, entry);
         earlier
+    }
+
+    fn end(&mut self, job: JobId, cause: EndCause) -> Option<Held> {
+        let held = self.forget(job)?;
+        self.book.end(job, held.lease, cause);
+        Some(held)
     }
 
     fn forget(&mut self, job: JobId) -> Option<Held> {

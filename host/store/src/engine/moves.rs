@@ -5,7 +5,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
 use host_core::lease::Fence;
-use host_core::outcome::{Attempt, Meter, Outcome, Report};
+use host_core::outcome::{Attempt, LOST, Meter, Outcome, Report};
 use host_core::rejection::Rejection;
 use host_core::transition::Input;
 use host_core::webhook::Ending;
@@ -217,7 +217,7 @@ impl<R: Rows> Batch<'_, R> {
             revision: None,
             started_at: lease.granted_at,
             finished_at: self.now,
-            outcome: "lost".to_owned(),
+            outcome: LOST.to_owned(),
             failure: Some(failure),
             meter: Meter::default(),
             requests: self.lost_requests.take(),

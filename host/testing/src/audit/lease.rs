@@ -1,5 +1,5 @@
-//! Audits Lease: a wire sends messages only about leases that it was granted and that are not over,
-//! and the host accepts the end of a lease once.
+//! Audits Lease: the host accepts the end of a lease once, and the end that a wire reports for a connection belongs to
+//! a lease that it was granted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use host_core::id::{JobId, LeaseId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{
-    Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
-    Respond, Resumed, Standing,
+    EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
+    Leases, Respond, Resumed, Standing,
 };
-use host_core::rejection::LeaseRefusal;
 
 /// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
 /// message before it sends the next one about the same lease.
@@ -100,7 +99,7 @@ impl Leases for LeaseAudit {
         message: LeaseMessage,
         respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
     ) {
-        let lease = self.state.check(job, &fence, &message);
+        let lease = self.state.lease(job, &fence);
         let answer = AuditedAnswer {
             state: Arc::clone(&self.state),
             lease: lease.map(|lease| (job, lease)),
@@ -130,6 +129,23 @@ impl Leases for LeaseAudit {
 
     fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
         self.leases.read(job, respond);
+    }
+
+    fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {
+        self.leases.await_end(lease, respond);
+    }
+
+    fn find_worker(
+        &self,
+        job: JobId,
+        lease: LeaseId,
+        respond: Box<dyn Respond<Result<Option<String>, LeaseError>>>,
+    ) {
+        self.leases.find_worker(job, lease, respond);
+    }
+
+    fn workers(&self, prefix: &str) -> BTreeMap<String, usize> {
+        self.leases.workers(prefix)
     }
 
     fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
@@ -164,8 +180,8 @@ impl State {
         self.violations.note(format!("{end:?} of job {job} {why}"));
     }
 
-    /// Finds the lease that a message is about. Records a violation if the message is not allowed.
-    fn check(&self, job: JobId, fence: &Fence, message: &LeaseMessage) -> Option<LeaseId> {
+    /// Finds the lease that a message is about.
+    fn lease(&self, job: JobId, fence: &Fence) -> Option<LeaseId> {
         let granted = self.granted.lock();
         let mut of_job = granted.iter().filter(|((its, _), _)| *its == job);
         // A worker's name refers to its latest attempt.
@@ -181,17 +197,7 @@ impl State {
                 .max_by_key(|(_, lease)| lease.attempt),
             Fence::Remote(_) => None,
         };
-        let Some(((_, id), lease)) = found else {
-            self.violations.note(format!(
-                "{message:?} about job {job} with {fence:?}, which was never granted"
-            ));
-            return None;
-        };
-        if let Some(why) = &lease.over {
-            self.violations
-                .note(format!("{message:?} about job {job} after {why}"));
-        }
-        Some(*id)
+        found.map(|((_, id), _)| *id)
     }
 
     /// Records the host's answer to a message. `ends` means that the message ends the lease.
@@ -206,27 +212,19 @@ impl State {
             return;
         };
         match answer {
-            Ok(_) if lease.has_ended => self
+            Ok(standing) if lease.has_ended && !standing.is_repeated => self
                 .violations
                 .note(format!("a message is accepted after the end of {key:?}")),
             Ok(_) if ends => {
                 lease.has_ended = true;
                 lease.over = Some("its end was accepted".to_owned());
             }
-            Err(LeaseError::Rejected(rejection)) if is_over(rejection) => {
-                lease.over = Some(format!("the refusal: {rejection}"));
+            Err(error @ (LeaseError::Over(_) | LeaseError::Unknown)) => {
+                lease.over = Some(format!("the refusal: {error}"));
             }
             Ok(_) | Err(_) => {}
         }
     }
-}
-
-/// Returns whether a refusal means that the lease is over.
-const fn is_over(rejection: &LeaseRefusal) -> bool {
-    matches!(
-        rejection,
-        LeaseRefusal::Stale | LeaseRefusal::Expired | LeaseRefusal::UnknownJob(_)
-    )
 }
 
 /// The answer to a request for work, behind the audit.

@@ -19,7 +19,6 @@ use host_core::port::lease::{
     Respond, Resumed, Standing,
 };
 use host_core::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
-use host_core::rejection::LeaseRefusal;
 use host_core::time::Time;
 
 fn assignment() -> Assignment {
@@ -153,11 +152,13 @@ impl Leases for Granting {
             attempt: 1,
             cancel: None,
             expires_at: None,
+            granted_at: None,
+            is_repeated: false,
         };
         let answer = if accepted {
             Ok(standing)
         } else {
-            Err(LeaseError::Rejected(LeaseRefusal::Stale))
+            Err(LeaseError::Unknown)
         };
         let _ = respond.respond(answer).is_err();
     }
@@ -218,7 +219,10 @@ fn send(audit: &LeaseAudit, fence: Fence, message: LeaseMessage) {
     audit.send(JOB, fence, message, Box::new(Requester(true)));
 }
 
-const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };
+const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat {
+    progress: None,
+    wait_ms: 0,
+};
 
 fn complete() -> LeaseMessage {
     LeaseMessage::Complete {
@@ -262,35 +266,16 @@ fn lease_knows_a_lease_that_was_resumed() {
 }
 
 #[test]
-fn lease_notes_messages_about_leases_that_are_not_held() {
+fn lease_notes_a_message_that_is_accepted_after_the_end() {
     let audit = LeaseAudit::new(Arc::new(Granting::default()));
-    ask(&audit, false);
-    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
-    ask(&audit, true);
-    send(&audit, Fence::Attempt(2), LeaseMessage::Ack);
-    send(&audit, Fence::Lease(LEASE), complete());
-    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
-    let found = audit.violations();
-    assert_eq!(found.len(), 4, "{found:#?}");
-    for (violation, words) in found.iter().zip([
-        "never granted",
-        "never granted",
-        "after its end was accepted",
-        "is accepted after the end",
-    ]) {
-        assert!(violation.contains(words), "{violation}");
-    }
-}
-
-#[test]
-fn lease_notes_messages_after_a_refusal_that_says_that_it_is_over() {
-    let audit = LeaseAudit::new(Arc::new(Granting(Mutex::new(true))));
     ask(&audit, true);
     send(&audit, Fence::Lease(LEASE), complete());
-    audit.assert_settled();
     send(&audit, Fence::Lease(LEASE), complete());
+    assert_eq!(audit.violations(), [""; 0]);
+    send(&audit, Fence::Lease(LEASE), HEARTBEAT);
     let found = audit.violations();
-    assert!(found[0].contains("after the refusal: "), "{found:?}");
+    assert_eq!(found.len(), 1, "{found:#?}");
+    assert!(found[0].contains("is accepted after the end"), "{found:?}");
 }
 
 #[test]

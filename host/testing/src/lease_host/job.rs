@@ -29,7 +29,7 @@ impl Job {
     pub(super) fn keep(&mut self, before: &Lifecycle, now: Time, message: LeaseMessage) {
         let (mut stopped, mut worker) = (None, None);
         let (outcome, meter) = match message {
-            LeaseMessage::Heartbeat { progress } => {
+            LeaseMessage::Heartbeat { progress, .. } => {
                 if progress.is_some() {
                     self.progress = progress;
                 }

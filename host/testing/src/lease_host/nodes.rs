@@ -4,18 +4,22 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::id::{JobId, NodeId};
+use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::{Fence, Hold, Lease};
 use host_core::name::Name;
 use host_core::outcome::Meter;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    End, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
-    Leases, Respond, Resumed, Secret, Standing,
+    End, EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage,
+    LeaseRequest, Leases, Respond, Resumed, Secret, Standing, explain,
 };
+use host_core::time::Time;
 use host_core::transition::{Input, Loss};
 
-use super::{Calls, LeaseHost, PendingLease};
+use host_runtime::lease_book::{LeaseBook, WaitingHeartbeat};
+
+use super::job::Job;
+use super::{Calls, Inner, LeaseHost, PendingLease};
 
 /// What each node that lives knows of its wires: by executor, whom to tell of leases of other nodes.
 #[derive(Default)]
@@ -88,6 +92,7 @@ impl LeaseHost {
     pub fn kill(&self, node: NodeId) {
         let mut inner = self.inner.lock();
         inner.nodes.0.remove(&node);
+        inner.books.remove(&node);
         inner.waiting.retain(|it| it.node != node);
         for job in inner.jobs.values_mut() {
             let lease = job.lifecycle.lease.as_ref();
@@ -118,7 +123,8 @@ impl LeaseHost {
             let is_left = lease.node == node || !inner.nodes.0.contains_key(&lease.node);
             if let (true, Hold::Ttl { ttl_ms }) = (is_left, lease.hold) {
                 lease.node = node;
-                let fence = Fence::Lease(lease.id);
+                let id = lease.id;
+                let fence = Fence::Lease(id);
                 let renew = Input::Renew {
                     fence: &fence,
                     until: now.plus_ms(ttl_ms),
@@ -126,6 +132,13 @@ impl LeaseHost {
                 };
                 job.lifecycle.apply(now, &renew).expect("it is current");
                 job.is_restored = true;
+                let book = inner.books.entry(node).or_default();
+                let worker = job
+                    .lifecycle
+                    .lease
+                    .as_ref()
+                    .map(|lease| lease.worker.clone());
+                book.add(now, id, worker.unwrap_or_default(), job.lifecycle.attempt);
             }
         }
     }
@@ -184,10 +197,52 @@ impl LeaseHost {
             return drop(respond.respond(Err(error)));
         }
         self.change(|inner, now| {
-            let (answer, mut calls) = inner.handle(now, at, fence, message);
-            let answer = answer.map_err(|rejection| LeaseError::Rejected(rejection.into()));
-            calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
-            ((), calls)
+            if matches!(message, LeaseMessage::Heartbeat { .. })
+                && !inner.books.entry(at.0).or_default().may_beat(now, fence)
+            {
+                let call =
+                    move |_: &Self| drop(respond.respond(Err(LeaseError::TooManyHeartbeats)));
+                return ((), vec![Box::new(call) as _]);
+            }
+            inner.answer(now, at, fence, message, respond)
+        });
+    }
+
+    /// Answers the heartbeats that have waited.
+    pub(super) fn answer_woken(&self, now: Time) {
+        loop {
+            let mut inner = self.inner.lock();
+            let mut woken = Vec::new();
+            for (node, book) in &mut inner.books {
+                let beats = book.take_woken(now).into_iter();
+                woken.extend(beats.map(|beat| (*node, beat)));
+            }
+            drop(inner);
+            if woken.is_empty() {
+                return;
+            }
+            for (node, beat) in woken {
+                let message = LeaseMessage::Heartbeat {
+                    progress: None,
+                    wait_ms: 0,
+                };
+                let (at, fence) = ((node, beat.job), beat.fence);
+                self.change(|inner, now| inner.answer(now, at, &fence, message, beat.respond));
+            }
+        }
+    }
+
+    /// Counts the heartbeats that wait at all nodes.
+    pub fn waiting_heartbeats(&self) -> usize {
+        let inner = self.inner.lock();
+        inner.books.values().map(LeaseBook::waiting).sum()
+    }
+
+    /// Lets no heartbeat wait at a node that stops.
+    pub fn stop_waiting(&self, node: NodeId) {
+        self.change(|inner, _| {
+            inner.books.entry(node).or_default().stop();
+            ((), Calls::new())
         });
     }
 
@@ -232,6 +287,48 @@ impl LeaseHost {
     }
 }
 
+impl Inner {
+    /// Applies a message and answers it.
+    fn answer(
+        &mut self,
+        now: Time,
+        (node, id): (NodeId, JobId),
+        fence: &Fence,
+        message: LeaseMessage,
+        respond: Box<dyn Respond<Result<Standing, LeaseError>>>,
+    ) -> ((), Calls) {
+        let (answer, mut calls) = self.handle(now, (node, id), fence, message.clone());
+        let answer = answer.or_else(|rejection| {
+            if let Some(error) = LeaseError::from_current(&rejection) {
+                return Err(error);
+            }
+            let book = self.books.entry(node).or_default();
+            let record = fence.lease().and_then(|lease| book.record(lease));
+            let kept = self.jobs.get(&id).map(Job::kept);
+            explain(record, kept.as_ref(), fence, &message)
+        });
+        let wait_ms = match (&answer, message) {
+            (Ok(standing), LeaseMessage::Heartbeat { wait_ms, .. })
+                if standing.cancel.is_none() =>
+            {
+                wait_ms
+            }
+            _ => 0,
+        };
+        if wait_ms > 0 {
+            self.books.entry(node).or_default().wait(WaitingHeartbeat {
+                job: id,
+                fence: fence.clone(),
+                until: now.plus_ms(wait_ms),
+                respond,
+            });
+        } else {
+            calls.insert(0, Box::new(move |_| drop(respond.respond(answer))));
+        }
+        ((), calls)
+    }
+}
+
 impl Leases for LeaseNode {
     fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
         self.host.ask(self.id, request, respond);
@@ -267,6 +364,43 @@ impl Leases for LeaseNode {
 
     fn find(&self, wanted: JobQuery, respond: Box<dyn Respond<Result<Option<JobId>, LeaseError>>>) {
         let _ = respond.respond(Ok(self.host.find(&wanted))).is_err();
+    }
+
+    fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {
+        let mut inner = self.host.inner.lock();
+        let book = inner.books.entry(self.id).or_default();
+        book.await_end(lease, respond);
+    }
+
+    fn find_worker(
+        &self,
+        job: JobId,
+        lease: LeaseId,
+        respond: Box<dyn Respond<Result<Option<String>, LeaseError>>>,
+    ) {
+        let inner = self.host.inner.lock();
+        let record = inner
+            .books
+            .get(&self.id)
+            .and_then(|book| book.record(lease));
+        let known = record.map(|record| record.worker.clone());
+        let current = || {
+            let current = inner.jobs.get(&job)?.lifecycle.lease.clone()?;
+            (current.id == lease).then_some(current.worker)
+        };
+        let worker = known.or_else(current);
+        drop(inner);
+        drop(respond.respond(Ok(worker)));
+    }
+
+    fn workers(&self, prefix: &str) -> BTreeMap<String, usize> {
+        let mut workers = BTreeMap::new();
+        for (_, lease) in self.host.leases(|lease| lease.node == self.id) {
+            if lease.worker.starts_with(prefix) {
+                *workers.entry(lease.worker).or_default() += 1;
+            }
+        }
+        workers
     }
 
     fn node(&self) -> Option<NodeId> {

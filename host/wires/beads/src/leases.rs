@@ -7,9 +7,9 @@ mod tests;
 use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::{Fence, Hold};
+use host_core::lease::Hold;
 use host_core::name::Name;
-use host_core::port::lease::{self, LeaseError, LeaseRequest, Leases, Standing};
+use host_core::port::lease::{self, LeaseRequest, Leases};
 use host_core::port::{Assignment, Tag};
 use host_wire_kit::driver::{EffectHandler, Hub};
 use host_wire_kit::leases::{LeaseEvent, LeaseRequests, lease_events};
@@ -66,15 +66,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                 self.leases.lease(request, respond);
             }
             Effect::Withdraw(ask) => self.requests.withdraw(Tag(ask.0)),
-            Effect::Report {
-                job,
-                lease,
-                message,
-            } => {
-                let respond = hub.responder(move |answer| ended(lease, &answer));
-                self.leases
-                    .send(job, Fence::Lease(lease), *message, respond);
-            }
+            Effect::End(ended) => self.leases.end(*ended),
             Effect::Warn(link, refusal) => tracing::warn!(
                 connection = link.0,
                 code = refusal.code.as_str(),
@@ -84,15 +76,6 @@ impl EffectHandler<Orchestrator> for LeasePort {
             ),
             Effect::Note(worker, text) => tracing::warn!(worker, "{text}"),
         }
-    }
-}
-
-/// Returns what follows from the answer to the end of a lease.
-pub(super) fn ended(lease: LeaseId, answer: &Result<Standing, LeaseError>) -> Event {
-    match answer {
-        Err(LeaseError::Busy | LeaseError::StoreFull) => Event::Repeat(lease),
-        // A host that is stopping takes the leases back when it starts again.
-        Ok(_) | Err(LeaseError::Rejected(_) | LeaseError::Stopping) => Event::Settled(lease),
     }
 }
 

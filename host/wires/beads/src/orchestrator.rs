@@ -2,9 +2,8 @@
 //! ends. Pure.
 //!
 //! A worker asks by READY; the host grants a lease for that one connection. Whatever ends the task ends the
-//! lease, by one message that is repeated until the host has accepted it.
+//! lease; the host keeps that end until it is stored.
 
-mod ends;
 mod worker;
 
 #[cfg(test)]
@@ -16,14 +15,13 @@ use bytes::{Bytes, BytesMut};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
-use host_core::outcome::{Meter, Outcome};
-use host_core::port::lease::LeaseMessage;
+use host_core::outcome::Outcome;
+use host_core::port::lease::{End, Ended};
 use host_core::time::Time;
 use host_wire_kit::executors::WorkerHealth;
 use host_wire_kit::session::{Actions, ActionsOf, Link, Moment, Session};
 use host_wire_kit::stream::StreamSession;
 
-use self::ends::Ends;
 use self::worker::{SAME_REQUEST_MS, State, Task, Worker};
 use super::WIRE;
 use super::frame::{Defect, Messages};
@@ -63,10 +61,6 @@ pub(super) enum Event {
     Cancelled { lease: LeaseId, grace_ms: u64 },
     /// The lease is over.
     Revoked { lease: LeaseId },
-    /// The host has accepted the end of a lease, or refused it for good.
-    Settled(LeaseId),
-    /// The host could not accept the end of a lease now.
-    Repeat(LeaseId),
     /// The host stops: all workers get SHUTDOWN.
     Stop,
     /// The time to end is over: all connections are closed.
@@ -85,11 +79,7 @@ pub(super) enum Effect {
     /// The answer to this request is no longer wanted.
     Withdraw(Ask),
     /// Report the end of a lease to the host.
-    Report {
-        job: JobId,
-        lease: LeaseId,
-        message: Box<LeaseMessage>,
-    },
+    End(Box<Ended>),
     /// Log a refused message.
     Warn(Link, Refusal),
     /// Log an event of a worker.
@@ -109,7 +99,6 @@ pub(super) struct Orchestrator {
     leases: BTreeMap<LeaseId, Link>,
     /// When tasks are given up.
     due: BTreeSet<(Time, Link)>,
-    ends: Ends,
     is_stopping: bool,
     /// The wall clock minus host time, in milliseconds.
     wall_ahead_ms: i64,
@@ -127,7 +116,6 @@ impl Orchestrator {
             asks_made: 0,
             leases: BTreeMap::new(),
             due: BTreeSet::new(),
-            ends: Ends::default(),
             is_stopping: false,
             wall_ahead_ms: at.wall.0.saturating_sub(at.now.0),
         }
@@ -209,26 +197,14 @@ impl Orchestrator {
         before
     }
 
-    /// Reports the end of a lease to the host.
-    fn end(&mut self, task: &Task, message: LeaseMessage, actions: &mut OrchestratorActions) {
-        actions.effect(self.ends.begin(task.job, task.lease, message));
-    }
-
-    fn give_back(&mut self, task: &Task, begun: bool, actions: &mut OrchestratorActions) {
-        self.end(task, LeaseMessage::GiveBack { begun }, actions);
-    }
-
-    fn complete(&mut self, task: &Task, outcome: Outcome, actions: &mut OrchestratorActions) {
-        let meter = Meter::default();
-        self.end(
-            task,
-            LeaseMessage::Complete {
-                outcome,
-                meter,
-                worker: None,
-            },
-            actions,
-        );
+    /// Reports the end of a task to the host. `number` is that of its worker.
+    fn end(task: &Task, number: usize, end: End, actions: &mut OrchestratorActions) {
+        actions.effect(Effect::End(Box::new(Ended {
+            job: task.job,
+            lease: task.lease,
+            worker: worker_name(number),
+            end,
+        })));
     }
 
     fn handle_message(
@@ -280,19 +256,18 @@ impl Orchestrator {
         if !worker.asks(now) {
             return;
         }
-        let name = worker_name(worker.number);
+        let number = worker.number;
+        let name = worker_name(number);
         if let State::Busy(task) = self.put(link, State::Idle) {
             actions.effect(Effect::Note(
                 name.clone(),
                 "sent READY without DONE or FAILED for its task; giving the task back",
             ));
-            self.give_back(&task, true, actions);
+            let lost = End::Lost("it is ready without an end of its task".to_owned());
+            Self::end(&task, number, lost, actions);
         }
         if self.is_stopping {
             return self.shut_down(now, link, HOST_STOPS, actions);
-        }
-        if self.ends.is_stuck() {
-            return self.wait(now, link, actions);
         }
         let ask = Ask(self.asks_made);
         self.asks_made += 1;
@@ -319,8 +294,9 @@ impl Orchestrator {
         match &worker.state {
             State::Busy(task) if task.issue_id == report.issue_id => {
                 worker.has_ended();
+                let number = worker.number;
                 if let State::Busy(task) = self.put(link, State::Idle) {
-                    self.complete(&task, outcome, actions);
+                    Self::end(&task, number, End::Outcome(outcome), actions);
                 }
                 return;
             }
@@ -395,7 +371,7 @@ impl Orchestrator {
     ) {
         let Some(link) = self.asks.get(&ask).copied() else {
             if let Some(granted) = granted {
-                self.give_back(&Task::new(now, &granted), false, actions);
+                Self::end(&Task::new(now, &granted), 0, End::NoRoom, actions);
             }
             return;
         };
@@ -447,27 +423,22 @@ impl Orchestrator {
                 self.wait(now, link, actions);
                 continue;
             };
-            let (name, issue_id) = (worker_name(worker.number), task.issue_id.clone());
+            let (number, issue_id) = (worker.number, task.issue_id.clone());
             let State::Busy(task) = self.put(link, State::Stale(issue_id)) else {
                 continue;
             };
             if task.is_cancelled {
-                self.end(
-                    &task,
-                    LeaseMessage::CancelAck {
-                        partial: None,
-                        message: None,
-                    },
-                    actions,
-                );
+                let cancelled = Outcome::Cancelled { partial: None };
+                Self::end(&task, number, End::Outcome(cancelled), actions);
                 continue;
             }
             let message = format!("the worker did not finish within {} ms", task.timeout_ms);
             let failure = Failure::new(FailureKind::TimedOut, message);
-            self.complete(&task, Outcome::Failed(failure), actions);
+            let failed = Outcome::Failed(failure);
+            Self::end(&task, number, End::Outcome(failed), actions);
             // Closing the connection is the only signal to the worker, because no message stops a task.
             actions.effect(Effect::Note(
-                name,
+                worker_name(number),
                 "has not finished in time; closing its connection",
             ));
             actions.close(link);
@@ -561,16 +532,18 @@ impl Session for Orchestrator {
                     self.put(link, State::Stale(task.issue_id));
                 }
             }
-            Event::Settled(lease) => self.ends.settled(lease),
-            Event::Repeat(lease) => self.ends.repeat(lease, now),
             Event::Stop => self.stop(now, actions),
             Event::Cut => self.workers.keys().for_each(|link| actions.close(*link)),
         }
     }
 
     fn on_closed(&mut self, _now: Time, link: Link, actions: &mut ActionsOf<Self>) {
+        let number = self.workers.get(&link).map_or(0, |worker| worker.number);
         match self.put(link, State::Idle) {
-            State::Busy(task) => self.give_back(&task, true, actions),
+            State::Busy(task) => {
+                let lost = End::Lost("its connection has ended".to_owned());
+                Self::end(&task, number, lost, actions);
+            }
             State::Asking(ask) => actions.effect(Effect::Withdraw(ask)),
             State::Idle | State::Held(_) | State::Resyncing(_) | State::Stale(_) => {}
         }
@@ -580,16 +553,14 @@ impl Session for Orchestrator {
     }
 
     fn wakeup(&self) -> Option<Time> {
-        let due = self.due.first().map(|(due, _)| *due);
-        due.into_iter().chain(self.ends.wakeup()).min()
+        self.due.first().map(|(due, _)| *due)
     }
 
     fn on_wakeup(&mut self, now: Time, actions: &mut ActionsOf<Self>) {
         self.give_up(now, actions);
-        self.ends.due(now).for_each(|effect| actions.effect(effect));
     }
 
     fn is_idle(&self) -> bool {
-        self.workers.is_empty() && self.ends.is_empty()
+        self.workers.is_empty()
     }
 }

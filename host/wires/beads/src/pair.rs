@@ -8,12 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::{Bytes, BytesMut};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::State;
-use host_core::lease::{Fence, Hold, Revocation};
+use host_core::lease::{Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
-use host_core::port::lease::{
-    Granted, LeaseError, LeaseEvents, LeaseRequest, Leases as _, Respond, Standing,
-};
+use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases as _, Respond};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_testing::histories;
@@ -24,7 +22,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::frame::Dialect;
-use super::leases::{ended, task};
+use super::leases::task;
 use super::orchestrator::{self, Ask, Orchestrator};
 use super::settings::OrchestratorConfig;
 use super::worker::{self, Worker, WorkerSetup};
@@ -85,23 +83,6 @@ impl Respond<Vec<Granted>> for Asked {
         let granted = granted.map(|it| task(it.job, it.lease, it.assignment));
         self.lease_ends
             .push(orchestrator::Event::Answered(self.ask, granted));
-        Ok(())
-    }
-}
-
-/// The end of a lease.
-struct Reported(Arc<LeaseEnds>, LeaseId);
-
-impl Respond<Result<Standing, LeaseError>> for Reported {
-    fn is_gone(&self) -> bool {
-        false
-    }
-
-    fn respond(
-        self: Box<Self>,
-        answer: Result<Standing, LeaseError>,
-    ) -> Result<(), Result<Standing, LeaseError>> {
-        self.0.push(ended(self.1, &answer));
         Ok(())
     }
 }
@@ -314,15 +295,7 @@ impl World {
                     withdrawn.store(true, Ordering::Relaxed);
                 }
             }
-            Effect::Report {
-                job,
-                lease,
-                message,
-            } => {
-                let respond = Box::new(Reported(lease_ends, lease));
-                let leases = Arc::clone(&life.leases);
-                leases.send(job, Fence::Lease(lease), *message, respond);
-            }
+            Effect::End(ended) => Arc::clone(&life.leases).end(*ended),
             Effect::Warn(..) | Effect::Note(..) => {}
         }
     }

@@ -5,7 +5,7 @@ mod tests;
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
-use host_core::outcome::{Outcome, Progress, WorkerReport};
+use host_core::outcome::{Attempt, Outcome, Progress, WorkerReport};
 use host_core::port::Assignment;
 use host_core::port::lease::{Granted, Standing};
 use host_core::time::Time;
@@ -166,6 +166,16 @@ fn failure(end: &EndIn, kind: FailureKind) -> Failure {
         code: end.exit_code.map(|code| code.to_string()),
         details: Some(kept(end)),
         ..Failure::new(kind, message(end))
+    }
+}
+
+/// Returns the status of a recorded end.
+pub(super) fn status(attempt: &Attempt) -> Status {
+    match attempt.failure.as_ref().map(|failure| failure.kind) {
+        None => Status::Succeeded,
+        Some(FailureKind::TimedOut) => Status::TimedOut,
+        Some(FailureKind::Cancelled) => Status::Canceled,
+        Some(_) => Status::Failed,
     }
 }
 

@@ -1,11 +1,10 @@
-//! The orchestrator of all pools: which runner holds which lease, and what its messages do. Pure: requests come
-//! with links, answers go to them, and effects are requests to the host. Knows no HTTP.
+//! The orchestrator of all pools: which runners wait for jobs, and what the messages of their leases say. Pure:
+//! requests come with links, answers go to them, and effects are requests to the host. Knows no HTTP.
 
 pub(super) mod api;
 mod ends;
 mod executors;
 pub(super) mod launched;
-mod leases;
 mod log_chunks;
 mod messages;
 mod pools;
@@ -14,7 +13,7 @@ mod slots;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -23,14 +22,14 @@ use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::Hold;
 use host_core::name::Name;
 use host_core::port::Tag;
-use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Standing};
+use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Standing};
 use host_core::time::Time;
 use host_wire_kit::executors::Found;
 use host_wire_kit::leases::LeaseEvent;
 use host_wire_kit::session::{ActionsOf, Link, Moment, Session};
 
-use self::ends::{End, LaterEnd};
-use self::leases::{Lease, Leases};
+use self::ends::End;
+use self::messages::RunnerLog;
 use self::request::worker;
 use super::NAME;
 use super::messages::read::Ask;
@@ -38,7 +37,6 @@ use super::refusals::{Code, Refused};
 use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
 
-pub(super) use self::leases::Over;
 pub(super) use self::pools::Pools;
 pub(super) use self::request::{Answer, Extension, Message, Named, Request};
 
@@ -62,23 +60,14 @@ pub(super) struct Sent {
 #[derive(Debug)]
 enum Step {
     Ack,
-    /// With the warnings for its sender, and until when its answer may wait for a cancel.
-    Heartbeat(Vec<String>, Option<Time>),
+    /// With how much of the log is sent, in bytes, and the warnings for its sender.
+    Heartbeat(Option<u64>, Vec<String>),
     Log {
         offset: u64,
         bytes: Bytes,
     },
     End(Box<End>),
     GiveBack,
-}
-
-/// Why a job is read: this host may have been restarted since.
-#[derive(Debug)]
-pub(super) enum Lookup {
-    /// It may have granted the lease that a message names.
-    Adopt(Link, Named, Extension),
-    /// It may have recorded this end. If not, it is refused.
-    Recognize(Link, Named, Box<End>, Refused),
 }
 
 /// What the host is to do.
@@ -94,13 +83,10 @@ pub(super) enum Effect {
     /// Withdraw the request with this tag.
     Withdraw(Tag),
     Send(LeaseMessage, Box<Sent>),
-    Read(JobId, Box<Lookup>),
     /// Keep lines of an attempt that began at this time.
     KeepLog(JobId, u32, Time, Vec<LogLine>),
     /// Warn that a worker names a lease of another one, the holder.
     WarnOfTheft(Named, String),
-    /// Warn that a worker exceeded the time limit of its job.
-    WarnOfOverrun(Named),
 }
 
 /// What the host reports.
@@ -108,7 +94,6 @@ pub(super) enum Effect {
 pub(super) enum Event {
     Granted(Asked, Option<Box<Granted>>),
     Answered(Box<Sent>, Result<Standing, LeaseError>),
-    Read(Box<Lookup>, Result<Option<Box<Kept>>, LeaseError>),
     Lease(LeaseEvent),
     /// A job has named a new lane.
     LaneAdded(Name),
@@ -135,13 +120,12 @@ pub(super) struct Orchestrator {
     config: Arc<DeltaConfig>,
     /// The lanes that jobs have named.
     lanes: Lanes,
-    leases: Leases,
+    /// The logs of leases that have uploaded parts.
+    logs: BTreeMap<LeaseId, RunnerLog>,
     waiting: BTreeMap<Link, Waiting>,
     /// The pools and lanes for whose jobs a runner has asked.
     asked_for: BTreeSet<Name>,
     tags_made: u64,
-    /// The leases with an end under way, and later ends of the same leases.
-    ending: HashMap<LeaseId, Vec<LaterEnd>>,
     is_stopping: bool,
     /// This node, if the next message about a lease may reach another one.
     node: Option<NodeId>,
@@ -154,11 +138,10 @@ impl Orchestrator {
         Self {
             config,
             lanes: Lanes::default(),
-            leases: Leases::default(),
+            logs: BTreeMap::new(),
             waiting: BTreeMap::new(),
             asked_for: BTreeSet::new(),
             tags_made: 0,
-            ending: HashMap::new(),
             is_stopping: false,
             node: None,
         }
@@ -198,24 +181,10 @@ impl Orchestrator {
         ))
     }
 
-    /// Returns the worker of a lease that is known here, also after its end.
-    fn worker(&self, lease: LeaseId) -> Option<&str> {
-        self.leases.worker(lease)
-    }
-
-    /// Returns the workers of a pool that wait or hold leases, and how many leases each holds.
-    fn workers(&self, pool: &str) -> BTreeMap<String, usize> {
-        let of_pool = |worker: &&String| {
-            let rest = worker.strip_prefix(pool);
-            rest.is_some_and(|rest| rest.starts_with('/'))
-        };
-        let waiting = self.waiting.values().map(|waiting| &waiting.worker);
-        let waiting = waiting.filter(of_pool).map(|worker| (worker.clone(), 0));
-        let mut workers: BTreeMap<String, usize> = waiting.collect();
-        for worker in self.leases.holders().filter(of_pool) {
-            *workers.entry(worker.clone()).or_default() += 1;
-        }
-        workers
+    /// Returns the workers that wait and whose names begin with `prefix`.
+    fn waiting_workers(&self, prefix: &str) -> impl Iterator<Item = &String> {
+        let workers = self.waiting.values().map(|waiting| &waiting.worker);
+        workers.filter(move |worker| worker.starts_with(prefix))
     }
 
     fn ask(&mut self, now: Time, link: Link, pool: Name, ask: Ask, todo: &mut Todo) {
@@ -272,7 +241,7 @@ impl Orchestrator {
         self.config.times.lease_ttl * 1_000
     }
 
-    fn granted(&mut self, now: Time, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
+    fn granted(&mut self, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
         let waiting = self.waiting.get(&asked.link);
         let is_answered = waiting.is_some_and(|it| it.tag == asked.tag);
         if is_answered {
@@ -280,17 +249,13 @@ impl Orchestrator {
         }
         match granted {
             Some(granted) if is_answered => {
-                let assignment = &granted.assignment;
-                let ends_by = self.ends_by(now, Some(assignment.timeout_ms));
-                let lease = Lease::new(now, ends_by, asked.worker, assignment.attempt);
-                self.leases.add(now, self.ttl_ms(), granted.lease, lease);
                 todo.send(asked.link, Ok(Answer::Granted(Some(granted))));
             }
             // Its runner has gone.
             Some(granted) => {
                 let named = Named::new(granted.job, granted.lease, asked.worker);
                 let back = LeaseMessage::GiveBack { begun: false };
-                self.give_back(asked.link, named, back, todo);
+                todo.effect(messages::send(asked.link, named, back, Step::GiveBack));
             }
             None if is_answered => todo.send(asked.link, Ok(Answer::Granted(None))),
             None => {}
@@ -318,9 +283,6 @@ impl Orchestrator {
             todo.effect(Effect::Withdraw(waiting.tag));
             todo.send(link, Ok(Answer::Granted(None)));
         }
-        for beat in self.leases.take_waiting(|_| true) {
-            self.beat_again(beat, todo);
-        }
     }
 }
 
@@ -344,26 +306,20 @@ impl Session for Orchestrator {
                 if message.is_skewed(at.wall) {
                     todo.count(Code::ClockSkew.as_str());
                 }
-                self.message(at.now, link, named, message, todo);
+                self.message(link, named, message, todo);
             }
-            Request::GiveBack(named, why) => self.give_back(link, named, why, todo),
-            Request::AwaitEnd(named) => self.leases.await_end(link, &named, todo),
         }
     }
 
     fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
         let now = at.now;
         match event {
-            Event::Granted(asked, granted) => self.granted(now, asked, granted, todo),
+            Event::Granted(asked, granted) => self.granted(asked, granted, todo),
             Event::Answered(sent, answer) => self.answered(now, *sent, answer, todo),
-            Event::Read(lookup, kept) => self.looked_up(now, *lookup, kept, todo),
-            Event::Lease(LeaseEvent::Cancelled { lease, .. }) => {
-                for beat in self.leases.cancelled(lease) {
-                    self.beat_again(beat, todo);
-                }
-            }
-            Event::Lease(LeaseEvent::Revoked { job, lease, why }) => {
-                self.revoked(now, (job, lease), why, todo);
+            // The answer to the next heartbeat has it.
+            Event::Lease(LeaseEvent::Cancelled { .. }) => {}
+            Event::Lease(LeaseEvent::Revoked { job, lease, .. }) => {
+                self.end_log(now, job, lease, todo);
             }
             Event::LaneAdded(lane) => self.lane_added(now, &lane, todo),
             Event::Stop => self.stop(todo),
@@ -377,17 +333,12 @@ impl Session for Orchestrator {
     }
 
     fn wakeup(&self) -> Option<Time> {
-        self.leases.wakeup()
+        None
     }
 
-    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
-        self.leases.forget_silent(now, self.ttl_ms());
-        for beat in self.leases.take_waiting(|until| until <= now) {
-            self.beat_again(beat, todo);
-        }
-    }
+    fn on_wakeup(&mut self, _: Time, _: &mut Todo) {}
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.ending.is_empty()
+        self.waiting.is_empty()
     }
 }

@@ -19,6 +19,7 @@ use host_testing::store::MemoryStore;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use tokio::sync::{mpsc, oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::failing::{Disk, FailingStore};
 use super::pushing::FakeExecutor;
@@ -152,8 +153,13 @@ impl Bench {
             spans,
         })
         .unwrap();
+        let dispatch = Dispatch::new(requests, readers.clone(), readers, shared);
+        let reading = leases
+            .clone()
+            .read_jobs(dispatch.clone(), CancellationToken::new());
+        tokio::spawn(reading);
         let bench = Self {
-            dispatch: Dispatch::new(requests, readers.clone(), readers, shared),
+            dispatch,
             record,
             reader,
             clock,

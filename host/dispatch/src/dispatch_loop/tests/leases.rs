@@ -1,6 +1,7 @@
 //! Jobs for workers that pull, through the loop, with workers in memory. Every case runs on both
 //! stores.
 
+mod book;
 mod life;
 mod renewals;
 mod table;
@@ -284,4 +285,7 @@ fn ended(outcome: Outcome) -> LeaseMessage {
     }
 }
 
-const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat { progress: None };
+const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat {
+    progress: None,
+    wait_ms: 0,
+};

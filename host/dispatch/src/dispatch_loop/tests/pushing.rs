@@ -65,7 +65,10 @@ impl FakeExecutor {
         let job = assignment.job_id.parse().unwrap();
         let fence = Fence::Lease(LeaseId(assignment.request_id.parse().unwrap()));
         let progress = Some(progress);
-        let message = LeaseMessage::Heartbeat { progress };
+        let message = LeaseMessage::Heartbeat {
+            progress,
+            wait_ms: 0,
+        };
         self.audit.send(job, fence, message, respond().0);
     }
 

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::Clock;
 use host_core::port::lease::{LeaseMessage, Leases, Resumed};
@@ -24,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::files::Files;
 use self::place::LaunchedRunner;
-use super::{Answer, Named, Pools, Request};
+use super::{Named, Pools};
 use crate::settings::{Launch, PoolConfig};
 
 /// How often the files of jobs that are not kept any more are removed.
@@ -137,7 +138,7 @@ pub(crate) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
             if pool.starts(runner_id) {
                 let named = Named::new(granted.job, granted.lease, of);
                 let back = LeaseMessage::GiveBack { begun: true };
-                give_back(pools, named, back).await;
+                give_back(&**leases, named, back).await;
             }
         }
     }
@@ -154,7 +155,9 @@ async fn resume(pools: &Pools, leases: &Arc<dyn Leases>, executor: Name) -> Vec<
 }
 
 /// Takes a lease from a runner of this host that has ended. Returns whether it still held it.
-async fn give_back(pools: &Pools, named: Named, why: LeaseMessage) -> bool {
-    let answer = pools.request(Request::GiveBack(named, why)).await;
-    matches!(answer, Ok(Answer::GivenBack { was_held: true }))
+async fn give_back(leases: &dyn Leases, named: Named, why: LeaseMessage) -> bool {
+    let (respond, answer) = respond();
+    let fence = Fence::Holder(named.lease, named.worker);
+    leases.send(named.job, fence, why, respond);
+    matches!(answer.await, Ok(Ok(_)))
 }

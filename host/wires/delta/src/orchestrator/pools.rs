@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::Fence;
 use host_core::name::Name;
-use host_core::port::lease::{Granted, Kept, LeaseError, LeaseEvents, LeaseRequest, Leases};
+use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases};
 use host_core::port::{Clock, Counters, JobLogs};
 use host_runtime::mailbox::respond;
 use host_wire_kit::driver::{EffectHandler, Hub};
@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::slots::Slots;
-use super::{Answer, Effect, Event, Orchestrator, Request};
+use super::{Answer, Effect, Event, Orchestrator, Request, worker};
 use crate::NAME;
 use crate::messages::lease_id::LeaseText;
 use crate::refusals::{Code, Refused};
@@ -142,9 +142,10 @@ impl Pools {
 
     /// Returns the orchestrator once its host can grant leases.
     fn connected(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
-        let hub = self.hub.get();
-        let hub = hub.filter(|hub| hub.handler().leases.get().is_some());
-        hub.ok_or_else(|| Refused::new(Code::Busy, "the host is starting; repeat this"))
+        self.hub
+            .get()
+            .filter(|hub| hub.handler().leases.get().is_some())
+            .ok_or_else(|| Refused::new(Code::Busy, "the host is starting; repeat this"))
     }
 
     /// Makes a request that waits no longer once the host stops.
@@ -223,21 +224,24 @@ impl Pools {
         let Some((job, lease)) = text.parse() else {
             return Ok(None);
         };
-        let hub = self.connected()?;
-        let known = hub.inspect(|session| session.worker(lease).map(str::to_owned));
-        let worker = match known {
-            Some(worker) => Some(worker),
-            None => hub.handler().find_worker(job, lease).await?,
-        };
+        let worker = self.connected()?.handler().find_worker(job, lease).await?;
         Ok(worker.and_then(|worker| self.config.pool_of_started(&worker)))
     }
 
     /// Returns the workers of a pool, and how many leases each holds.
-    pub(super) fn workers(&self, pool: &Name) -> BTreeMap<String, usize> {
+    pub(crate) fn workers(&self, pool: &Name) -> BTreeMap<String, usize> {
         let Some(hub) = self.hub.get() else {
             return BTreeMap::new();
         };
-        hub.inspect(|session| session.workers(pool.as_str()))
+        let prefix = worker(pool, "");
+        let leases = hub.handler().leases.get();
+        let mut workers = leases.map(|it| it.workers(&prefix)).unwrap_or_default();
+        hub.inspect(|session| {
+            for waiting in session.waiting_workers(&prefix) {
+                workers.entry(waiting.clone()).or_default();
+            }
+        });
+        workers
     }
 }
 
@@ -246,18 +250,15 @@ fn stopping() -> Refused {
 }
 
 impl Host {
-    /// Returns the worker that holds a lease of a job, which another node may have granted. Cancel safe.
+    /// Returns the worker of a lease, which another node may have granted. Cancel safe.
     async fn find_worker(&self, job: JobId, lease: LeaseId) -> Result<Option<String>, Refused> {
         let Some(leases) = self.leases.get() else {
             return Ok(None);
         };
         let (respond, answer) = respond();
-        leases.read(job, respond);
-        let kept = answer.await.map_err(|_| stopping())?;
-        let kept = kept.map_err(|error| Refused::new(Code::Busy, error.to_string()))?;
-        let current = kept.and_then(|kept| kept.job.lifecycle.lease);
-        let current = current.filter(|current| current.id == lease);
-        Ok(current.map(|current| current.worker))
+        leases.find_worker(job, lease, respond);
+        let found = answer.await.map_err(|_| stopping())?;
+        found.map_err(|error| Refused::new(Code::Busy, error.to_string()))
     }
 
     fn events(&self, hub: &Arc<OrchestratorHub>) -> Arc<dyn LeaseEvents> {
@@ -297,12 +298,6 @@ impl EffectHandler<Orchestrator> for Host {
                 let answered = hub.responder(|answer| Event::Answered(sent, answer));
                 leases.send(job, fence, message, answered);
             }
-            Effect::Read(job, lookup) => {
-                let kept = |kept: Result<Option<Kept>, LeaseError>| {
-                    Event::Read(lookup, kept.map(|kept| kept.map(Box::new)))
-                };
-                leases.read(job, hub.responder(kept));
-            }
             Effect::KeepLog(job, attempt, began_at, lines) => {
                 let _kept = self.logs.keep(job, attempt, began_at, lines);
             }
@@ -314,9 +309,6 @@ impl EffectHandler<Orchestrator> for Host {
                 sender = named.worker,
                 "a runner names the lease of another one",
             ),
-            Effect::WarnOfOverrun(named) => {
-                tracing::warn!(job = %named.job, worker = named.worker, "a runner exceeded its time limit");
-            }
         }
     }
 }

@@ -3,12 +3,10 @@
 use bytes::Bytes;
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::port::lease::Granted;
 use host_core::time::Time;
-use sha2::{Digest as _, Sha256};
 
 use super::ends::End;
-use super::leases::Over;
 use crate::messages::HeartbeatAck;
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read::{self, About, Ask, EndIn, HeartbeatIn};
@@ -30,10 +28,6 @@ pub(crate) enum Request {
     /// A job, now or when one comes.
     Ask(Name, Ask),
     Message(Named, Message),
-    /// Takes the lease from a runner of this host.
-    GiveBack(Named, LeaseMessage),
-    /// Is answered when the lease has ended.
-    AwaitEnd(Named),
 }
 
 /// A message of the runner that holds a lease.
@@ -65,10 +59,6 @@ pub(crate) enum Answer {
     Heartbeat(HeartbeatAck),
     /// Where the log continues.
     Logged(u64),
-    GivenBack {
-        was_held: bool,
-    },
-    Ended(Over),
 }
 
 impl Named {
@@ -119,21 +109,18 @@ impl Message {
     }
 
     pub(crate) fn complete(body: &[u8]) -> Result<(About, Self), Refused> {
-        Ok(Self::end(read::complete(body)?, false, body))
+        Ok(Self::end(read::complete(body)?, false))
     }
 
     pub(crate) fn cancel_ack(body: &[u8]) -> Result<(About, Self), Refused> {
-        Ok(Self::end(read::cancel_ack(body)?, true, body))
+        Ok(Self::end(read::cancel_ack(body)?, true))
     }
 
-    fn end(end: EndIn, is_cancel_ack: bool, body: &[u8]) -> (About, Self) {
-        let about = end.about.clone();
-        let mut hash = Sha256::new_with_prefix([u8::from(is_cancel_ack)]);
-        hash.update(body);
+    fn end(report: EndIn, is_cancel_ack: bool) -> (About, Self) {
+        let about = report.about.clone();
         let end = End {
-            report: end,
+            report,
             is_cancel_ack,
-            digest: hash.finalize().into(),
         };
         (about, Self::End(Box::new(end)))
     }

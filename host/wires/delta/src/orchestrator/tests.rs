@@ -3,20 +3,15 @@
 use std::sync::Arc;
 
 use host_core::id::{JobId, LeaseId};
-use host_core::job::{Cancel, State};
 use host_core::json::JsonText;
-use host_core::lease::Revocation;
 use host_core::port::Assignment;
 use host_core::port::lease::Leases as PortLeases;
-use host_core::rejection::LeaseRefusal;
 use host_core::suspicion::Suspicion;
 use host_testing::{KeptLogs, LeaseHost, Refusals, TestClock};
 use host_wire_kit::session::Action;
-use serde_json::json;
 use uuid::Uuid;
 
 use super::*;
-use crate::refusals::Code;
 use crate::settings::{PoolConfig, Times, Tokens};
 
 impl Pools {
@@ -46,36 +41,10 @@ impl Pools {
     pub(crate) fn stop(&self) {
         self.report(Event::Stop);
     }
-
-    /// Counts the leases whose end this node does not know.
-    pub(crate) fn remembered(&self) -> usize {
-        let hub = self.hub.get().unwrap();
-        hub.inspect(|session| session.leases.live_count())
-    }
-
-    /// Counts the heartbeats whose answers wait here.
-    pub(crate) fn waiting(&self) -> usize {
-        let hub = self.hub.get().unwrap();
-        hub.inspect(|session| session.leases.waiting_count())
-    }
 }
 
 const JOB: JobId = JobId(Uuid::from_u128(7));
 const LEASE: LeaseId = LeaseId(Uuid::from_u128(8));
-
-const CANCELLED: Event = Event::Lease(LeaseEvent::Cancelled {
-    job: JOB,
-    lease: LEASE,
-    grace_ms: 0,
-});
-
-const fn revoked(why: Revocation) -> Event {
-    Event::Lease(LeaseEvent::Revoked {
-        job: JOB,
-        lease: LEASE,
-        why,
-    })
-}
 
 /// A session with the pool `ci`, and what the host has of it.
 struct Bench {
@@ -119,17 +88,6 @@ impl Bench {
         }
     }
 
-    /// One whose runner `w` holds a lease and has acknowledged it.
-    fn leased() -> Self {
-        let mut it = Self::new();
-        it.ask(&[]);
-        it.grant(0);
-        it.request(Message::Ack);
-        it.accept(0, None);
-        it.answers.clear();
-        it
-    }
-
     fn act(&mut self, mut todo: Todo) {
         for action in todo.drain() {
             match action {
@@ -142,7 +100,6 @@ impl Bench {
                 }
                 Action::Effect(Effect::Withdraw(tag)) => self.withdrawn.push(tag),
                 Action::Effect(Effect::Send(message, sent)) => self.sent.push((message, sent)),
-                Action::Effect(Effect::WarnOfOverrun(_)) => {}
                 other => panic!("{other:?}"),
             }
         }
@@ -179,24 +136,6 @@ impl Bench {
         self.send(Request::Ask("ci".parse().unwrap(), ask))
     }
 
-    fn request(&mut self, message: Message) -> Link {
-        let named = Named::new(JOB, LEASE, "ci/w".to_owned());
-        self.send(Request::Message(named, message))
-    }
-
-    /// A heartbeat that waits for a minute.
-    fn beat(&mut self) -> Link {
-        let body = json!({"lease_id": "l", "runner_id": "w", "wait_seconds": 60});
-        let (_, message) = Message::heartbeat(body.to_string().as_bytes()).unwrap();
-        self.request(message)
-    }
-
-    fn end(&mut self, status: &str) -> Link {
-        let body = json!({"lease_id": "l", "runner_id": "w", "status": status});
-        let (_, message) = Message::complete(body.to_string().as_bytes()).unwrap();
-        self.request(message)
-    }
-
     /// The host grants a lease to the request with this number.
     fn grant(&mut self, number: usize) {
         let (_, asked) = self.asked.remove(number);
@@ -225,34 +164,6 @@ impl Bench {
         self.event(Event::Granted(asked, Some(Box::new(granted))));
     }
 
-    /// The host answers the message with this number.
-    fn answer(&mut self, number: usize, answer: Result<Standing, LeaseError>) {
-        let (_, sent) = self.sent.remove(number);
-        self.event(Event::Answered(sent, answer));
-    }
-
-    fn accept(&mut self, number: usize, cancel: Option<Cancel>) {
-        let standing = Standing {
-            state: State::Running,
-            attempt: 1,
-            cancel,
-            expires_at: None,
-        };
-        self.answer(number, Ok(standing));
-    }
-
-    fn refuse(&mut self, number: usize, error: LeaseError) {
-        self.answer(number, Err(error));
-    }
-
-    /// Time passes until the next timer.
-    fn wake(&mut self) {
-        let mut todo = Todo::default();
-        self.now = self.orchestrator.wakeup().expect("something is due");
-        self.orchestrator.on_wakeup(self.now, &mut todo);
-        self.act(todo);
-    }
-
     /// Returns what was answered since the last call.
     fn answers(&mut self) -> Vec<(Link, String)> {
         std::mem::take(&mut self.answers)
@@ -266,14 +177,6 @@ fn shown(answer: Result<Answer, Refused>) -> String {
         Ok(Answer::Heartbeat(ack)) => format!("cancel {}", ack.cancel_requested),
         Ok(other) => format!("{other:?}"),
         Err(refused) => format!("{:?} {:?}", refused.code, refused.more),
-    }
-}
-
-fn cancel() -> Cancel {
-    Cancel {
-        requested_at: Time(0),
-        reason: None,
-        grace_ends_at: None,
     }
 }
 
@@ -331,88 +234,4 @@ fn a_job_says_that_no_runner_offers_what_it_requires() {
     );
     it.ask(&["gpu"]);
     assert_eq!(it.orchestrator.waits_because(&lane), None);
-}
-
-#[test]
-fn an_end_waits_for_an_earlier_one() {
-    let mut it = Bench::leased();
-    let links = ["FAILED", "FAILED", "SUCCEEDED"].map(|status| it.end(status));
-    assert_eq!(it.sent.len(), 1, "one at a time");
-    it.refuse(0, LeaseError::Busy);
-    let busy = format!("{:?} Nothing", Code::Busy);
-    assert_eq!(it.answers(), [(links[0], busy)]);
-    it.accept(0, None);
-    let recorded = format!("{:?} Recorded(\"FAILED\")", Code::AlreadyComplete);
-    let expected = [(links[1], "accepted".to_owned()), (links[2], recorded)];
-    assert_eq!(it.answers(), expected);
-    assert!(it.sent.is_empty() && it.orchestrator.is_idle());
-}
-
-#[test]
-fn a_heartbeat_that_waits_misses_no_cancel() {
-    // The cancel comes before the host answers the heartbeat, or after.
-    for is_early in [true, false] {
-        let mut it = Bench::leased();
-        let link = it.beat();
-        if is_early {
-            it.event(CANCELLED);
-        }
-        it.accept(0, None);
-        if !is_early {
-            assert_eq!(it.answers(), []);
-            it.event(CANCELLED);
-        }
-        assert_eq!(it.answers(), [], "the host gets another request");
-        it.accept(0, Some(cancel()));
-        assert_eq!(it.answers(), [(link, "cancel true".to_owned())]);
-        assert_eq!(it.orchestrator.wakeup(), None);
-    }
-}
-
-#[test]
-fn a_heartbeat_waits_until_its_time_its_lease_or_the_host_ends() {
-    let mut it = Bench::leased();
-    let link = it.beat();
-    it.accept(0, None);
-    let began = it.now;
-    it.wake();
-    assert_eq!(it.now.since_ms(began), 60_000);
-    it.accept(0, None);
-    assert_eq!(it.answers(), [(link, "cancel false".to_owned())]);
-
-    let link = it.beat();
-    it.accept(0, None);
-    it.event(Event::Stop);
-    it.accept(0, None);
-    assert_eq!(it.answers(), [(link, "cancel false".to_owned())]);
-
-    for (why, shown) in [
-        (Revocation::Expired, "Expired"),
-        (Revocation::NotAcknowledged, "Revoked"),
-        (Revocation::Cancelled, "Revoked"),
-        (Revocation::TimedOut, "Revoked"),
-    ] {
-        let mut it = Bench::leased();
-        let link = it.beat();
-        it.accept(0, None);
-        it.event(revoked(why));
-        let stale = format!("{:?} Stale({shown})", Code::StaleLease);
-        assert_eq!(it.answers(), [(link, stale.clone())]);
-        assert_eq!(it.orchestrator.wakeup(), None);
-        // What comes later is not passed on.
-        let link = it.beat();
-        assert_eq!(it.answers(), [(link, stale)]);
-        assert!(it.sent.is_empty());
-    }
-}
-
-#[test]
-fn a_lease_that_the_host_calls_stale_is_over() {
-    let mut it = Bench::leased();
-    let first = it.beat();
-    let second = it.request(Message::Ack);
-    it.refuse(0, LeaseError::Rejected(LeaseRefusal::Expired));
-    it.refuse(0, LeaseError::Rejected(LeaseRefusal::Stale));
-    let stale = format!("{:?} Stale(Expired)", Code::StaleLease);
-    assert_eq!(it.answers(), [(first, stale.clone()), (second, stale)]);
 }

@@ -3,7 +3,6 @@
 use host_core::command::{Cancel, Enqueue};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::rejection::LeaseRefusal;
 
 use super::super::bench::NODE;
 use super::*;
@@ -163,7 +162,10 @@ async fn a_worker_that_is_silent_after_a_restart_loses_its_lease() {
     let late = next
         .insist(id, Fence::Lease(granted.lease), completed())
         .await;
-    assert_eq!(late, Err(LeaseError::Rejected(LeaseRefusal::Stale)));
+    assert!(
+        matches!(late, Err(LeaseError::Over(_) | LeaseError::Unknown)),
+        "{late:?}"
+    );
     next.send(&again, completed()).await.unwrap();
     next.audit.assert_settled();
     host.bench.stop().await;

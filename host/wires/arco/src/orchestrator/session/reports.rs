@@ -6,7 +6,6 @@ use host_core::id::{JobId, LeaseId};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
-use host_core::rejection::LeaseRefusal;
 use host_wire_kit::session::Moment;
 
 use super::{Actions, Effect, Orchestrator};
@@ -71,8 +70,11 @@ impl Orchestrator {
             Cause::Callback(call) => match &call.report {
                 Report::Started => (LeaseMessage::Ack, Step::Start),
                 Report::Heartbeat(progress) => {
-                    let progress = progress.clone();
-                    (LeaseMessage::Heartbeat { progress }, Step::Heartbeat)
+                    let heartbeat = LeaseMessage::Heartbeat {
+                        progress: progress.clone(),
+                        wait_ms: 0,
+                    };
+                    (heartbeat, Step::Heartbeat)
                 }
                 Report::Completed(ended) => {
                     let complete = LeaseMessage::Complete {
@@ -142,7 +144,7 @@ impl Orchestrator {
         let (job, lease, cause) = (sent.job, sent.lease, sent.cause);
         match (&answer, sent.step) {
             // The worker's `started` was lost.
-            (Err(LeaseError::Rejected(LeaseRefusal::NotAcknowledged)), _) => {
+            (Err(LeaseError::NotAcknowledged), _) => {
                 return self.acknowledge((job, lease), cause, actions);
             }
             (Ok(_), Step::Acknowledge) => {
@@ -164,13 +166,13 @@ impl Orchestrator {
             Ok(standing) => {
                 self.on_accepted(at, (job, lease), (call, sent.step), &standing, actions);
             }
-            // The attempt is not current any more.
-            Err(LeaseError::Rejected(_)) => {
-                self.end(job, lease, actions);
-                self.explain(call, true, actions);
-            }
             Err(LeaseError::Busy | LeaseError::StoreFull | LeaseError::Stopping) => {
                 actions.send(call.link, Err(Refused::busy()));
+            }
+            // The attempt is not current any more.
+            Err(_) => {
+                self.end(job, lease, actions);
+                self.explain(call, true, actions);
             }
         }
     }

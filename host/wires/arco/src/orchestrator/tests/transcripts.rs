@@ -11,7 +11,6 @@ use host_core::port::lease::{
     Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Leases as _, Resumed, Standing,
 };
 use host_core::port::{Assignment, Tag};
-use host_core::rejection::LeaseRefusal;
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -249,9 +248,9 @@ fn standing(words: &str) -> Result<Standing, LeaseError> {
         "over" => (State::Completed, false),
         "cancelled" => (State::Cancelled, false),
         "unacknowledged" => {
-            return Err(LeaseError::Rejected(LeaseRefusal::NotAcknowledged));
+            return Err(LeaseError::NotAcknowledged);
         }
-        "stale" => return Err(LeaseError::Rejected(LeaseRefusal::Stale)),
+        "stale" => return Err(LeaseError::Unknown),
         "busy" => return Err(LeaseError::Busy),
         _ => panic!("cannot read {words:?}"),
     };
@@ -264,6 +263,8 @@ fn standing(words: &str) -> Result<Standing, LeaseError> {
             grace_ends_at: None,
         }),
         expires_at: None,
+        granted_at: None,
+        is_repeated: false,
     })
 }
 
@@ -323,9 +324,10 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
 fn text_of(message: &LeaseMessage) -> String {
     match message {
         LeaseMessage::Ack => "ack".to_owned(),
-        LeaseMessage::Heartbeat { progress: None } => "heartbeat".to_owned(),
+        LeaseMessage::Heartbeat { progress: None, .. } => "heartbeat".to_owned(),
         LeaseMessage::Heartbeat {
             progress: Some(progress),
+            ..
         } => format!("heartbeat {:?} {}", progress.percent, progress.message),
         LeaseMessage::Complete { outcome, .. } => match outcome {
             host_core::outcome::Outcome::Failed(failure) => format!("failed: {}", failure.message),

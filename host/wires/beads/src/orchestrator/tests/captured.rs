@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use host_core::outcome::Outcome;
-use host_core::port::lease::LeaseMessage;
+use host_core::port::lease::End;
 use host_wire_kit::session::{Link, Session as _};
 use host_wire_kit::stream::StreamSession as _;
 use serde_json::Value;
@@ -101,19 +101,11 @@ fn the_real_worker_is_served() {
     let [(2, failed), (1, _), (3, done)] = &ends[..] else {
         panic!("{ends:?}");
     };
-    let LeaseMessage::Complete {
-        outcome: Outcome::Failed(failure),
-        ..
-    } = failed
-    else {
+    let End::Outcome(Outcome::Failed(failure)) = failed else {
         panic!("{failed:?}");
     };
     assert_eq!(failure.message, "Failed to close task");
-    let LeaseMessage::Complete {
-        outcome: Outcome::Completed { result },
-        ..
-    } = done
-    else {
+    let End::Outcome(Outcome::Completed { result }) = done else {
         panic!("{done:?}");
     };
     assert_eq!(
@@ -158,10 +150,10 @@ fn a_late_done_of_the_real_worker_and_its_ready_get_one_answer() {
         }
     });
     assert_eq!(types, ["TASK", "TASK", "WAIT"], "one for each READY");
-    let [(1, LeaseMessage::CancelAck { .. }), (2, done)] = &bench.reported[..] else {
+    let [(1, End::Outcome(Outcome::Cancelled { .. })), (2, done)] = &bench.reported[..] else {
         panic!("{:?}", bench.reported);
     };
-    assert!(matches!(done, LeaseMessage::Complete { .. }), "{done:?}");
+    assert!(matches!(done, End::Outcome(_)), "{done:?}");
     bench.close(1);
     bench.check_quiet();
 }
@@ -177,7 +169,7 @@ fn the_two_readys_of_the_real_worker_after_it_reconnects_are_one_request() {
         _ => {}
     });
     assert_eq!(types, ["TASK", "WAIT", "WAIT"], "one for each request");
-    let [(3, LeaseMessage::Complete { .. })] = &bench.reported[..] else {
+    let [(3, End::Outcome(_))] = &bench.reported[..] else {
         panic!("{:?}", bench.reported);
     };
     bench.close(1);

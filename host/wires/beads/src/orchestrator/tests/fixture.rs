@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use host_core::id::{JobId, LeaseId};
-use host_core::port::lease::LeaseMessage;
+use host_core::port::lease::End;
 use host_core::time::Time;
 use host_wire_kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 use host_wire_kit::stream::StreamSession as _;
@@ -66,9 +66,7 @@ pub(crate) struct Bench {
     /// How many notes about workers were logged.
     pub(crate) notes: usize,
     /// The number of a job, and how its lease ended.
-    pub(crate) reported: Vec<(u64, LeaseMessage)>,
-    /// Whether the host accepts reports.
-    pub(crate) is_taking: bool,
+    pub(crate) reported: Vec<(u64, End)>,
 }
 
 impl Bench {
@@ -88,7 +86,6 @@ impl Bench {
             counted: Vec::new(),
             notes: 0,
             reported: Vec::new(),
-            is_taking: true,
         }
     }
 
@@ -211,16 +208,10 @@ impl Bench {
             Action::Count(code) => self.counted.push(code),
             Action::Effect(Effect::Ask { ask, wait_ms, .. }) => self.asks.push_back((ask, wait_ms)),
             Action::Effect(Effect::Withdraw(ask)) => self.asks.retain(|(asked, _)| *asked != ask),
-            Action::Effect(Effect::Report { lease, message, .. }) => {
+            Action::Effect(Effect::End(ended)) => {
                 // A lease that was granted too late for its worker is unknown here.
-                let number = self.leases.get(&lease).copied().unwrap_or(0);
-                self.reported.push((number, *message));
-                let event = if self.is_taking {
-                    Event::Settled(lease)
-                } else {
-                    Event::Repeat(lease)
-                };
-                self.say(event);
+                let number = self.leases.get(&ended.lease).copied().unwrap_or(0);
+                self.reported.push((number, ended.end));
             }
             Action::Effect(Effect::Note(..)) => self.notes += 1,
             Action::Effect(Effect::Warn(..)) => {}
@@ -232,7 +223,6 @@ impl Bench {
         assert!(self.asks.is_empty());
         let left = &self.session;
         assert!(left.asks.is_empty() && left.leases.is_empty() && left.due.is_empty());
-        assert!(left.ends.is_empty());
         assert_eq!(left.numbers.len(), left.workers.len());
     }
 }

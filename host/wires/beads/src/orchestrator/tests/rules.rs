@@ -2,19 +2,17 @@
 
 use host_core::failure::FailureKind;
 use host_core::outcome::Outcome;
-use host_core::port::lease::LeaseMessage;
+use host_core::port::lease::End;
 use host_wire_kit::session::{Link, Session as _};
 use serde_json::{Value, json};
 
 use super::super::Event;
 use super::fixture::{Bench, TIMEOUT_MS, granted, job};
 
-const GIVEN_BACK: LeaseMessage = LeaseMessage::GiveBack { begun: true };
-
 /// Returns the outcome of the end of a lease.
-fn outcome(reported: &LeaseMessage) -> &Outcome {
+fn outcome(reported: &End) -> &Outcome {
     match reported {
-        LeaseMessage::Complete { outcome, .. } => outcome,
+        End::Outcome(outcome) => outcome,
         other => panic!("{other:?}"),
     }
 }
@@ -74,10 +72,10 @@ fn a_task_goes_back_when_its_worker_is_gone_or_ready_again() {
     let mut bench = Bench::new(0);
     bench.busy(1, 7);
     bench.close(1);
-    assert_eq!(bench.reported, [(7, GIVEN_BACK)]);
+    assert!(matches!(bench.reported[..], [(7, End::Lost(_))]));
     bench.busy(2, 7);
     bench.ready(2);
-    assert_eq!(bench.reported[1], (7, GIVEN_BACK));
+    assert!(matches!(bench.reported[1], (7, End::Lost(_))));
     assert_eq!(bench.asks.len(), 1, "and it is given another one");
     bench.answer();
     assert_eq!(bench.types(2), ["WAIT"]);
@@ -159,10 +157,7 @@ fn a_lease_that_comes_after_its_worker_is_gone_never_began() {
     let (ask, _) = bench.asks[0];
     bench.close(1);
     bench.say(Event::Answered(ask, Some(granted(7, 1))));
-    assert_eq!(
-        bench.reported,
-        [(0, LeaseMessage::GiveBack { begun: false })]
-    );
+    assert_eq!(bench.reported, [(0, End::NoRoom)]);
 }
 
 #[test]
@@ -181,16 +176,8 @@ fn a_cancel_ends_the_job_after_its_grace_and_a_later_end_gets_wait() {
     bench.pass_ms(499);
     assert_eq!(bench.reported, []);
     bench.pass_ms(1);
-    assert_eq!(
-        bench.reported,
-        [(
-            7,
-            LeaseMessage::CancelAck {
-                partial: None,
-                message: None
-            }
-        )]
-    );
+    let cancelled = Outcome::Cancelled { partial: None };
+    assert_eq!(bench.reported, [(7, End::Outcome(cancelled))]);
     assert!(
         bench.session.health()[0]
             .doing
@@ -257,30 +244,6 @@ fn a_lease_that_is_revoked_is_forgotten() {
 }
 
 #[test]
-fn an_end_is_reported_until_it_is_accepted_and_no_task_is_sent_before() {
-    let mut bench = Bench::new(0);
-    bench.busy(1, 7);
-    bench.is_taking = false;
-    bench.done(1, 7);
-    bench.jobs.push_back(8);
-    bench.ready(1);
-    bench.ready(2);
-    assert_eq!(
-        (bench.types(1), bench.types(2)),
-        (vec!["WAIT".to_owned()], vec!["WAIT".to_owned()])
-    );
-    bench.pass_ms(249);
-    assert_eq!(bench.reported.len(), 1);
-    bench.is_taking = true;
-    bench.pass_ms(1);
-    assert_eq!(bench.reported.len(), 2);
-    assert_eq!(bench.reported[0], bench.reported[1]);
-    bench.ready(1);
-    bench.answer();
-    assert_eq!(bench.types(1), ["TASK"]);
-}
-
-#[test]
 fn a_host_that_stops_tells_all_workers_and_takes_their_ends() {
     let mut bench = Bench::new(10_000);
     bench.busy(1, 7);
@@ -309,7 +272,7 @@ fn a_host_that_stops_tells_all_workers_and_takes_their_ends() {
         bench.close(link);
     }
     assert_eq!(bench.reported.len(), 2);
-    assert_eq!(bench.reported[1], (8, GIVEN_BACK));
+    assert!(matches!(bench.reported[1], (8, End::Lost(_))));
     assert!(bench.session.is_idle());
 }
 
@@ -384,7 +347,7 @@ fn connections_of_one_name_are_workers_of_their_own() {
     bench.done(1, 8);
     assert_eq!(bench.types(1), ["WAIT"]);
     bench.close(1);
-    assert_eq!(bench.reported, [(7, GIVEN_BACK)]);
+    assert!(matches!(bench.reported[..], [(7, End::Lost(_))]));
     let health = bench.session.health();
     let shown: Vec<_> = health
         .iter()

@@ -3,7 +3,7 @@
 use bytes::{BufMut as _, Bytes, BytesMut};
 use host_core::id::LeaseId;
 use host_core::outcome::Outcome;
-use host_core::port::lease::LeaseMessage;
+use host_core::port::lease::End;
 use host_testing::transcript::{Stage, replay_all};
 use host_wire_kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 use host_wire_kit::stream::StreamSession as _;
@@ -104,21 +104,18 @@ fn show(action: Action<Out, Effect>) -> String {
             wait_ms,
         }) => format!("host< ask {} for {worker}, {wait_ms} ms", ask.0),
         Action::Effect(Effect::Withdraw(ask)) => format!("host< withdraw {}", ask.0),
-        Action::Effect(Effect::Report { lease, message, .. }) => {
-            let end = match *message {
-                LeaseMessage::Complete { outcome, .. } => match outcome {
-                    Outcome::Completed { result } => {
-                        format!("completed {}", result.unwrap().as_str())
-                    }
-                    Outcome::Failed(failure) => format!("failed: {}", failure.message),
-                    other => format!("{other:?}"),
-                },
-                LeaseMessage::GiveBack { begun: true } => "given back".to_owned(),
-                LeaseMessage::GiveBack { begun: false } => "not begun".to_owned(),
-                LeaseMessage::CancelAck { .. } => "cancelled".to_owned(),
+        Action::Effect(Effect::End(ended)) => {
+            let end = match ended.end {
+                End::Outcome(Outcome::Completed { result }) => {
+                    format!("completed {}", result.unwrap().as_str())
+                }
+                End::Outcome(Outcome::Failed(failure)) => format!("failed: {}", failure.message),
+                End::Outcome(Outcome::Cancelled { .. }) => "cancelled".to_owned(),
+                End::Lost(_) => "given back".to_owned(),
+                End::NoRoom => "not begun".to_owned(),
                 other => format!("{other:?}"),
             };
-            format!("host< lease {}: {end}", lease_number(lease))
+            format!("host< lease {}: {end}", lease_number(ended.lease))
         }
         Action::Effect(Effect::Warn(link, refusal)) => {
             format!(
@@ -130,8 +127,7 @@ fn show(action: Action<Out, Effect>) -> String {
     }
 }
 
-/// Reads `grant ASK JOB LEASE`, `nothing ASK`, `settled LEASE`, `repeat LEASE`,
-/// `cancel LEASE GRACE_MS`, `revoke LEASE`, `stop` or `cut`.
+/// Reads `grant ASK JOB LEASE`, `nothing ASK`, `cancel LEASE GRACE_MS`, `revoke LEASE`, `stop` or `cut`.
 fn event(text: &str) -> Event {
     let words: Vec<&str> = text.split(' ').collect();
     let number = |text: &str| text.parse::<u64>().unwrap();
@@ -142,8 +138,6 @@ fn event(text: &str) -> Event {
             Event::Answered(Ask(number(ask)), Some(granted))
         }
         ["nothing", ask] => Event::Answered(Ask(number(ask)), None),
-        ["settled", of] => Event::Settled(lease(of)),
-        ["repeat", of] => Event::Repeat(lease(of)),
         ["cancel", of, grace_ms] => Event::Cancelled {
             lease: lease(of),
             grace_ms: number(grace_ms),

@@ -61,7 +61,7 @@ pub(super) fn answered(answer: Answer, times: Times) -> Response {
             r#type: "LogAck",
             next_offset,
         }),
-        Answer::Accepted | Answer::GivenBack { .. } | Answer::Ended(_) => ok(&Nothing {}),
+        Answer::Accepted => ok(&Nothing {}),
     }
 }
 

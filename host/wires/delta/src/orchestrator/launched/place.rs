@@ -10,7 +10,7 @@ use host_core::cell::LogSource;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::port::lease::{EndCause, Granted, LeaseMessage};
 use host_core::transition::Exit;
 use host_runtime::backoff::Backoff;
 use host_runtime::mailbox::respond;
@@ -26,7 +26,7 @@ use crate::convert;
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read::Ask;
 use crate::orchestrator::slots::Slot;
-use crate::orchestrator::{Answer, Named, Over, Request, worker};
+use crate::orchestrator::{Answer, Named, Request, worker};
 
 /// The pause after a wait without a job, should the host have no room for those who wait.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -136,7 +136,7 @@ impl LaunchedRunner {
     /// Executes one job. The error says why no process was started, for people.
     async fn execute(&self, granted: &Granted) -> Result<(), String> {
         let (job, lease) = (granted.job, granted.lease);
-        let pools = &self.pool.pools;
+        let (pools, leases) = (&self.pool.pools, &*self.pool.leases);
         let worker = worker(&self.pool.config.name, &self.runner_id());
         let named = Named::new(job, lease, worker);
         let attempt = Attempt {
@@ -150,7 +150,7 @@ impl LaunchedRunner {
             match made.and_then(|files| files.open().map(|folder| (files, folder))) {
                 Ok(made) => made,
                 Err(error) => {
-                    give_back(pools, named, NOT_BEGUN).await;
+                    give_back(leases, named, NOT_BEGUN).await;
                     return Err(format!("cannot write the lease of a job: {error}"));
                 }
             };
@@ -178,12 +178,12 @@ impl LaunchedRunner {
             }
             Err(ProcessError::Start { source, .. }) => {
                 let how = format!("cannot start the runner: {source}; check its cmd");
-                give_back(pools, named, NOT_BEGUN).await;
+                give_back(leases, named, NOT_BEGUN).await;
                 return Err(how);
             }
             Err(error) => (error.to_string(), LeaseMessage::GiveBack { begun: true }),
         };
-        let was_held = give_back(pools, named, why).await;
+        let was_held = give_back(leases, named, why).await;
         if was_held {
             log.wrote(
                 LogSource::Host,
@@ -242,8 +242,9 @@ impl LaunchedRunner {
         let events = Life { place: self, log };
         let mut living = pin!(supervise(&pool.launcher, &program, &events, stops));
         let mut over = pin!(async {
-            let ended = pool.pools.request(Request::AwaitEnd(named.clone())).await;
-            if let Ok(Answer::Ended(Over::Ended(..))) = ended {
+            let (respond, ended) = respond();
+            pool.leases.await_end(named.lease, respond);
+            if ended.await == Ok(EndCause::Reported) {
                 sleep(EXIT_TIME).await;
             }
         });

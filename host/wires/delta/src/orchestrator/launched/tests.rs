@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::*;
 use crate::messages::read;
 use crate::orchestrator::Message;
+use crate::orchestrator::{Answer, Request};
 use crate::settings::{DeltaConfig, Times, Tokens};
 
 const BOUND: Duration = Duration::from_mins(1);

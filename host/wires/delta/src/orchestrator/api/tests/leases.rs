@@ -7,6 +7,7 @@ use std::time::Duration;
 use axum::Extension;
 use futures_util::FutureExt as _;
 use host_core::failure::FailureKind;
+use host_core::id::NodeId;
 use host_core::job::State;
 use host_core::port::lease::{LeaseError, Leases};
 use host_http::peer::ClientClosed;
@@ -315,6 +316,7 @@ async fn a_heartbeat_that_waits_ends_with_its_lease_and_with_the_host() {
     let stops = async {
         tokio::task::yield_now().await;
         host.stopping.cancel();
+        host.model.stop_waiting(NodeId::NIL);
     };
     let (ack, ()) = tokio::join!(host.post("heartbeat", beat), stops);
     assert_eq!(ack.is(200)["cancel_requested"], false);

@@ -61,6 +61,7 @@ impl Sim {
         }
         self.stopped += 1;
         pools.stop();
+        self.model.stop_waiting(self.id_of(n));
         let takes = self.random.below(3_000);
         self.after(takes, Event::Kill(n));
     }
@@ -95,7 +96,9 @@ impl Sim {
             self.wake();
         }
         for (n, pools) in self.nodes.iter().enumerate() {
-            let occupied = pools.as_ref().map_or(0, |pools| pools.remembered());
+            let occupied = pools
+                .as_ref()
+                .map_or(0, |pools| pools.workers(&self.pool.name).len());
             assert_eq!(occupied, 0, "seed {}: node {n}", self.seed);
         }
     }
