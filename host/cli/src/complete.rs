@@ -15,9 +15,9 @@ pub(crate) const VARIABLE: &str = "HOST_COMPLETE";
 /// How long a host may take to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
-/// Prints the words that a shell asks for, and ends the process. Returns if none asks.
-pub(crate) fn answer_shell() {
-    CompleteEnv::with_factory(crate::args::definition)
+/// Prints the words of a command line that a shell asks for, and ends the process. Returns if none asks.
+pub(crate) fn answer_shell(definition: fn() -> clap::Command) {
+    CompleteEnv::with_factory(definition)
         .var(VARIABLE)
         .bin("host")
         .complete();

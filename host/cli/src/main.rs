@@ -14,7 +14,7 @@ use host_console::error::{CliError, Exit};
 use host_console::output;
 
 fn main() -> ExitCode {
-    complete::answer_shell();
+    complete::answer_shell(args::definition);
     let matches = match args::parse() {
         Ok(matches) => matches,
         Err(error) if error.use_stderr() => {

@@ -1,11 +1,11 @@
 //! The conformance suite, continued: jobs that are enqueued or run again, and the numbers of changes.
 
-use host_core::command::{Cancel, Command, Enqueue, Purge, Reply, Retry, Tick};
+use host_core::command::{Cancel, Command, Enqueue, Purge, RemoveQueue, Reply, Retry, Tick};
 use host_core::job::{State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::policy::Retention;
 use host_core::query::JobFilter;
-use host_core::rejection::{JobRefusal, Rejection};
+use host_core::rejection::{JobRefusal, QueueRefusal, Rejection};
 
 use crate::cases::{check, state};
 use crate::jobs::{
@@ -256,6 +256,35 @@ fn a_filter_finds_a_job_behind_many_others() {
             let page = reader.jobs(&filter, None, 10).unwrap();
             assert!(page.items.is_empty() && page.next.is_none(), "{filter:?}");
         }
+    });
+}
+
+#[test]
+fn a_queue_is_removed_once_it_has_no_jobs() {
+    check(|store| {
+        let queue = job(1).queue;
+        let remove = || {
+            Command::from(RemoveQueue {
+                queue: queue.clone(),
+            })
+        };
+        let unknown = Rejection::from(QueueRefusal::Unknown(queue.clone()));
+        assert_eq!(ask(store, NOW, remove()), Err(unknown.clone()));
+        enqueue(store, vec![job(1)]);
+        let has_jobs = Rejection::from(QueueRefusal::HasJobs(queue.clone()));
+        assert_eq!(ask(store, NOW, remove()), Err(has_jobs.clone()));
+        let cancel = Cancel {
+            job: id(1),
+            reason: None,
+            grace_ms: None,
+        };
+        ask(store, NOW, cancel.into()).unwrap();
+        assert_eq!(ask(store, NOW, remove()), Err(has_jobs));
+        ask(store, NOW, Purge { job: id(1) }.into()).unwrap();
+        ask(store, NOW, remove()).unwrap();
+        assert_eq!(ask(store, NOW, remove()), Err(unknown));
+        enqueue(store, vec![job(2)]);
+        assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
     });
 }
 

@@ -1,8 +1,8 @@
 //! The conformance suite: cases that every engine must pass.
 
 use host_core::command::{
-    Cancel, Claim, Claimed, Command, Enqueue, Lose, Purge, RemoveComponent, RemoveQueue, Reply,
-    Retry, SetPaused, Tick, lease,
+    Cancel, Claim, Claimed, Command, Enqueue, Lose, RemoveComponent, Reply, Retry, SetPaused, Tick,
+    lease,
 };
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
@@ -12,7 +12,7 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::policy::{Policy, Retention};
 use host_core::query::JobFilter;
-use host_core::rejection::{ComponentRefusal, JobRefusal, LeaseRefusal, QueueRefusal, Rejection};
+use host_core::rejection::{ComponentRefusal, JobRefusal, LeaseRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
 use host_store::sqlite::SqliteStore;
@@ -90,35 +90,6 @@ fn paused_queues_keep_their_jobs() {
         enqueue(store, vec![job(1)]);
         assert!(claimed(store, NOW, claim([1], false)).is_empty());
         ask(store, NOW, set(false)).unwrap();
-        assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
-    });
-}
-
-#[test]
-fn a_queue_is_removed_once_it_has_no_jobs() {
-    check(|store| {
-        let queue = job(1).queue;
-        let remove = || {
-            Command::from(RemoveQueue {
-                queue: queue.clone(),
-            })
-        };
-        let unknown = Rejection::from(QueueRefusal::Unknown(queue.clone()));
-        assert_eq!(ask(store, NOW, remove()), Err(unknown.clone()));
-        enqueue(store, vec![job(1)]);
-        let has_jobs = Rejection::from(QueueRefusal::HasJobs(queue.clone()));
-        assert_eq!(ask(store, NOW, remove()), Err(has_jobs.clone()));
-        let cancel = Cancel {
-            job: id(1),
-            reason: None,
-            grace_ms: None,
-        };
-        ask(store, NOW, cancel.into()).unwrap();
-        assert_eq!(ask(store, NOW, remove()), Err(has_jobs));
-        ask(store, NOW, Purge { job: id(1) }.into()).unwrap();
-        ask(store, NOW, remove()).unwrap();
-        assert_eq!(ask(store, NOW, remove()), Err(unknown));
-        enqueue(store, vec![job(2)]);
         assert_eq!(claimed(store, NOW, claim([1], false)).len(), 1);
     });
 }
