@@ -172,6 +172,19 @@ pub struct KeptLimit {
     pub cursor: Option<String>,
 }
 
+impl KeptLimit {
+    /// Returns whether ticks have to look at it.
+    pub const fn has_changed(&self) -> bool {
+        self.is_removed || self.cursor.is_some()
+    }
+}
+
+impl FromIterator<KeptLimit> for Limits {
+    fn from_iter<I: IntoIterator<Item = KeptLimit>>(kept: I) -> Self {
+        Self(kept.into_iter().map(|it| (it.number, it)).collect())
+    }
+}
+
 /// The limits of a store by number, also those that were removed and for which jobs still wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Limits(pub BTreeMap<u64, KeptLimit>);

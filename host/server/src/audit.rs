@@ -9,11 +9,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_api::audit::EntryView;
-use host_core::audit::{DONE, Note};
+use host_core::audit::{DONE, Entry, Note};
 use host_core::command::{AddNote, ForgetAudit};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_runtime::clock::Clock;
+use host_store::Range;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AuditConfig;
@@ -72,7 +73,7 @@ pub async fn run(
 /// Forgets the entries before a time, part by part.
 pub(crate) async fn forget(dispatch: &Dispatch, before: Time) {
     for _ in 0..PARTS_MAX {
-        let first = dispatch.read(|reader| reader.audit(0, Time::default(), 2));
+        let first = dispatch.read(|reader| reader.list::<Entry>(Range::all().first(2)));
         let is_old = match first.await.as_deref() {
             Ok([first, _]) => first.at < before,
             _ => false,
@@ -110,7 +111,7 @@ impl Export {
         let appended = match last {
             Ok(mut last) => loop {
                 let reading = move |reader: &dyn host_store::Reader| {
-                    reader.audit(last, Time::default(), READ)
+                    reader.list::<Entry>(Range::all().after(last).first(READ))
                 };
                 // Retries while the database is away.
                 let Ok(page) = dispatch.read(reading).await else {

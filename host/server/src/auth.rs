@@ -31,7 +31,7 @@ use host_http::peer::Peer;
 use host_http::refusal::Refusal;
 use host_http::share::Share;
 use host_runtime::clock::Clock;
-use host_store::StoreError;
+use host_store::{Range, StoreError};
 use parking_lot::{Mutex, RwLock};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -210,7 +210,11 @@ impl Auth {
     /// Reads all tokens again. After a change of tokens this must succeed before the change is answered.
     pub async fn reload(&self) -> Result<(), StoreError> {
         let _one = self.0.reading.lock().await;
-        let kept = self.0.dispatch.read(|reader| reader.tokens()).await?;
+        let kept = self
+            .0
+            .dispatch
+            .read(|reader| reader.list::<KeptToken>(Range::all()))
+            .await?;
         let mut table = self.0.table.write();
         let mut before = std::mem::take(&mut *table);
         *table = kept

@@ -7,11 +7,12 @@ use host_core::audit::Note;
 use host_core::command::{Ask as _, Command, RemoveLimit, RemoveSchedule, SetLimit, SetSchedule};
 use host_core::limit::Limit;
 use host_core::name::Name;
-use host_core::schedule::{Schedule, Source};
+use host_core::schedule::{KeptSchedule, Schedule, Source};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_runtime::clock::Clock;
-use host_store::StoreError;
+use host_store::tables::limit::read_limits;
+use host_store::{Range, StoreError};
 
 use crate::config::Config;
 
@@ -49,7 +50,7 @@ struct Change {
 
 /// Returns the limits of the store that come from a configuration.
 async fn stored_limits(dispatch: &Dispatch) -> Result<BTreeMap<Name, Limit>, StoreError> {
-    let limits = dispatch.read(|reader| reader.limits()).await?;
+    let limits = dispatch.read(read_limits).await?;
     let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
     let configured = kept.map(|kept| kept.limit);
     let configured = configured.filter(|it| it.source == Source::Configuration);
@@ -86,7 +87,8 @@ async fn stored_schedules(dispatch: &Dispatch) -> Result<BTreeMap<Name, Schedule
     let read = dispatch.read(|reader| {
         let (mut all, mut after) = (BTreeMap::new(), String::new());
         loop {
-            let page = reader.schedules(&after, PAGE)?;
+            let page =
+                reader.list::<KeptSchedule>(Range::all().after(after.as_str()).first(PAGE))?;
             let Some(last) = page.last() else {
                 return Ok(all);
             };

@@ -18,6 +18,7 @@ use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_store::StoreError;
+use host_store::tables::component::{Blob, read_deployed, read_revisions};
 use thiserror::Error;
 use tokio::sync::{Mutex, MutexGuard, oneshot};
 
@@ -388,7 +389,7 @@ impl Shared {
         let asked = name.clone();
         let (revisions, current) = self
             .dispatch
-            .read(move |reader| reader.revisions(&asked))
+            .read(move |reader| read_revisions(reader, &asked))
             .await
             .map_err(unread)?;
         let mut changes = RevisionChanges::default();
@@ -481,18 +482,13 @@ impl Shared {
     }
 
     async fn bytes(&self, digest: Digest) -> Result<Vec<u8>, DeployError> {
-        let read = self
-            .dispatch
-            .read(move |reader| reader.component_bytes(digest));
-        Ok(read.await.map_err(unread)?.unwrap_or_default())
+        let read = self.dispatch.read(move |reader| reader.get::<Blob>(digest));
+        let blob = read.await.map_err(unread)?;
+        Ok(blob.map(|blob| blob.bytes).unwrap_or_default())
     }
 
     async fn current(&self, name: &Name) -> Result<Option<Revision>, DeployError> {
-        let revisions = self
-            .dispatch
-            .read(|reader| reader.components())
-            .await
-            .map_err(unread)?;
+        let revisions = self.dispatch.read(read_deployed).await.map_err(unread)?;
         Ok(revisions
             .into_iter()
             .find(|revision| revision.component == *name))
@@ -543,7 +539,7 @@ impl Shared {
                 self.examiner.missing_grant(revision),
             );
         }
-        let revisions = self.dispatch.read(|reader| reader.components()).await;
+        let revisions = self.dispatch.read(read_deployed).await;
         let revisions = revisions.map_err(unread)?;
         self.handlers.replace(revisions.clone());
         report_runnable(&self.dispatch.shared().presence, &self.handlers);

@@ -16,6 +16,7 @@ mod registry;
 mod retry;
 mod schedule;
 mod state;
+mod tables;
 mod take_back;
 mod webhook;
 
@@ -28,7 +29,6 @@ use host_core::command::{
     job, queue,
 };
 use host_core::failure::Failure;
-use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId};
 use host_core::invariants;
 use host_core::job::{KeyOfJob, Lane, Lifecycle, Payload, State};
@@ -49,13 +49,15 @@ use self::cascade::{Open, SETTLED_MAX};
 use self::input::INPUT_BYTES_MAX;
 use self::limit::MOVED_MAX;
 use crate::error::StoreError;
+use crate::table::{Range, Record as _};
+use crate::tables::component::{COMPONENTS, Component};
 
 pub use self::access::AccessRows;
 pub use self::cascade::Cascade;
 pub use self::job_batch::BatchRows;
-pub use self::limit::{AT_ONCE, LimitRows};
-pub use self::schedule::ScheduleRows;
+pub use self::limit::{AT_ONCE, LimitChange, LimitRows};
 pub use self::state::StateRows;
+pub use self::tables::TableRows;
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
 /// jobs that wait for others. What is still due waits for the next tick.
@@ -122,7 +124,7 @@ pub struct Counts {
 }
 
 /// The rows of one open transaction.
-pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
+pub trait Rows: TableRows + AccessRows + BatchRows + LimitRows + StateRows {
     fn job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError>;
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError>;
     /// Replaces the params of a job that was read in this batch.
@@ -217,20 +219,13 @@ pub trait Rows: AccessRows + BatchRows + LimitRows + ScheduleRows + StateRows {
     /// Appends changes and forgets the oldest. Returns the number of the first, if the batch decides it.
     fn keep_changes(&mut self, now: Time, changes: &[Change]) -> Result<Option<u64>, StoreError>;
 
-    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError>;
-    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError>;
-    /// Returns whether a component is deployed.
+    /// Returns whether a component is deployed. Each new job asks.
     fn has_component(&mut self, component: &Name) -> Result<bool, StoreError> {
-        Ok(self.current(component)?.is_some())
+        let range = Range::of(Component::key(component)).marked();
+        Ok(self.count_rows(&COMPONENTS, range)? > 0)
     }
-    /// Returns the latest revision of a removed component, 0 if there is none.
-    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError>;
-    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError>;
-    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError>;
-    /// Removes the revisions of a component below `number`, and bytes that no other revision uses.
-    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError>;
-    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError>;
-    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError>;
+    /// Removes the bytes of components that no revision uses.
+    fn forget_blobs(&mut self) -> Result<(), StoreError>;
     /// Counts the jobs for a handler in this host's cells that have not ended. A store that has to search for
     /// them stops at [`LIVE_JOBS_COUNTED`].
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError>;

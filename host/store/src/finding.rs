@@ -6,12 +6,13 @@ use host_core::audit::{Chain, Entry};
 use host_core::id::{BatchId, JobId};
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
 use host_core::job_batch::{BatchCounts, JobBatch};
-use host_core::limit::{KeyUse, Limits};
+use host_core::limit::Limits;
 use host_core::time::Time;
 
 use crate::error::StoreError;
 use crate::judge::{judge, name};
 use crate::parts::{PARTS, Row};
+use crate::tables::limit::KeptKey;
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
 pub(crate) const FINDINGS_MAX: usize = 1_000;
@@ -150,9 +151,9 @@ impl Tally {
 
 impl Findings {
     /// Compares what is kept of the keys of limits with the jobs that were counted. Places of removed limits do not count.
-    pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<(LimitKey, KeyUse)>) {
+    pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<KeptKey>) {
         let mut found = std::mem::take(&mut self.tally.keys);
-        let kept = kept.into_iter().map(|(key, used)| {
+        let kept = kept.into_iter().map(|KeptKey { key, used, .. }| {
             let kept = [
                 used.reserved.into(),
                 used.running.into(),

@@ -20,6 +20,8 @@ mod scan;
 pub mod sqlite;
 mod start;
 pub mod store;
+pub mod table;
+pub mod tables;
 
 pub use aside::{Keep, SetAside};
 pub use error::StoreError;
@@ -28,3 +30,4 @@ pub use sqlite::backup;
 pub use sqlite::check::check;
 pub use sqlite::logs::check as check_logs;
 pub use store::{Followed, Heartbeat, Interrupt, Others, Reader, Store};
+pub use table::Range;

@@ -34,16 +34,7 @@ pub(crate) const PARTS: [&str; 25] = [
 /// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.
 pub(crate) const LOGS: usize = PARTS.len() - 1;
 
-/// A value of a row, the same in both engines.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Value {
-    Null,
-    Int(i64),
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-pub(crate) type Row = Vec<Value>;
+pub(crate) use crate::table::{Row, Value};
 
 /// Receives the rows of a part, one after the other.
 pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;

@@ -13,7 +13,6 @@ mod counters;
 mod dependencies;
 mod hot;
 mod job_batch_rows;
-mod job_batches;
 mod jobs;
 mod limit_rows;
 mod limits;
@@ -24,11 +23,11 @@ mod moment;
 mod parts;
 mod payloads;
 mod reader;
-mod registry;
 mod reserve;
-mod schedules;
 mod schema;
 mod state;
+mod table_rows;
+mod tables;
 mod wal;
 
 #[cfg(test)]

@@ -7,15 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use host_core::access::token::KeptToken;
-use host_core::audit::Entry;
 use host_core::capacity::Capacity;
 use host_core::command::{Claimed, Command, Committed};
-use host_core::handler::{Digest, Revision};
-use host_core::id::{BatchId, JobId, NodeId};
-use host_core::job::{LimitKey, State};
-use host_core::job_batch::JobBatch;
-use host_core::limit::{KeyUse, Limits};
+use host_core::id::{JobId, NodeId};
+use host_core::job::State;
+use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::node::{ChangeCounters, ClusterView, Components, NodeInfo, NodeRecord, Reported};
 use host_core::outcome::Attempt;
@@ -24,12 +20,12 @@ use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, NumberedChange, Page, QueueStatus,
     RemoteLease,
 };
-use host_core::schedule::{Firing, KeptSchedule};
-use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
+use host_core::state::{Space, StateKey};
 use host_core::time::Time;
 use host_core::transition::Effect;
 
 use crate::error::StoreError;
+use crate::table::{Range, Record, Row, Select};
 
 /// The least number of changes of state to keep, for listeners that reconnect.
 pub const CHANGES_KEPT: u64 = 100_000;
@@ -66,6 +62,12 @@ pub trait Reader: Send {
     fn interrupt(&self) -> Interrupt {
         Arc::new(|| ())
     }
+
+    /// Returns the rows of each of these ranges, all as they were at one moment.
+    fn select(&self, ranges: &[Select]) -> Result<Vec<Vec<Row>>, StoreError>;
+
+    /// Counts the rows of a range.
+    fn count_rows(&self, range: &Select) -> Result<u64, StoreError>;
 
     /// Returns one job, `None` if there is no job with this id.
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError>;
@@ -154,9 +156,6 @@ pub trait Reader: Send {
     /// This reads every running job. A host calls it once, when it starts.
     fn remote_leases(&self) -> Result<Vec<RemoteLease>, StoreError>;
 
-    /// Returns a value of state.
-    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError>;
-
     /// Returns at most `limit` keys of state that start with `prefix`, after the key `after`, in the order of their
     /// bytes.
     fn state_keys(
@@ -167,59 +166,12 @@ pub trait Reader: Send {
         limit: u32,
     ) -> Result<Vec<StateKey>, StoreError>;
 
-    /// Returns at most `limit` spaces that have state, after the one of this name, by name.
-    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError>;
-
-    /// Returns the current revision of every component, by name.
-    fn components(&self) -> Result<Vec<Revision>, StoreError>;
-
-    /// Returns all revisions of one component, newest first, and the number of the current one.
-    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError>;
-
-    /// Returns the bytes of a component, `None` if no component has this digest.
-    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError>;
-
-    /// Returns a schedule with what has become of it.
-    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError>;
-
-    /// Returns at most `limit` schedules after the one with the name `after`, by name.
-    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
-
-    /// Returns the schedules that fire until a time, at most `limit`, in the order of their times.
-    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
-
-    /// Returns schedules with nominal times that wait for jobs to end, at most `limit`, after the one with the name
-    /// `after`, by name.
-    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError>;
-
-    /// Returns the firings of a schedule that are kept, newest first.
-    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError>;
-
-    /// Returns the limits by number, also removed ones for which jobs still wait.
-    fn limits(&self) -> Result<Limits, StoreError>;
-
     /// Returns the fullest keys of a limit, each with how much of it is used: those for which most jobs wait, and then
     /// others, at most `limit`.
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError>;
 
-    /// Returns how much of a key is used.
-    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError>;
-
     /// Returns how many jobs wait for each limit, by its number, without limits that none waits for.
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError>;
-
-    /// Returns a batch of jobs.
-    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError>;
-
-    /// Returns at most `limit` batches that are older than one, the newest first.
-    fn job_batches(&self, before: Option<BatchId>, limit: u32)
-    -> Result<Vec<JobBatch>, StoreError>;
-
-    /// Returns how many batches have not ended.
-    fn count_job_batches(&self) -> Result<u64, StoreError>;
-
-    /// Returns all tokens, by id.
-    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError>;
 
     /// Returns how many jobs of a principal with a limit have not ended.
     fn owned(&self, principal: &str) -> Result<u64, StoreError>;
@@ -229,10 +181,6 @@ pub trait Reader: Send {
     fn access_version(&self) -> Result<u64, StoreError> {
         Ok(0)
     }
-
-    /// Returns at most `limit` entries of the audit after the one with the number `after`, from a time on, oldest
-    /// first.
-    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError>;
 
     /// Returns the latest published progress of these jobs. Nothing if no other host can use the store.
     fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {
@@ -244,6 +192,26 @@ pub trait Reader: Send {
     /// other host can use it.
     fn nodes(&self) -> Result<Vec<NodeRecord>, StoreError> {
         Ok(Vec::new())
+    }
+}
+
+impl dyn Reader + '_ {
+    /// Returns the record with a key.
+    pub fn get<T: Record>(&self, key: T::Key<'_>) -> Result<Option<T>, StoreError> {
+        Ok(self.list(Range::of(T::key(key)))?.pop())
+    }
+
+    /// Returns the records of a range.
+    pub fn list<T: Record>(&self, range: Range) -> Result<Vec<T>, StoreError> {
+        let table = T::TABLE;
+        let rows = self.select(&[Select { table, range }])?;
+        rows.into_iter().flatten().map(T::from_row).collect()
+    }
+
+    /// Counts the records of a range.
+    pub fn count_records<T: Record>(&self, range: Range) -> Result<u64, StoreError> {
+        let table = T::TABLE;
+        self.count_rows(&Select { table, range })
     }
 }
 

@@ -4,34 +4,33 @@
 mod job_batches;
 mod limits;
 mod reader;
-mod schedules;
+mod tables;
 mod waits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use host_core::access::token::{KeptToken, Token, TokenId};
-use host_core::audit::{Entry as AuditEntry, Link};
 use host_core::capacity::Capacity;
 use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
-use host_core::handler::{Digest, Revision};
-use host_core::id::{BatchId, JobId};
+use host_core::handler::Revision;
+use host_core::id::JobId;
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
 use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
-use host_core::limit::{KeyUse, Limits};
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
 use host_core::query::NumberedChange;
-use host_core::schedule::{Firing, KeptSchedule};
-use host_core::state::{Space, StateValue, Usage};
+use host_core::state::Space;
 use host_core::time::Time;
 use host_store::engine::{
-    self, AccessRows, Bounds, Cascade, Counts, Ended, LIVE_JOBS_COUNTED, Rows, StateRows, Terms,
+    self, AccessRows, Bounds, Cascade, Counts, Ended, LIVE_JOBS_COUNTED, Rows, StateRows,
+    TableRows as _, Terms,
 };
-use host_store::{Reader, Store, StoreError};
+use host_store::tables::component::Blob;
+use host_store::tables::state::StateEntry;
+use host_store::{Range, Reader, Store, StoreError};
 use parking_lot::Mutex;
 
 use self::reader::MemoryReader;
@@ -53,22 +52,8 @@ struct Model {
     waits: Waits,
     changes: Vec<NumberedChange>,
     paused: BTreeMap<Name, bool>,
-    revisions: BTreeMap<Name, Vec<Revision>>,
-    current: BTreeMap<Name, u32>,
-    /// The latest revision of each removed component.
-    removed: BTreeMap<Name, u32>,
-    blobs: BTreeMap<Digest, Vec<u8>>,
-    state: BTreeMap<(Space, String), StateValue>,
-    state_usages: BTreeMap<Space, Usage>,
-    limits: Limits,
-    /// How much of each key is used, and when it is due.
-    limit_keys: BTreeMap<LimitKey, (KeyUse, Option<Time>)>,
+    tables: tables::Rows,
     limit_running: BTreeSet<(LimitKey, Time, JobId)>,
-    batches: BTreeMap<BatchId, JobBatch>,
-    schedules: BTreeMap<Name, KeptSchedule>,
-    firings: BTreeMap<Name, Vec<Firing>>,
-    tokens: BTreeMap<TokenId, KeptToken>,
-    audit: Vec<AuditEntry>,
 }
 
 #[derive(Clone)]
@@ -320,9 +305,11 @@ impl Rows for Model {
         if !self.waits.cascades.is_empty() {
             return Ok(Some(Time(0)));
         }
+        let batches: Vec<JobBatch> = self.list(Range::all())?;
+        let next_key = self.next_key()?;
         let of_jobs = self.entries().filter_map(|entry| entry.lifecycle.wakeup());
-        let of_batches = self.batches.values().filter_map(JobBatch::wake_at);
-        Ok(of_jobs.chain(self.next_key()).chain(of_batches).min())
+        let of_batches = batches.iter().filter_map(JobBatch::wake_at);
+        Ok(of_jobs.chain(next_key).chain(of_batches).min())
     }
 
     fn available(&mut self) -> Result<u64, StoreError> {
@@ -373,53 +360,13 @@ impl Rows for Model {
         Ok(Some(first))
     }
 
-    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
-        Ok(self.revisions.get(component).cloned().unwrap_or_default())
-    }
-
-    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
-        Ok(self.current.get(component).copied())
-    }
-
-    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
-        Ok(self.removed.get(component).copied().unwrap_or_default())
-    }
-
-    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
-        Ok(current_revisions(self))
-    }
-
-    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
-        self.blobs
-            .entry(revision.digest)
-            .or_insert_with(|| bytes.to_vec());
-        self.revisions
-            .entry(revision.component.clone())
-            .or_default()
-            .push(revision.clone());
-        Ok(())
-    }
-
-    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
-        if let Some(revisions) = self.revisions.get_mut(component) {
-            revisions.retain(|revision| revision.revision >= number);
+    fn forget_blobs(&mut self) -> Result<(), StoreError> {
+        let revisions: Vec<Revision> = self.list(Range::all())?;
+        for blob in self.list::<Blob>(Range::all())? {
+            if revisions.iter().all(|it| it.digest != blob.digest) {
+                self.remove::<Blob>(blob.digest)?;
+            }
         }
-        self.forget_blobs();
-        Ok(())
-    }
-
-    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
-        self.current.insert(component.clone(), revision);
-        Ok(())
-    }
-
-    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
-        self.current.remove(component);
-        let revisions = self.revisions.remove(component).unwrap_or_default();
-        if let Some(latest) = revisions.last() {
-            self.removed.insert(component.clone(), latest.revision);
-        }
-        self.forget_blobs();
         Ok(())
     }
 
@@ -432,110 +379,14 @@ impl Rows for Model {
     }
 }
 
-impl Model {
-    /// Removes bytes that no revision uses.
-    fn forget_blobs(&mut self) {
-        let revisions = self.revisions.values().flatten();
-        let used: Vec<Digest> = revisions.map(|revision| revision.digest).collect();
-        self.blobs.retain(|digest, _| used.contains(digest));
-    }
-}
-
 impl StateRows for Model {
-    fn state_usage(&mut self, space: &Space) -> Result<Usage, StoreError> {
-        Ok(self.state_usages.get(space).copied().unwrap_or_default())
-    }
-
     fn state_length(&mut self, space: &Space, key: &str) -> Result<Option<u64>, StoreError> {
-        let found = self.state.get(&(space.clone(), key.to_owned()));
-        Ok(found.map(|found| found.value.len() as u64))
-    }
-
-    fn state_is(
-        &mut self,
-        space: &Space,
-        key: &str,
-        expected: Option<&[u8]>,
-    ) -> Result<bool, StoreError> {
-        let found = self.state.get(&(space.clone(), key.to_owned()));
-        Ok(found.map(|found| &*found.value) == expected)
-    }
-
-    fn set_state(
-        &mut self,
-        now: Time,
-        space: &Space,
-        key: &str,
-        value: Option<&[u8]>,
-    ) -> Result<(), StoreError> {
-        let key = (space.clone(), key.to_owned());
-        match value.map(<[u8]>::to_vec) {
-            Some(value) => drop(self.state.insert(key, StateValue { value, at: now })),
-            None => drop(self.state.remove(&key)),
-        }
-        Ok(())
-    }
-
-    fn set_state_usage(&mut self, space: &Space, usage: Usage) -> Result<(), StoreError> {
-        self.state_usages.insert(space.clone(), usage);
-        Ok(())
+        let found: Option<StateEntry> = self.get((space, key))?;
+        Ok(found.map(|found| found.value.value.len() as u64))
     }
 }
 
 impl AccessRows for Model {
-    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError> {
-        Ok(self.tokens.get(id).map(|kept| kept.token.clone()))
-    }
-
-    fn count_tokens(&mut self) -> Result<u64, StoreError> {
-        Ok(self.tokens.len() as u64)
-    }
-
-    fn put_token(&mut self, token: &Token) -> Result<(), StoreError> {
-        let used_at = self.tokens.get(&token.id).and_then(|kept| kept.used_at);
-        let token = token.clone();
-        self.tokens
-            .insert(token.id.clone(), KeptToken { token, used_at });
-        Ok(())
-    }
-
-    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError> {
-        self.tokens.remove(id);
-        Ok(())
-    }
-
-    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError> {
-        if let Some(kept) = self.tokens.get_mut(id) {
-            kept.used_at = kept.used_at.max(Some(at));
-        }
-        Ok(())
-    }
-
-    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError> {
-        let (last, previous) = match self.audit.last() {
-            Some(last) => (last.number, last.hash),
-            None => (0, [0; 32]),
-        };
-        self.audit
-            .push(AuditEntry::new(last + 1, at, previous, record));
-        Ok(())
-    }
-
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError> {
-        let last = self.audit.last().map(|entry| entry.number);
-        let mut left = limit;
-        let mut forgotten = None;
-        self.audit.retain(|entry| {
-            let is_old = entry.at < before && Some(entry.number) != last && left > 0;
-            if is_old {
-                left -= 1;
-                forgotten = Some((entry.number, entry.hash));
-            }
-            !is_old
-        });
-        Ok(forgotten)
-    }
-
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
         let live = self
             .entries()
@@ -549,15 +400,4 @@ impl AccessRows for Model {
     fn count_owned(&mut self, _principal: &str, _step: i64) -> Result<(), StoreError> {
         Ok(())
     }
-}
-
-fn current_revisions(model: &Model) -> Vec<Revision> {
-    model
-        .current
-        .iter()
-        .filter_map(|(component, number)| {
-            let revisions = model.revisions.get(component)?;
-            revisions.iter().find(|r| r.revision == *number).cloned()
-        })
-        .collect()
 }

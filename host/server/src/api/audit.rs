@@ -8,6 +8,7 @@ use host_api::{path, time};
 use host_core::audit::Entry;
 use host_http::extract::InQuery;
 use host_http::query::{cursor, page_limit};
+use host_store::Range;
 
 use super::Shared;
 use super::error::ApiError;
@@ -37,7 +38,9 @@ pub(super) async fn list(
     let since = since.transpose()?.unwrap_or_default();
     let (mut items, mut examined) = (Vec::new(), 0);
     loop {
-        let reading = move |reader: &dyn host_store::Reader| reader.audit(after, since, READ);
+        let reading = move |reader: &dyn host_store::Reader| {
+            reader.list::<Entry>(Range::all().after(after).since(since).first(READ))
+        };
         let page = shared.api.dispatch.scan(reading).await?;
         let is_last = page.len() < READ as usize;
         for entry in page {

@@ -20,6 +20,7 @@ use host_http::gate::Caller;
 use host_http::json;
 use host_http::query::page_limit;
 use host_runtime::ids;
+use host_store::tables::job_batch::older;
 
 use super::Shared;
 use super::actor::Actor;
@@ -124,7 +125,7 @@ pub(super) async fn list(
         .transpose()
         .map_err(|_| ApiError::new(&kinds::INVALID_QUERY, "cursor: must be a next_cursor"))?;
     let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| reader.job_batches(before, limit));
+    let read = dispatch.read(move |reader| reader.list::<JobBatch>(older(before, limit)));
     let found = read.await?;
     let next_cursor = next_cursor(&found, limit, |last| &last.id);
     let seen = found.iter().filter(|batch| sees(&caller, batch));
@@ -290,7 +291,9 @@ fn id_of(text: &str) -> Result<BatchId, ApiError> {
 /// Finds a batch that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, id: BatchId) -> Result<JobBatch, ApiError> {
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.job_batch(id)).await?;
+    let found = dispatch
+        .read(move |reader| reader.get::<JobBatch>(id))
+        .await?;
     let found = found.filter(|batch| sees(caller, batch));
     Ok(found.ok_or(Rejection::Batch(BatchRefusal::Unknown(id)))?)
 }

@@ -26,6 +26,7 @@ use host_http::extract::{InPath, InQuery, small_body};
 use host_http::gate::Caller;
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
+use host_store::tables::component::{read_deployed, read_revisions};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
@@ -101,11 +102,7 @@ async fn readiness(
 pub(super) async fn list(
     State(shared): State<Shared>,
 ) -> Result<Json<PageView<RevisionView>>, ApiError> {
-    let components = shared
-        .api
-        .dispatch
-        .read(|reader| reader.components())
-        .await?;
+    let components = shared.api.dispatch.read(read_deployed).await?;
     let items = components.iter().map(RevisionView::from);
     Ok(Json(PageView::whole(items.collect())))
 }
@@ -122,7 +119,7 @@ pub(super) async fn show(
 ) -> Result<Json<ComponentView>, ApiError> {
     let component = name.clone();
     let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| reader.revisions(&component));
+    let read = dispatch.read(move |reader| read_revisions(reader, &component));
     let (revisions, current) = read.await?;
     if revisions.is_empty() {
         return Err(Rejection::Component(ComponentRefusal::Unknown(name)).into());

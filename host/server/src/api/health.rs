@@ -13,6 +13,7 @@ use host_core::access::{Object, Scope};
 use host_core::name::RUNNER_SEPARATOR;
 use host_dispatch::SubmitError;
 use host_http::gate::Caller;
+use host_store::tables::component::read_deployed;
 
 use host_http::door::Door;
 
@@ -49,7 +50,7 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     if dispatch.shared().store_moved.load(Ordering::Relaxed) {
         return Err(SubmitError::StoreMoved.into());
     }
-    dispatch.read(|reader| reader.components()).await?;
+    dispatch.read(read_deployed).await?;
     Ok(Json(health(&shared)))
 }
 

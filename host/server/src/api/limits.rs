@@ -13,6 +13,7 @@ use host_core::schedule::Source;
 use host_http::extract::{InPath, InQuery, small_body};
 use host_http::gate::Caller;
 use host_http::query::items;
+use host_store::tables::limit::read_limits;
 
 use super::Shared;
 use super::actor::Actor;
@@ -56,7 +57,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
 ) -> Result<Json<PageView<LimitView>>, ApiError> {
     let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(|reader| Ok((reader.limits()?, reader.waiting_for_limits()?)));
+    let read = dispatch.read(|reader| Ok((read_limits(reader)?, reader.waiting_for_limits()?)));
     let (limits, waiting) = read.await?;
     let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
     let mut kept: Vec<KeptLimit> = kept.collect();
@@ -97,7 +98,7 @@ pub(super) async fn remove(
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedLimitView>, ApiError> {
     let dispatch = &shared.api.dispatch;
-    let limits = dispatch.read(|reader| reader.limits()).await?;
+    let limits = dispatch.read(read_limits).await?;
     let owner = limits.named(&name).map(|kept| kept.limit.source.clone());
     if let Some(owner) = owner.filter(|owner| *owner != Source::Api) {
         return Err(Rejection::Limit(LimitRefusal::Owned { limit: name, owner }).into());
@@ -121,7 +122,7 @@ async fn view(
     let wanted = name.clone();
     let dispatch = &shared.api.dispatch;
     let read = dispatch.read(move |reader| {
-        let limits = reader.limits()?;
+        let limits = read_limits(reader)?;
         let Some(kept) = limits.named(&wanted) else {
             return Ok(None);
         };

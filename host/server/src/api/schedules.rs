@@ -22,6 +22,8 @@ use host_core::time::Time;
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::{items, page_limit};
+use host_store::Range;
+use host_store::tables::schedule::read_firings;
 use serde_json::value::RawValue;
 
 use self::firing::fire;
@@ -94,7 +96,9 @@ pub(super) async fn list(
     // A cursor names a schedule, so it must be one that the caller sees.
     loop {
         let dispatch = &shared.api.dispatch;
-        let found = dispatch.read(move |reader| reader.schedules(&after, limit));
+        let found = dispatch.read(move |reader| {
+            reader.list::<KeptSchedule>(Range::all().after(after.as_str()).first(limit))
+        });
         let found = found.await?;
         let last = found.last().filter(|_| found.len() == limit as usize);
         let last = last.map(|last| last.schedule.name.to_string());
@@ -167,7 +171,9 @@ pub(super) async fn firings(
 ) -> Result<Json<PageView<FiringView>>, ApiError> {
     let _known = find(&shared, &caller, name.clone()).await?;
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.firings(&name)).await?;
+    let found = dispatch
+        .read(move |reader| read_firings(reader, &name))
+        .await?;
     let items = found.into_iter().map(FiringView::from);
     Ok(Json(PageView::whole(items.collect())))
 }
@@ -365,7 +371,9 @@ async fn job_of(shared: &Shared, schedule: &Schedule) -> Result<NewJob, ApiError
 
 async fn read_schedule(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
     let dispatch = &shared.api.dispatch;
-    Ok(dispatch.read(move |reader| reader.schedule(&name)).await?)
+    Ok(dispatch
+        .read(move |reader| reader.get::<KeptSchedule>(&name))
+        .await?)
 }
 
 /// Finds a schedule that the caller may see.

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use host_cells::run::handlers::Handlers;
+use host_core::job_batch::JobBatch;
 use host_core::name::Name;
 use host_dispatch::Dispatch;
 use host_dispatch::numbers::Numbers;
 use host_runtime::clock::Clock;
-use host_store::StoreError;
+use host_store::tables::limit::read_limits;
+use host_store::{Range, StoreError};
 
 use super::ports::Nodes;
 use crate::executors::Executors;
@@ -60,8 +62,12 @@ impl Scrape {
             .read(move |reader| reader.oldest_available(&waiting, &runners));
         let oldest = reading.await?;
         let kept = self.dispatch.read(|reader| {
-            let (limits, waiting) = (reader.limits()?, reader.waiting_for_limits()?);
-            Ok((limits, waiting, reader.count_job_batches()?))
+            let (limits, waiting) = (read_limits(reader)?, reader.waiting_for_limits()?);
+            Ok((
+                limits,
+                waiting,
+                reader.count_records::<JobBatch>(Range::all().marked())?,
+            ))
         });
         let (limits, waiting, batches) = kept.await?;
         self.metrics.set_limits(&limits, &waiting);

@@ -9,11 +9,15 @@ use host_api::state::{
     StateSpaceView, StateSpacesQuery, StateValueView,
 };
 use host_core::command::SetState;
-use host_core::state::{KEYS_MAX, Space, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key};
+use host_core::state::{
+    KEYS_MAX, Space, SpaceUsage, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key,
+};
 use host_http::extract::{InPath, InQuery};
 use host_http::gate::Caller;
 use host_http::json;
 use host_http::query::page_limit;
+use host_store::Range;
+use host_store::tables::state::StateEntry;
 
 use super::Shared;
 use super::actor::Actor;
@@ -40,7 +44,9 @@ pub(super) async fn spaces(
     loop {
         let from = std::mem::take(&mut after);
         let dispatch = &shared.api.dispatch;
-        let found = dispatch.read(move |reader| reader.state_spaces(&from, limit));
+        let found = dispatch.read(move |reader| {
+            reader.list::<SpaceUsage>(Range::all().marked().after(from.as_str()).first(limit))
+        });
         let found: Vec<StateSpaceView> = found.await?.into_iter().map(Into::into).collect();
         let is_last = found.len() < limit as usize;
         after = found
@@ -246,8 +252,8 @@ async fn read(
     }
     let asked = key.clone();
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.state_value(&space, &asked));
+    let found = dispatch.read(move |reader| reader.get::<StateEntry>((&space, &asked)));
     let found = found.await?;
     let found = found.ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;
-    Ok(Json(StateValueView::new(key, found)))
+    Ok(Json(StateValueView::new(key, found.value)))
 }

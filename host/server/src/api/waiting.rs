@@ -9,6 +9,7 @@ use host_core::lease::Lease;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Readiness, Standing, last_node_with};
 use host_core::prerequisite::{Verdict, When};
+use host_store::tables::limit::{read_key_use, read_limits};
 
 use host_http::gate::Caller;
 use host_store::StoreError;
@@ -97,7 +98,8 @@ pub(super) async fn reason(
 async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<String, ApiError> {
     let wanted = key.clone();
     let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| Ok((reader.limits()?, reader.key_use(&wanted)?)));
+    let read =
+        dispatch.read(move |reader| Ok((read_limits(reader)?, read_key_use(reader, &wanted)?)));
     let (limits, used) = read.await?;
     let Some(limit) = limits.get(key.limit) else {
         return Ok("the limit that it waited for was removed: it starts soon".to_owned());

@@ -6,14 +6,15 @@ use host_cells::compile::CompileError;
 use host_cells::deploy::examine::Examiner;
 use host_cells::run::handlers::{Flaw, Handlers};
 use host_core::handler::{Digest, Revision};
+use host_store::tables::component::{Blob, read_deployed, read_revisions};
 use host_store::{Reader, StoreError};
 
 /// Reads the current revisions, with the bytes of their components.
 pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {
-    let revisions = reader.components()?.into_iter();
+    let revisions = read_deployed(reader)?.into_iter();
     let with_bytes = revisions.map(|revision| {
-        let bytes = reader.component_bytes(revision.digest)?;
-        Ok((revision, bytes.unwrap_or_default()))
+        let blob: Option<Blob> = reader.get(revision.digest)?;
+        Ok((revision, blob.map(|blob| blob.bytes).unwrap_or_default()))
     });
     with_bytes.collect()
 }
@@ -21,8 +22,8 @@ pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreErr
 /// Reads the digests of the components that any revision uses.
 pub fn referenced(reader: &dyn Reader) -> Result<BTreeSet<Digest>, StoreError> {
     let mut kept = BTreeSet::new();
-    for current in reader.components()? {
-        let (revisions, _) = reader.revisions(&current.component)?;
+    for current in read_deployed(reader)? {
+        let (revisions, _) = read_revisions(reader, &current.component)?;
         kept.extend(revisions.iter().map(|revision| revision.digest));
     }
     Ok(kept)

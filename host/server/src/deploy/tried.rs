@@ -5,7 +5,7 @@ use host_core::audit::{self, Entry, Note};
 use host_core::command::AddNote;
 use host_core::handler::Revision;
 use host_core::time::Time;
-use host_store::{Reader, StoreError};
+use host_store::{Range, Reader, StoreError};
 use serde::Deserialize;
 
 use super::{Consent, DeployError, Deployed, Shared, unread};
@@ -43,7 +43,7 @@ fn by_another(
     };
     let mut after = 0;
     loop {
-        let page = reader.audit(after, since, READ)?;
+        let page = reader.list::<Entry>(Range::all().after(after).since(since).first(READ))?;
         let Some(last) = page.last() else {
             return Ok(false);
         };

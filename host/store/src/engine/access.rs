@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use host_core::access::token::{TOKENS_MAX, Token, TokenId};
-use host_core::audit::{DONE, Link, Note, Record};
+use host_core::access::token::{KeptToken, TOKENS_MAX, Token};
+use host_core::audit::{DONE, Entry, Note, Record};
 use host_core::command::{
     BeginSession, Command, EndSession, ForgetAudit, NewJob, PutToken, Reply, RevokeToken,
     UseTokens, audit, token as tokens,
@@ -12,26 +12,27 @@ use host_core::job::Lifecycle;
 use host_core::rejection::TokenRefusal;
 use host_core::time::Time;
 
-use super::{Batch, Rows, Stop};
+use super::{Batch, Rows, Stop, TableRows};
 use crate::error::StoreError;
+use crate::table::Range;
+use crate::tables::audit::AUDIT;
+use crate::tables::token::TOKENS;
 
 /// How many old entries of the audit one command forgets at most.
 const FORGOTTEN_MAX: u32 = 1_000;
 
-/// The rows of tokens, quotas and the audit.
-pub trait AccessRows {
-    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError>;
-    fn count_tokens(&mut self) -> Result<u64, StoreError>;
-    /// Adds a token, or replaces the one with its id.
-    fn put_token(&mut self, token: &Token) -> Result<(), StoreError>;
-    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError>;
-    /// Records when a token was used, unless it was used later or is gone.
-    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError>;
+/// What is particular about the rows of tokens, quotas and the audit.
+pub trait AccessRows: TableRows {
+    /// Makes other nodes read the tokens again.
+    fn note_tokens(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
     /// Appends an entry to the audit: it gets the next number, and the hash of the one before.
-    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError>;
-    /// Forgets at most `limit` of the oldest entries before a time, but never the last. Returns the number and hash of
-    /// the newest that it has forgotten.
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError>;
+    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError> {
+        let last: Vec<Entry> = self.list(Range::all().backwards().first(1))?;
+        let (number, hash) = last.first().map_or((0, [0; 32]), |it| (it.number, it.hash));
+        self.put(&Entry::new(number + 1, at, hash, record))
+    }
     /// Returns how many jobs of a principal with a limit have not ended.
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError>;
     /// Counts jobs of a principal that have begun or ended.
@@ -100,47 +101,59 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn put_token(&mut self, PutToken { token, is_new }: &PutToken) -> Result<(), Stop> {
-        let known = self.rows.token(&token.id)?;
+        let known: Option<KeptToken> = self.rows.get(&token.id)?;
         if !*is_new && known.is_none() {
             return Err(TokenRefusal::Unknown(token.id.clone()).into());
         }
-        if known.is_none() && self.rows.count_tokens()? >= TOKENS_MAX {
+        if known.is_none() && self.rows.count_rows(&TOKENS, Range::all())? >= TOKENS_MAX {
             return Err(TokenRefusal::TooMany { limit: TOKENS_MAX }.into());
         }
-        self.rows.put_token(token)?;
+        self.write_token(&KeptToken {
+            token: Token::clone(token),
+            used_at: known.and_then(|it| it.used_at),
+        })
+    }
+
+    fn write_token(&mut self, kept: &KeptToken) -> Result<(), Stop> {
+        self.rows.put(kept)?;
+        self.rows.note_tokens()?;
         Ok(())
     }
 
     fn revoke_token(&mut self, RevokeToken { token: id }: &RevokeToken) -> Result<(), Stop> {
-        if self.rows.token(id)?.is_none() {
+        if self.rows.get::<KeptToken>(id)?.is_none() {
             return Err(TokenRefusal::Unknown(id.clone()).into());
         }
-        self.rows.remove_token(id)?;
+        self.rows.remove::<KeptToken>(id)?;
+        self.rows.note_tokens()?;
         Ok(())
     }
 
     fn begin_session(&mut self, BeginSession(new): &BeginSession) -> Result<(), Stop> {
         let unknown = || TokenRefusal::Unknown(new.token.clone());
-        let mut token = self.rows.token(&new.token)?.ok_or_else(unknown)?;
-        if !token.begin_session(new, self.now) {
+        let mut kept: KeptToken = self.rows.get(&new.token)?.ok_or_else(unknown)?;
+        if !kept.token.begin_session(new, self.now) {
             return Err(unknown().into());
         }
-        self.rows.put_token(&token)?;
-        Ok(())
+        self.write_token(&kept)
     }
 
     fn end_session(&mut self, end: &EndSession) -> Result<(), Stop> {
-        if let Some(mut token) = self.rows.token(&end.token)? {
-            let sessions = &mut token.sessions;
-            sessions.retain(|(hash, _)| !hash.matches(&end.session));
-            self.rows.put_token(&token)?;
-        }
-        Ok(())
+        let Some(mut kept) = self.rows.get::<KeptToken>(&end.token)? else {
+            return Ok(());
+        };
+        let sessions = &mut kept.token.sessions;
+        sessions.retain(|(hash, _)| !hash.matches(&end.session));
+        self.write_token(&kept)
     }
 
     fn use_tokens(&mut self, UseTokens { used }: &UseTokens) -> Result<(), Stop> {
         for (id, at) in used {
-            self.rows.use_token(id, *at)?;
+            let kept: Option<KeptToken> = self.rows.get(id)?;
+            if let Some(mut kept) = kept.filter(|it| it.used_at < Some(*at)) {
+                kept.used_at = Some(*at);
+                self.rows.put(&kept)?;
+            }
         }
         Ok(())
     }
@@ -165,9 +178,19 @@ impl<R: Rows> Batch<'_, R> {
         self.rows.append_audit(self.now, record)
     }
 
+    /// Forgets the oldest entries before a time, but never the last.
     fn forget_audit(&mut self, forget: &ForgetAudit) -> Result<(), Stop> {
-        if let Some(last) = self.rows.forget_audit(forget.before, FORGOTTEN_MAX)? {
-            self.record_note(&Note::forgotten(last), DONE)?;
+        let oldest = Range::all().first(FORGOTTEN_MAX + 1);
+        let mut oldest: Vec<Entry> = self.rows.list(oldest)?;
+        oldest.pop();
+        let old = oldest.iter().take_while(|entry| entry.at < forget.before);
+        if let Some(last) = old.last() {
+            let range = Range::all().up_to(last.number);
+            // Another host may have forgotten them.
+            if self.rows.delete_rows(&AUDIT, range)? > 0 {
+                let note = Note::forgotten((last.number, last.hash));
+                self.record_note(&note, DONE)?;
+            }
         }
         Ok(())
     }

@@ -6,6 +6,8 @@ use host_core::name::Name;
 use host_core::rejection::{ComponentRefusal, JobRefusal, QueueRefusal};
 
 use super::{Batch, Rows, Stop};
+use crate::table::Range;
+use crate::tables::component::COMPONENTS;
 
 impl<R: Rows> Batch<'_, R> {
     /// Checks that the queues exist or may be created.
@@ -48,7 +50,7 @@ impl<R: Rows> Batch<'_, R> {
     /// Checks that there may be another component.
     pub(super) fn check_components(&mut self, component: &Name) -> Result<(), Stop> {
         let limit = self.bounds.capacity.components_max;
-        if self.rows.current_revisions()?.len() as u64 >= limit {
+        if self.rows.count_rows(&COMPONENTS, Range::all().marked())? >= limit {
             let component = component.clone();
             return Err(ComponentRefusal::TooMany { component, limit }.into());
         }

@@ -11,14 +11,15 @@ use host_core::job_batch::{
     On,
 };
 use host_core::rejection::BatchRefusal;
-use host_core::time::Time;
 use host_core::transition::Input;
 
 use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
+use crate::table::{Range, Record as _};
+use crate::tables::job_batch::{BATCHES, progress};
 
 /// How many batches a tick looks at.
-const SLICE: usize = 64;
+const SLICE: u32 = 64;
 
 /// How many callbacks, and failed jobs that they name, a turn enqueues, besides those of the last.
 const NAMED_MAX: usize = 2_048;
@@ -40,21 +41,8 @@ impl Default for UsersBatches {
     }
 }
 
-/// The rows of batches of jobs.
+/// The jobs of batches.
 pub trait BatchRows {
-    /// Reads batches and keeps other hosts from changing them until the turn ends, all together and in this order.
-    fn lock_batches(&mut self, _ids: &[BatchId]) -> Result<(), StoreError> {
-        Ok(())
-    }
-    /// Returns a batch. Other hosts cannot change it until the turn ends.
-    fn job_batch(&mut self, id: BatchId) -> Result<Option<JobBatch>, StoreError>;
-    /// Adds a batch, or writes what has become of it.
-    fn put_job_batch(&mut self, batch: &JobBatch) -> Result<(), StoreError>;
-    fn delete_job_batch(&mut self, id: BatchId) -> Result<(), StoreError>;
-    /// Counts the batches that have not ended.
-    fn count_job_batches(&mut self) -> Result<u64, StoreError>;
-    /// Returns batches that are due, at most `limit`, the earliest first. Other hosts may change them.
-    fn due_job_batches(&mut self, now: Time, limit: usize) -> Result<Vec<JobBatch>, StoreError>;
     /// Returns the next jobs of a batch behind a place that have not ended, each with its place, at most `limit` in the order
     /// in which they were enqueued.
     fn jobs_of_batch(
@@ -79,7 +67,7 @@ impl<R: Rows> Batch<'_, R> {
     fn new_batch(&mut self, new: &NewBatch) -> Result<Vec<Enqueued>, Stop> {
         let unended = match self.of_users.unended {
             Some(counted) => counted,
-            None => self.rows.count_job_batches()?,
+            None => self.rows.count_rows(&BATCHES, Range::all().marked())?,
         };
         self.of_users.unended = Some(unended);
         if unended >= BATCHES_MAX {
@@ -88,7 +76,7 @@ impl<R: Rows> Batch<'_, R> {
         for (_, callback) in &new.plan.callbacks {
             self.check_callback(callback)?;
         }
-        self.rows.put_job_batch(&JobBatch {
+        self.rows.put(&JobBatch {
             id: new.id,
             plan: new.plan.clone(),
             progress: BatchProgress {
@@ -99,7 +87,7 @@ impl<R: Rows> Batch<'_, R> {
         let reply = match self.enqueue(&new.jobs) {
             Ok(reply) => reply,
             Err(stop) => {
-                self.rows.delete_job_batch(new.id)?;
+                self.rows.remove::<JobBatch>(new.id)?;
                 return Err(stop);
             }
         };
@@ -124,7 +112,7 @@ impl<R: Rows> Batch<'_, R> {
     fn close_batch(&mut self, &CloseBatch { batch: id }: &CloseBatch) -> Result<(), Stop> {
         let mut batch = self.batch(id)?;
         if std::mem::take(&mut batch.progress.is_open) {
-            self.rows.put_job_batch(&batch)?;
+            self.write_progress(&batch)?;
             self.note_batch(id);
         }
         Ok(())
@@ -140,15 +128,20 @@ impl<R: Rows> Batch<'_, R> {
                 reason: cancel.reason.clone(),
                 cursor: Some(0),
             });
-            self.rows.put_job_batch(&batch)?;
+            self.write_progress(&batch)?;
             self.note_batch(id);
         }
         Ok(())
     }
 
     fn batch(&mut self, id: BatchId) -> Result<JobBatch, Stop> {
-        let batch = self.rows.job_batch(id)?;
+        let batch = self.rows.get(id)?;
         Ok(batch.ok_or(BatchRefusal::Unknown(id))?)
+    }
+
+    fn write_progress(&mut self, batch: &JobBatch) -> Result<(), StoreError> {
+        let key = JobBatch::key(batch.id);
+        self.rows.update_row(&BATCHES, key, progress(batch)?)
     }
 
     fn note_batch(&mut self, id: BatchId) {
@@ -199,7 +192,9 @@ impl<R: Rows> Batch<'_, R> {
         if limit == 0 {
             return Ok(handled);
         }
-        for batch in self.rows.due_job_batches(self.now, SLICE.min(limit))? {
+        let due = Range::all().due(self.now);
+        let due = due.first(SLICE.min(u32::try_from(limit).unwrap_or(SLICE)));
+        for batch in self.rows.list::<JobBatch>(due)? {
             handled += 1;
             self.note_batch(batch.id);
             let cancel = batch.progress.cancel;
@@ -255,10 +250,11 @@ impl<R: Rows> Batch<'_, R> {
         // A callback may replace a job of another batch that waits for a limit.
         while !self.steps.is_empty() {
             let steps = std::mem::take(&mut self.steps);
-            let ids: Vec<BatchId> = steps.keys().copied().collect();
-            self.rows.lock_batches(&ids)?;
+            // All of them together, so that hosts lock them in the same order.
+            let keys = steps.keys().map(|id| JobBatch::key(*id)).collect();
+            self.rows.get_rows(&BATCHES, keys)?;
             for (id, step) in steps {
-                if let Some(batch) = self.rows.job_batch(id)? {
+                if let Some(batch) = self.rows.get(id)? {
                     self.count_batch(batch, step)?;
                 }
             }
@@ -271,7 +267,7 @@ impl<R: Rows> Batch<'_, R> {
         let deliveries = batch.advance(step, self.now);
         self.deliver(deliveries)?;
         if batch.is_over(self.now) {
-            return self.rows.delete_job_batch(batch.id);
+            return self.rows.remove::<JobBatch>(batch.id);
         }
         // Otherwise they stay due for the next turn.
         let may_call = self.of_users.named_left > 0;
@@ -284,7 +280,7 @@ impl<R: Rows> Batch<'_, R> {
             batch.fired(on, refused, self.now);
         }
         if batch.progress != before {
-            self.rows.put_job_batch(&batch)?;
+            self.write_progress(&batch)?;
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! Limits: setting them, and the gate that jobs pass before they are available.
 
+mod rows;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -12,6 +14,7 @@ use host_core::rejection::LimitRefusal;
 use host_core::time::Time;
 use host_core::transition::Input;
 
+pub use self::rows::{LimitChange, LimitRows};
 use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
 
@@ -26,68 +29,6 @@ pub const AT_ONCE: Time = Time(1);
 
 /// When to look again for waiting jobs that other hosts have locked, in milliseconds.
 const LOCKED_PAUSE_MS: u64 = 50;
-
-/// The rows of limits and of their keys.
-pub trait LimitRows {
-    /// Keeps other hosts from changing limits and their keys until the batch ends. Everything else here but
-    /// [`LimitRows::limits`] needs it.
-    fn lock_limits(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-    /// Returns the limits. Another host may have changed them in the meantime, unless they are locked.
-    fn limits(&mut self) -> Result<Arc<Limits>, StoreError>;
-    /// Adds a limit, or replaces the one with its number.
-    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError>;
-    /// Moves the cursor of a changed limit.
-    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError>;
-    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError>;
-    /// Returns the limits that have a cursor or were removed, at most `limit`.
-    fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError>;
-
-    /// Reads keys that the batch needs, so that an engine can ask for all of them together.
-    fn read_keys(&mut self, _keys: BTreeSet<LimitKey>) -> Result<(), StoreError> {
-        Ok(())
-    }
-    /// Returns how much of a key is used.
-    fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError>;
-    /// Changes how much of a key is used and when it is due; `None` for a key that is the same as never used. It was read
-    /// before.
-    fn set_key_use(
-        &mut self,
-        key: &LimitKey,
-        used: Option<(KeyUse, Option<Time>)>,
-    ) -> Result<(), StoreError>;
-    /// Returns the first job that waits for a key: the most urgent and then the oldest, without those that another host has
-    /// locked.
-    fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError>;
-    /// Returns keys that are due, at most `limit`, the earliest first.
-    fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError>;
-    /// Returns the keys of a limit from one on, at most `limit`, in the order of their bytes.
-    fn keys_from(
-        &mut self,
-        number: u64,
-        from: &str,
-        limit: usize,
-    ) -> Result<Vec<LimitKey>, StoreError>;
-    /// Lets a job be claimed after all of its priority that are available.
-    fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError>;
-
-    /// Lists a job that runs with a key since then, or no longer.
-    fn list_running(
-        &mut self,
-        key: &LimitKey,
-        since: Time,
-        job: JobId,
-        is_listed: bool,
-    ) -> Result<(), StoreError>;
-    /// Returns the jobs that are listed under a key, the oldest first, at most `limit`; `None` for each that another host has
-    /// locked.
-    fn listed_running(
-        &mut self,
-        key: &LimitKey,
-        limit: usize,
-    ) -> Result<Vec<Option<JobId>>, StoreError>;
-}
 
 /// The limits that concern new jobs, by queue, runner and handler: the jobs of a batch have few of them, and there may be
 /// many limits.
@@ -152,13 +93,17 @@ impl<R: Rows> Batch<'_, R> {
                 u64::try_from(self.now.0).unwrap_or_default().max(last + 1)
             }
         };
-        self.rows.put_limit(&KeptLimit {
+        self.write_limit(&KeptLimit {
             number,
             limit: Limit::clone(new),
             is_removed: false,
             cursor: before.map(|_| String::new()),
-        })?;
-        Ok(())
+        })
+    }
+
+    fn write_limit(&mut self, kept: &KeptLimit) -> Result<(), Stop> {
+        self.rows.put(kept)?;
+        Ok(self.rows.note_limit(kept.number, LimitChange::Set(kept))?)
     }
 
     fn remove_limit(&mut self, RemoveLimit { limit: name }: &RemoveLimit) -> Result<(), Stop> {
@@ -166,12 +111,11 @@ impl<R: Rows> Batch<'_, R> {
         let limits = self.rows.limits()?;
         let before = limits.named(name);
         let before = before.ok_or_else(|| LimitRefusal::Unknown(name.clone()))?;
-        self.rows.put_limit(&KeptLimit {
+        self.write_limit(&KeptLimit {
             is_removed: true,
             cursor: None,
             ..before.clone()
-        })?;
-        Ok(())
+        })
     }
 
     /// Holds a key of a running job.
@@ -569,11 +513,18 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         if kept.is_removed && keys.is_empty() {
-            self.rows.delete_limit(number)?;
+            self.rows.remove::<KeptLimit>(number)?;
+            self.rows.note_limit(number, LimitChange::Deleted)?;
         } else if !kept.is_removed {
             let last = keys.last().filter(|_| keys.len() == SLICE);
-            let next = keys.get(handled).or(last).map(|next| &*next.key);
-            self.rows.set_limit_cursor(number, next)?;
+            let next = keys.get(handled).or(last);
+            let moved = KeptLimit {
+                cursor: next.map(|next| next.key.to_string()),
+                ..kept.clone()
+            };
+            self.rows.put(&moved)?;
+            self.rows
+                .note_limit(number, LimitChange::CursorMoved(&moved))?;
         }
         Ok(handled)
     }

@@ -8,6 +8,9 @@ use host_core::name::Name;
 use host_core::rejection::ComponentRefusal;
 
 use super::{Batch, Rows, Stop};
+use crate::error::StoreError;
+use crate::table::{Range, Record as _, Value};
+use crate::tables::component::{BLOBS, Blob, Component, REVISIONS, current_keys};
 
 /// How many revisions of a component are kept, including the current one. Jobs do not need older
 /// ones, because an attempt uses the revision that is current when it begins.
@@ -29,8 +32,9 @@ impl<R: Rows> Batch<'_, R> {
     fn deploy(&mut self, deploy: &Deploy) -> Result<Deployed, Stop> {
         let mut revision = deploy.revision.clone();
         self.check_owners(&revision)?;
-        let revisions = self.rows.revisions(&revision.component)?;
-        let current = self.rows.current(&revision.component)?;
+        let name = &revision.component;
+        let (kept, revisions) = self.component(name)?;
+        let current = kept.as_ref().and_then(Component::deployed);
         if let Some(same) = revisions.iter().find(|old| {
             let (digest, manifest) = (revision.digest, &revision.manifest);
             Some(old.revision) == current
@@ -47,21 +51,27 @@ impl<R: Rows> Batch<'_, R> {
         if current.is_none() {
             self.check_components(&revision.component)?;
         }
+        // Numbers continue if a removed component returns, because attempts and users refer to them.
         self.set_schedules(before, &revision, deploy.wall)?;
         let latest = revisions.iter().map(|old| old.revision).max();
-        let latest = match latest {
-            Some(latest) => latest,
-            None => self.rows.removed_at(&revision.component)?,
-        };
-        revision.revision = 1 + latest;
+        let removed_at = kept.and_then(|it| u32::try_from(it.current.unsigned_abs()).ok());
+        revision.revision = 1 + latest.or(removed_at).unwrap_or_default();
         revision.deployed_at = self.now;
-        self.rows.add_revision(&revision, &deploy.bytes)?;
-        self.rows
-            .set_current(&revision.component, revision.revision)?;
+        let digest = Blob::key(revision.digest);
+        if self.rows.count_rows(&BLOBS, Range::of(digest.clone()))? == 0 {
+            let bytes = Value::from(&deploy.bytes[..]);
+            let row = digest.into_iter().chain([bytes]);
+            self.rows.put_row(&BLOBS, row.collect())?;
+        }
+        self.rows.put(&*revision)?;
+        let name = &revision.component;
+        self.set_current(name, i64::from(revision.revision))?;
         if let Some(kept) = revision.revision.checked_sub(REVISIONS_KEPT)
             && revisions.iter().any(|old| old.revision <= kept)
         {
-            self.rows.forget_revisions(&revision.component, kept + 1)?;
+            let old = Range::of(Component::key(name)).up_to(kept);
+            self.rows.delete_rows(&REVISIONS, old)?;
+            self.rows.forget_blobs()?;
         }
         Ok(Deployed {
             revision,
@@ -76,11 +86,10 @@ impl<R: Rows> Batch<'_, R> {
             revision: number,
             wall,
         } = rollback;
-        let current = self
-            .rows
-            .current(component)?
+        let (kept, revisions) = self.component(component)?;
+        let current = kept
+            .and_then(|it| it.deployed())
             .ok_or_else(|| ComponentRefusal::Unknown(component.clone()))?;
-        let revisions = self.rows.revisions(component)?;
         let find = |number| revisions.iter().find(|it| it.revision == number);
         let revision = find(*number).ok_or_else(|| ComponentRefusal::UnknownRevision {
             component: component.clone(),
@@ -89,7 +98,7 @@ impl<R: Rows> Batch<'_, R> {
         self.check_owners(revision)?;
         let removed = self.removed(find(current), revision)?;
         self.set_schedules(find(current), revision, *wall)?;
-        self.rows.set_current(component, *number)?;
+        self.set_current(component, i64::from(*number))?;
         Ok(Deployed {
             revision: Box::new(revision.clone()),
             unchanged: *number == current,
@@ -98,10 +107,10 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn remove(&mut self, RemoveComponent { component }: &RemoveComponent) -> Result<(), Stop> {
-        let Some(current) = self.rows.current(component)? else {
+        let (kept, revisions) = self.component(component)?;
+        let Some(current) = kept.and_then(|it| it.deployed()) else {
             return Err(ComponentRefusal::Unknown(component.clone()).into());
         };
-        let revisions = self.rows.revisions(component)?;
         let of_all = revisions.iter().flat_map(|revision| &revision.handlers);
         let mut handlers: Vec<Name> = of_all.map(|handler| handler.name.clone()).collect();
         handlers.sort();
@@ -116,10 +125,35 @@ impl<R: Rows> Batch<'_, R> {
         }
         let current = revisions.iter().find(|it| it.revision == current);
         for schedule in current.into_iter().flat_map(|it| &it.schedules) {
-            self.rows.remove_schedule(&schedule.name)?;
+            self.delete_schedule(&schedule.name)?;
         }
-        self.rows.remove_component(component)?;
+        let latest = revisions.iter().map(|it| it.revision).max();
+        self.set_current(component, -i64::from(latest.unwrap_or_default()))?;
+        let all = Range::of(Component::key(component));
+        self.rows.delete_rows(&REVISIONS, all)?;
+        self.rows.forget_blobs()?;
         Ok(())
+    }
+
+    /// Returns what is kept of a component, and its revisions, oldest first.
+    fn component(&mut self, name: &Name) -> Result<(Option<Component>, Vec<Revision>), StoreError> {
+        let kept = self.rows.get(name)?;
+        let revisions = self.rows.list(Range::of(Component::key(name)))?;
+        Ok((kept, revisions))
+    }
+
+    /// Makes a revision the current one. A negative number marks a component as removed.
+    fn set_current(&mut self, name: &Name, current: i64) -> Result<(), StoreError> {
+        let name = name.clone();
+        self.rows.put(&Component { name, current })
+    }
+
+    /// Returns the current revision of each component.
+    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
+        let components = self.rows.list(Range::all().marked())?;
+        let keys = current_keys(&components);
+        let rows = self.rows.get_rows(&REVISIONS, keys)?.into_iter().flatten();
+        rows.map(Revision::from_row).collect()
     }
 
     /// Returns the handlers of a revision that the next one lacks.
@@ -143,7 +177,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Refuses handlers that belong to the current revision of another component.
     fn check_owners(&mut self, revision: &Revision) -> Result<(), Stop> {
-        for other in self.rows.current_revisions()? {
+        for other in self.current_revisions()? {
             if other.component == revision.component {
                 continue;
             }

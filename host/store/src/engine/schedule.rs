@@ -7,27 +7,17 @@ use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::name::Name;
 use host_core::rejection::ScheduleRefusal;
-use host_core::schedule::{Firing, KeptSchedule, SCHEDULES_MAX, Schedule, Start};
+use host_core::schedule::{FIRINGS_KEPT, Firing, KeptSchedule, SCHEDULES_MAX, Schedule, Start};
 use host_core::time::Time;
 use host_core::transition::Input;
 
 use super::{Batch, Rows, Stop};
 use crate::error::StoreError;
+use crate::table::{Range, Record as _};
+use crate::tables::schedule::{FIRINGS, NumberedFiring, SCHEDULES};
 
 /// Why a schedule cancels its jobs.
 const CANCELLED: &str = "the schedule fired again";
-
-/// The rows of schedules.
-pub trait ScheduleRows {
-    fn schedule(&mut self, name: &Name) -> Result<Option<KeptSchedule>, StoreError>;
-    fn count_schedules(&mut self) -> Result<u64, StoreError>;
-    /// Adds a schedule, or replaces the one with its name. Its firings stay.
-    fn put_schedule(&mut self, kept: &KeptSchedule) -> Result<(), StoreError>;
-    /// Removes a schedule with its firings.
-    fn remove_schedule(&mut self, name: &Name) -> Result<(), StoreError>;
-    /// Adds firings, of which the last has the number `last`, and forgets those that are too old to keep.
-    fn add_firings(&mut self, name: &Name, last: u64, new: &[Firing]) -> Result<(), StoreError>;
-}
 
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn schedule_command(&mut self, command: &schedule::Command) -> Result<Reply, Stop> {
@@ -46,7 +36,7 @@ impl<R: Rows> Batch<'_, R> {
             self.check_schedules(1)?;
         }
         let kept = KeptSchedule::set(Schedule::clone(&set.schedule), before, set.wall);
-        self.rows.put_schedule(&kept)?;
+        self.rows.put(&kept)?;
         Ok(())
     }
 
@@ -67,12 +57,12 @@ impl<R: Rows> Batch<'_, R> {
             let new = new.with_paused_of(before.as_ref().map(|before| &before.schedule));
             if before.as_ref().is_none_or(|before| before.schedule != new) {
                 let kept = KeptSchedule::set(new, before, wall);
-                self.rows.put_schedule(&kept)?;
+                self.rows.put(&kept)?;
             }
         }
         for old in before.into_iter().flat_map(|before| &before.schedules) {
             if after.schedules.iter().all(|new| new.name != old.name) {
-                self.rows.remove_schedule(&old.name)?;
+                self.delete_schedule(&old.name)?;
             }
         }
         Ok(())
@@ -80,7 +70,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Returns what a schedule replaces: one with its name and its source.
     fn before(&mut self, new: &Schedule) -> Result<Option<KeptSchedule>, Stop> {
-        let before = self.rows.schedule(&new.name)?;
+        let before: Option<KeptSchedule> = self.rows.get(&new.name)?;
         match &before {
             Some(before) if before.schedule.source != new.source => Err(ScheduleRefusal::Owned {
                 schedule: new.name.clone(),
@@ -94,7 +84,7 @@ impl<R: Rows> Batch<'_, R> {
     /// Checks that so many more schedules may be kept.
     fn check_schedules(&mut self, more: usize) -> Result<(), Stop> {
         let limit = SCHEDULES_MAX;
-        if more > 0 && self.rows.count_schedules()? + more as u64 > limit {
+        if more > 0 && self.rows.count_rows(&SCHEDULES, Range::all())? + more as u64 > limit {
             return Err(ScheduleRefusal::TooMany { limit }.into());
         }
         Ok(())
@@ -102,17 +92,42 @@ impl<R: Rows> Batch<'_, R> {
 
     fn remove_schedule(&mut self, remove: &RemoveSchedule) -> Result<(), Stop> {
         let name = &remove.schedule;
-        if self.rows.schedule(name)?.is_none() {
+        if self.rows.get::<KeptSchedule>(name)?.is_none() {
             return Err(ScheduleRefusal::Unknown(name.clone()).into());
         }
-        self.rows.remove_schedule(name)?;
+        self.delete_schedule(name)?;
+        Ok(())
+    }
+
+    /// Removes a schedule with its firings.
+    pub(super) fn delete_schedule(&mut self, name: &Name) -> Result<(), StoreError> {
+        self.rows.remove::<KeptSchedule>(name)?;
+        let firings = Range::of(KeptSchedule::key(name));
+        self.rows.delete_rows(&FIRINGS, firings)?;
+        Ok(())
+    }
+
+    /// Adds firings, of which the last has the number `last`, and forgets those that are too old to keep.
+    fn add_firings(&mut self, name: &Name, last: u64, new: Vec<Firing>) -> Result<(), StoreError> {
+        let first = last - new.len() as u64;
+        for (number, firing) in (first + 1..).zip(new) {
+            let schedule = name.clone();
+            self.rows.put(&NumberedFiring {
+                schedule,
+                number,
+                firing,
+            })?;
+        }
+        let old = last.saturating_sub(FIRINGS_KEPT);
+        let old = Range::of(KeptSchedule::key(name)).up_to(old);
+        self.rows.delete_rows(&FIRINGS, old)?;
         Ok(())
     }
 
     /// Enqueues what a schedule plans. If a job is refused, nothing happens.
     fn fire(&mut self, fire: &Fire) -> Result<Vec<Firing>, Stop> {
         let name = &fire.schedule;
-        let kept = self.rows.schedule(name)?;
+        let kept: Option<KeptSchedule> = self.rows.get(name)?;
         let kept = kept.ok_or_else(|| ScheduleRefusal::Unknown(name.clone()))?;
         if kept.progress.version != fire.version {
             return Err(ScheduleRefusal::Changed(name.clone()).into());
@@ -146,8 +161,8 @@ impl<R: Rows> Batch<'_, R> {
             self.apply(&job, &Input::Cancel { reason, grace_ms })?;
         }
         let last = plan.progress.recorded;
-        self.rows.put_schedule(&kept.with(plan.progress))?;
-        self.rows.add_firings(name, last, &plan.firings)?;
+        self.rows.put(&kept.with(plan.progress))?;
+        self.add_firings(name, last, plan.firings.clone())?;
         Ok(plan.firings)
     }
 }

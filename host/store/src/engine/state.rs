@@ -2,25 +2,37 @@
 
 use host_core::command::{Reply, SetState, state};
 use host_core::rejection::StateRefusal;
-use host_core::state::{Space, StateWrites, Usage};
+use host_core::state::{Space, SpaceUsage, StateWrites, Usage};
 use host_core::time::Time;
 
-use super::{Batch, Rows, Stop};
+use super::{Batch, Rows, Stop, TableRows};
 use crate::error::StoreError;
+use crate::table::{Record as _, Value};
+use crate::tables::state::{STATE, StateEntry};
 
 /// The rows of the state that handlers keep.
-pub trait StateRows {
+pub trait StateRows: TableRows {
     /// Returns how much a space of state has.
-    fn state_usage(&mut self, space: &Space) -> Result<Usage, StoreError>;
-    /// Returns the length of a value of state, in bytes.
+    fn state_usage(&mut self, space: &Space) -> Result<Usage, StoreError> {
+        let kept: Option<SpaceUsage> = self.get(space)?;
+        Ok(kept.map(|it| it.usage).unwrap_or_default())
+    }
+    /// Returns the length of a value of state, in bytes, without reading the value.
     fn state_length(&mut self, space: &Space, key: &str) -> Result<Option<u64>, StoreError>;
-    /// Returns whether a key of state has this value, or none.
+    /// Returns whether a key of state has this value, or none. A value of another length is not read.
     fn state_is(
         &mut self,
         space: &Space,
         key: &str,
         expected: Option<&[u8]>,
-    ) -> Result<bool, StoreError>;
+    ) -> Result<bool, StoreError> {
+        let length = self.state_length(space, key)?;
+        if length != expected.map(|value| value.len() as u64) || expected.is_none() {
+            return Ok(length.is_none() && expected.is_none());
+        }
+        let kept: Option<StateEntry> = self.get((space, key))?;
+        Ok(kept.is_some_and(|it| Some(&*it.value.value) == expected))
+    }
     /// Writes or removes a key of state. Its space's usage follows.
     fn set_state(
         &mut self,
@@ -28,8 +40,22 @@ pub trait StateRows {
         space: &Space,
         key: &str,
         value: Option<&[u8]>,
-    ) -> Result<(), StoreError>;
-    fn set_state_usage(&mut self, space: &Space, usage: Usage) -> Result<(), StoreError>;
+    ) -> Result<(), StoreError> {
+        let mut row = StateEntry::key((space, key));
+        let Some(value) = value else {
+            return self.delete_row(&STATE, row);
+        };
+        row.extend([now.into(), Value::from(value)]);
+        self.put_row(&STATE, row)
+    }
+    /// Keeps how much a space has. One without keys is forgotten.
+    fn set_state_usage(&mut self, space: &Space, usage: Usage) -> Result<(), StoreError> {
+        if usage.keys == 0 {
+            return self.remove::<SpaceUsage>(space);
+        }
+        let space = space.clone();
+        self.put(&SpaceUsage { space, usage })
+    }
 }
 
 impl<R: Rows> Batch<'_, R> {

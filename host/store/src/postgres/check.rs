@@ -4,27 +4,27 @@
 use std::pin::pin;
 
 use futures_util::StreamExt as _;
-use host_core::audit::Chain;
+use host_core::audit::{Chain, Entry};
 use host_core::id::JobId;
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::time::Time;
+use host_core::schedule::KeptSchedule;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::access;
 use super::admin;
 use super::client::{Client, LONG, rows};
 use super::schema;
 use super::target::Target;
 use super::trouble::doing;
-use super::{copy, job_batches, limits};
+use super::{copy, limits, tables};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings, is_compared, unreadable};
 use crate::parts::PARTS;
 use crate::record::decode;
+use crate::table::{Range, Record as _};
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
 /// it concerns.
@@ -143,7 +143,7 @@ async fn inspect(
     on_progress("the keys of limits", 0);
     limits(findings, client).await?;
     on_progress("batches", 0);
-    if let Some(batches) = findings.readable(job_batches::all(client).await)? {
+    if let Some(batches) = findings.readable(tables::list(client, Range::all()).await)? {
         findings.compare_batches(batches);
     }
     for (sql, message) in ORPHANS {
@@ -161,7 +161,7 @@ async fn limits(findings: &mut Findings, client: &Client) -> Result<(), StoreErr
     let Some(limits) = findings.readable(limits::all(client).await)? else {
         return Ok(());
     };
-    findings.compare_keys(&limits, limits::all_keys(client).await?);
+    findings.compare_keys(&limits, tables::list(client, Range::all()).await?);
     findings.compare_listed(limits::all_listed(client).await?);
     Ok(())
 }
@@ -300,7 +300,8 @@ async fn audit(
     loop {
         let after = chain.last().map_or(0, |entry| entry.number);
         on_progress("entries of the audit", after);
-        let entries = access::entries(client, after, Time::default(), AUDIT_CHUNK).await?;
+        let entries =
+            tables::list::<Entry>(client, Range::all().after(after).first(AUDIT_CHUNK)).await?;
         if entries.is_empty() {
             findings.end_of(&chain);
             return Ok(());
@@ -320,9 +321,11 @@ async fn schedules(findings: &mut Findings, client: &Client) -> Result<(), Store
             continue;
         };
         let indexed = (row.get(1), row.get(2));
-        let kept = findings.readable(super::schedules::one(client, &name).await)?;
+        let kept = findings.readable(
+            tables::list::<KeptSchedule>(client, Range::of(KeptSchedule::key(&name))).await,
+        )?;
         if kept
-            .flatten()
+            .and_then(|mut kept| kept.pop())
             .is_some_and(|kept| (kept.fires_at().map(|at| at.0), kept.holds()) != indexed)
         {
             findings.add(what, "when it fires differs from its record");

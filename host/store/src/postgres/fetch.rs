@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use host_core::command::{Command, NewJob, Record, batch, job, schedule};
 use host_core::id::{BatchId, JobId};
 use host_core::job::Lifecycle;
+use host_core::job_batch::JobBatch;
 use host_core::name::Name;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -13,13 +14,14 @@ use uuid::Uuid;
 use super::client::Client;
 use super::counts::{Counts, parse_name};
 use super::dependencies::Pair;
+use super::flush;
 use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::state::NamedState;
 use super::trouble::{Trouble, damaged, unreadable};
-use super::{flush, job_batches};
 use crate::error::StoreError;
 use crate::record::decode;
+use crate::table::Record as _;
 
 /// How many times to read a job that keeps moving between tables.
 const READS_MAX: u32 = 8;
@@ -242,8 +244,9 @@ pub(super) async fn begin(
         .filter(|id| begun.overlay.get(*id).is_none())
         .collect();
     lock(client, &mut begun.overlay, &missing).await?;
-    let batches: Vec<BatchId> = named.batches.iter().copied().collect();
-    job_batches::lock(client, &mut begun.overlay.batches, &batches).await?;
+    let batches: Vec<_> = named.batches.iter().map(|id| JobBatch::key(*id)).collect();
+    let held = &mut begun.overlay.tables;
+    held.lock(client, JobBatch::TABLE, &batches).await?;
     Ok(begun)
 }
 

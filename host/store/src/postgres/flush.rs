@@ -9,7 +9,6 @@ use host_core::name::Name;
 use host_core::time::Time;
 use uuid::Uuid;
 
-use super::access;
 use super::client::Client;
 use super::counts::Counts;
 use super::dependencies::Changes;
@@ -138,6 +137,16 @@ pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM h
     (SELECT 0 FROM host_cascades LIMIT 1), \
     (SELECT 1 FROM host_limits WHERE removed OR cursor IS NOT NULL LIMIT 1))";
 
+/// Appends entries to the audit, each with the hash of the one before. The row of `host_audit_end` is locked until the
+/// commit, which follows immediately. Batches without entries do not touch it.
+const APPEND: &str = "WITH \
+    last AS MATERIALIZED (SELECT next, hash FROM host_audit_end WHERE id = 1 FOR UPDATE), \
+    added AS (INSERT INTO host_audit (number, at, previous, record, hash) \
+      SELECT next, $1, hash, $2, \
+      sha256(convert_to(encode(hash, 'hex') || E'\\n' || next || E'\\n' || $2, 'UTF8')) \
+      FROM last RETURNING number, hash) \
+    UPDATE host_audit_end SET next = added.number + 1, hash = added.hash FROM added WHERE id = 1";
+
 /// Adds the statements that write all changed rows, which then count as written.
 pub(super) async fn add(
     pipeline: &mut Pipeline<'_>,
@@ -158,7 +167,7 @@ pub(super) async fn add(
     dependencies(pipeline, overlay).await?;
     overlay.state.flush(pipeline).await?;
     overlay.limits.flush(pipeline).await?;
-    overlay.batches.flush(pipeline).await?;
+    overlay.tables.flush(pipeline).await?;
     mail(pipeline, overlay).await?;
     attempts(pipeline, overlay).await
 }
@@ -205,7 +214,7 @@ async fn jobs(
         let ids: Vec<Uuid> = deleted.iter().map(|(id, _)| id.0).collect();
         for sql in DELETE_REST {
             pipeline
-                .add("purge jobs", sql, values![ids.clone()])
+                .add("purge jobs", *sql, values![ids.clone()])
                 .await?;
         }
     }
@@ -463,7 +472,10 @@ pub(super) async fn commit(
         let values = values![node, batch, record.now.0, places, sizes, bodies, counts,];
         pipeline.add("keep changes", sql, values).await?;
     }
-    access::append(&mut pipeline, std::mem::take(&mut overlay.audit)).await?;
+    for (at, record) in std::mem::take(&mut overlay.audit) {
+        let values = values![at.0, record];
+        pipeline.add("append to the audit", APPEND, values).await?;
+    }
     pipeline.simple("commit a batch", "COMMIT");
     let answers = pipeline.run().await?;
     for rows in &answers[firsts] {

@@ -1,50 +1,14 @@
-//! The rows of batches of jobs of one open transaction, for the engine.
+//! The jobs of batches, for the engine.
 
 use host_core::id::{BatchId, JobId};
-use host_core::job_batch::JobBatch;
-use host_core::time::Time;
 
 use super::fetch;
-use super::job_batches::{COUNT, decode, lock};
 use super::pipeline::values;
 use super::rows::Transaction;
 use crate::engine::BatchRows;
 use crate::error::StoreError;
 
 impl BatchRows for Transaction<'_> {
-    fn lock_batches(&mut self, ids: &[BatchId]) -> Result<(), StoreError> {
-        self.wait(async |client, overlay| lock(client, &mut overlay.batches, ids).await)
-    }
-
-    fn job_batch(&mut self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
-        self.lock_batches(&[id])?;
-        Ok(self.overlay.batches.get(id))
-    }
-
-    fn put_job_batch(&mut self, batch: &JobBatch) -> Result<(), StoreError> {
-        self.overlay.batches.put(batch);
-        Ok(())
-    }
-
-    fn delete_job_batch(&mut self, id: BatchId) -> Result<(), StoreError> {
-        self.overlay.batches.delete(id);
-        Ok(())
-    }
-
-    fn count_job_batches(&mut self) -> Result<u64, StoreError> {
-        let found = self.flush_and_ask("count batches", COUNT, values![])?;
-        let count = found.first().map_or(0, |row| row.get::<_, i64>(0));
-        Ok(count.unsigned_abs())
-    }
-
-    fn due_job_batches(&mut self, now: Time, limit: usize) -> Result<Vec<JobBatch>, StoreError> {
-        let sql = "SELECT id, body, progress FROM host_batches WHERE wake_at <= $1 \
-                   ORDER BY wake_at, id LIMIT $2";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.flush_and_ask("find batches that are due", sql, values![now.0, limit])?;
-        found.iter().map(decode).collect()
-    }
-
     fn jobs_of_batch(
         &mut self,
         id: BatchId,

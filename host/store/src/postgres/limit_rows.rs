@@ -8,17 +8,22 @@ use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits, WhenFull};
 use host_core::time::Time;
+use tokio_postgres::Row;
 
 use super::client::Client;
 use super::fetch::{know_dependents, load as load_job};
-use super::limits::{kept, key_of, load, select_keys};
+use super::limits::{load, select_keys};
 use super::overlay::Overlay;
 use super::pipeline::{Pipeline, Value, values};
 use super::rows::Transaction;
+use super::tables::{add, rows_of};
 use super::trouble::{Trouble, damaged};
-use crate::engine::LimitRows;
+use crate::engine::{LimitChange, LimitRows};
 use crate::error::StoreError;
 use crate::held_keys::First;
+use crate::table::statement::Dialect;
+use crate::table::{Range, Record as _, row};
+use crate::tables::limit::{KeptKey, LIMIT_KEYS};
 
 /// How many numbers are reserved at a time, if those of the batch do not suffice.
 const SEQS_AT_ONCE: i32 = 64;
@@ -49,42 +54,35 @@ impl LimitRows for Transaction<'_> {
         Ok(Arc::clone(&self.counts.limits))
     }
 
-    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError> {
-        let body = serde_json::to_string(&kept.limit)
-            .map_err(|error| damaged("a limit to write", error.to_string()))?;
-        let (number, cursor) = (kept.number.cast_signed(), kept.cursor.clone());
-        let sql = "INSERT INTO host_limits (number, body, removed, cursor) VALUES ($1, $2, $3, $4) \
-                   ON CONFLICT (number) DO UPDATE SET body = $2, removed = $3, cursor = $4";
-        self.query(
-            "store a limit",
-            sql,
-            values![number, body, kept.is_removed, cursor],
-        )?;
-        let limits = Arc::make_mut(&mut self.counts.limits);
-        limits.0.insert(kept.number, kept.clone());
-        self.note_limits_changed()
-    }
-
-    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError> {
-        let sql = "UPDATE host_limits SET cursor = $2 WHERE number = $1";
-        let values = values![number.cast_signed(), cursor.map(str::to_owned)];
-        self.query("move the cursor of a limit", sql, values)?;
+    fn note_limit(&mut self, number: u64, limit: LimitChange<'_>) -> Result<(), StoreError> {
+        let limits = &mut Arc::make_mut(&mut self.counts.limits).0;
+        match limit {
+            LimitChange::Set(kept) => drop(limits.insert(number, kept.clone())),
+            LimitChange::Deleted => drop(limits.remove(&number)),
+            LimitChange::CursorMoved(_) => return Ok(()),
+        }
+        let sql = "UPDATE host_log SET limits_changed = limits_changed + 1 WHERE id = 1";
+        self.query("record that a limit has changed", sql, values![])?;
+        self.counts.limits_changed += 1;
         Ok(())
     }
 
-    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError> {
-        let sql = "DELETE FROM host_limits WHERE number = $1";
-        self.query("remove a limit", sql, values![number.cast_signed()])?;
-        Arc::make_mut(&mut self.counts.limits).0.remove(&number);
-        self.note_limits_changed()
-    }
-
+    /// Other hosts move cursors without a note. Ticks ask, so only changed limits are read.
     fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError> {
         let sql = "SELECT number, body, removed, cursor FROM host_limits \
                    WHERE removed OR cursor IS NOT NULL ORDER BY number LIMIT $1";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let found = self.query("read changed limits", sql, values![limit])?;
-        found.iter().map(kept).collect()
+        let reading = "read changed limits";
+        self.wait(async |client, overlay| {
+            let mut pipeline = Pipeline::new(client);
+            overlay.tables.flush(&mut pipeline).await?;
+            pipeline.add(reading, sql, values![limit]).await?;
+            let found = pipeline.run().await?.pop().unwrap_or_default();
+            let kept = rows_of(reading, &found)?
+                .into_iter()
+                .map(KeptLimit::from_row);
+            kept.collect::<Result<_, _>>().map_err(Trouble::Fatal)
+        })
     }
 
     /// Reads those of all jobs that the batch has as well, so that it asks the database seldom.
@@ -138,9 +136,7 @@ impl LimitRows for Transaction<'_> {
     }
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = select_keys!("WHERE wake_at <= $1 ORDER BY wake_at, number, key LIMIT $2");
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.keys("find keys that are due", sql, values![now.0, limit])
+        self.keys(Range::all().due(now), limit)
     }
 
     fn keys_from(
@@ -149,10 +145,7 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = select_keys!("WHERE number = $1 AND key >= $2 ORDER BY key LIMIT $3");
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = values![number.cast_signed(), from.to_owned(), limit];
-        self.keys("read the keys of a limit", sql, values)
+        self.keys(Range::of(row![number]).from(from), limit)
     }
 
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {
@@ -200,37 +193,33 @@ impl Transaction<'_> {
         next.ok_or_else(|| damaged("the sequence host_seq", "it returns no numbers"))
     }
 
-    /// Tells other nodes to read the limits again.
-    fn note_limits_changed(&mut self) -> Result<(), StoreError> {
-        let sql = "UPDATE host_log SET limits_changed = limits_changed + 1 WHERE id = 1";
-        self.query("record that a limit has changed", sql, values![])?;
-        self.counts.limits_changed += 1;
-        Ok(())
-    }
-
     /// Returns keys, after it has written those that have changed.
-    fn keys(
-        &mut self,
-        operation: &'static str,
-        sql: &'static str,
-        values: Vec<Value>,
-    ) -> Result<Vec<LimitKey>, StoreError> {
-        let rows = self.wait(async |client, overlay| {
+    fn keys(&mut self, range: Range, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
+        let range = range.first(u32::try_from(limit).unwrap_or(u32::MAX));
+        self.wait(async |client, overlay| {
             let mut pipeline = Pipeline::new(client);
             overlay.limits.flush(&mut pipeline).await?;
-            pipeline.add(operation, sql, values).await?;
-            Ok(pipeline.run().await?.pop().unwrap_or_default())
-        })?;
-        let mut keys = Vec::new();
-        for row in &rows {
-            let (key, used, wake_at) = key_of(row);
-            let limits = &mut self.overlay.limits;
-            limits.keys.load(key.clone(), Some((used, wake_at)));
-            keys.push(key);
-        }
-        self.overlay.limits.to_serve.extend(keys.iter().cloned());
-        Ok(keys)
+            let statement = Dialect::Postgres.select(&LIMIT_KEYS, &range);
+            add(&mut pipeline, LIMIT_KEYS.reading, statement).await?;
+            let found = pipeline.run().await?.pop().unwrap_or_default();
+            let keys = load_keys(overlay, &found)?;
+            overlay.limits.to_serve.extend(keys.iter().cloned());
+            Ok(keys)
+        })
     }
+}
+
+/// Keeps keys that were read.
+fn load_keys(overlay: &mut Overlay, found: &[Row]) -> Result<Vec<LimitKey>, Trouble> {
+    let load = |row| {
+        let KeptKey { key, used, wake_at } = KeptKey::from_row(row)?;
+        overlay.limits.keys.load(key.clone(), Some((used, wake_at)));
+        Ok(key)
+    };
+    let rows = rows_of(LIMIT_KEYS.reading, found)?.into_iter();
+    rows.map(load)
+        .collect::<Result<_, _>>()
+        .map_err(Trouble::Fatal)
 }
 
 /// Waits for other batches that touch limited jobs. Returns the limits if they have changed since.
@@ -272,10 +261,9 @@ async fn read_keys(
     pipeline
         .add("read keys of limits", sql, values![numbers, keys])
         .await?;
-    for row in pipeline.run().await?.iter().flatten() {
-        let (key, used, wake_at) = key_of(row);
+    let found = pipeline.run().await?.pop().unwrap_or_default();
+    for key in load_keys(overlay, &found)? {
         unknown.remove(&key);
-        overlay.limits.keys.load(key, Some((used, wake_at)));
     }
     for key in unknown {
         overlay.limits.keys.load(key, None);

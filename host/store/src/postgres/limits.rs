@@ -12,10 +12,13 @@ use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
-use super::trouble::{Trouble, unreadable};
+use super::tables::{self, rows_of};
+use super::trouble::Trouble;
 use super::typed::Values;
 use crate::error::StoreError;
 use crate::held_keys::{HeldKeys, KeyRow, key_columns};
+use crate::table::{Range, Record as _};
+use crate::tables::limit::{KeptKey, LIMIT_KEYS};
 
 /// What a batch has read and changed of the keys of limits.
 #[derive(Default)]
@@ -125,7 +128,7 @@ impl HeldLimits {
     }
 }
 
-/// The statement whose rows [`key_of`] reads, with what follows the table's name.
+/// The statement that reads keys, with what follows the table's name.
 macro_rules! select_keys {
     ($rest:literal) => {
         concat!(
@@ -138,67 +141,19 @@ macro_rules! select_keys {
 }
 pub(super) use select_keys;
 
-pub(super) fn key_of(row: &Row) -> (LimitKey, KeyUse, Option<Time>) {
-    let key = LimitKey {
-        limit: row.get::<_, i64>(0).unsigned_abs(),
-        key: row.get::<_, String>(1).into(),
-    };
-    let (used, wake_at) = used_of(row);
-    (key, used, wake_at)
-}
-
-fn used_of(row: &Row) -> (KeyUse, Option<Time>) {
-    let small = |column| u32::try_from(row.get::<_, i64>(column)).unwrap_or(u32::MAX);
-    let used = KeyUse {
-        reserved: small(2),
-        running: small(3),
-        waiting: row.get::<_, i64>(4).unsigned_abs(),
-        refilled_at_ns: row.get(5),
-        reserved_units: row.get::<_, i64>(7).unsigned_abs(),
-        next_units: small(8),
-        cancelling: small(9),
-        to_cancel: small(10),
-        held_until: Time(row.get(11)),
-    };
-    (used, row.get::<_, Option<i64>>(6).map(Time))
-}
-
-pub(super) fn kept(row: &Row) -> Result<KeptLimit, StoreError> {
-    let number: i64 = row.get(0);
-    let limit = serde_json::from_str(row.get(1));
-    Ok(KeptLimit {
-        number: number.unsigned_abs(),
-        limit: limit.map_err(|error| unreadable(format!("limit {number}"), &error))?,
-        is_removed: row.get(2),
-        cursor: row.get(3),
-    })
-}
-
-/// The limits, with the number of changes to them in each row. Without limits, one row has that number alone.
-const LIMITS: &str = "SELECT number, body, removed, cursor, limits_changed \
-                      FROM host_log LEFT JOIN host_limits ON TRUE WHERE id = 1";
-
-/// Reads the limits, and how often any has changed.
+/// Reads the limits, and how often any has changed. They may be newer than the number, never older.
 pub(super) async fn load(client: &Client) -> Result<(Limits, i64), Trouble> {
-    let found = client.ask(LIMITS, &[]).await;
-    let found = found.map_err(|error| Trouble::of("read the limits", &error))?;
-    let changed = found.first().map_or(0, |row| row.get(4));
-    limits_of(&found)
-        .map(|limits| (limits, changed))
-        .map_err(Trouble::Fatal)
+    let sql = "SELECT limits_changed FROM host_log WHERE id = 1";
+    let changed = client.ask(sql, &[]).await;
+    let changed = changed.map_err(|error| Trouble::of("read the limits", &error))?;
+    let limits = all(client).await.map_err(Trouble::Fatal)?;
+    Ok((limits, changed.first().map_or(0, |row| row.get(0))))
 }
 
-fn limits_of(rows: &[Row]) -> Result<Limits, StoreError> {
-    let with_limit = rows
-        .iter()
-        .filter(|row| row.get::<_, Option<i64>>(0).is_some());
-    let limits = with_limit.map(|row| kept(row).map(|kept| (kept.number, kept)));
-    Ok(Limits(limits.collect::<Result<_, _>>()?))
-}
-
-/// Reads the limits, for a reader.
+/// Reads the limits.
 pub(super) async fn all(client: &Client) -> Result<Limits, StoreError> {
-    limits_of(&rows(client, "read the limits", LIMITS, &[]).await?)
+    let kept: Vec<KeptLimit> = tables::list(client, Range::all()).await?;
+    Ok(kept.into_iter().collect())
 }
 
 /// Returns the fullest keys of a limit: those for which most jobs wait, and then others, at most `limit`.
@@ -216,24 +171,10 @@ pub(super) async fn fullest(
     );
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
-    let keys = found.iter().map(|row| (row.get(1), used_of(row).0));
-    Ok(keys.collect())
-}
-
-/// Returns how much of a key is used.
-pub(super) async fn used(client: &Client, key: &LimitKey) -> Result<KeyUse, StoreError> {
-    let sql = select_keys!("WHERE number = $1 AND key = $2");
-    let values: Values<'_> = &[&key.limit.cast_signed(), &&*key.key];
-    let found = rows(client, "read a key of a limit", sql, values).await?;
-    Ok(found.first().map(|row| used_of(row).0).unwrap_or_default())
-}
-
-/// Returns all keys.
-pub(super) async fn all_keys(client: &Client) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
-    let sql = select_keys!("");
-    let found = rows(client, "read the keys of limits", sql, &[]).await?;
-    let keys = found.iter().map(key_of);
-    Ok(keys.map(|(key, used, _)| (key, used)).collect())
+    let rows = rows_of(LIMIT_KEYS.reading, &found);
+    let rows = rows.map_err(|trouble| trouble.into_error(LIMIT_KEYS.reading))?;
+    let name_and_use = |row| KeptKey::from_row(row).map(|it| (it.key.key.into(), it.used));
+    rows.into_iter().map(name_and_use).collect()
 }
 
 /// Returns how many jobs wait for each limit that any wait for.

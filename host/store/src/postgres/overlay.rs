@@ -10,9 +10,9 @@ use host_core::name::Name;
 use host_core::time::Time;
 
 use super::dependencies::Dependencies;
-use super::job_batches::HeldBatches;
 use super::limits::HeldLimits;
 use super::state::HeldState;
+use super::tables::HeldRows;
 
 /// The table of a job's row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub(super) struct Overlay {
     pub(super) dependencies: Dependencies,
     pub(super) state: HeldState,
     pub(super) limits: HeldLimits,
-    pub(super) batches: HeldBatches,
+    pub(super) tables: HeldRows,
     // Write-only rows.
     /// The new jobs whose payloads have no row.
     pub(super) payloads: Vec<JobId>,

@@ -1,5 +1,6 @@
 //! Statements that are sent together and answered in order: one round trip for all of them.
 
+use std::borrow::Cow;
 use std::future::poll_fn;
 use std::task::Poll;
 
@@ -39,15 +40,15 @@ impl<'a> Pipeline<'a> {
     pub(super) async fn add(
         &mut self,
         operation: &'static str,
-        sql: &'static str,
+        sql: impl Into<Cow<'static, str>>,
         values: Vec<Value>,
     ) -> Result<(), Trouble> {
         let failed = move |error| Trouble::of(operation, &error);
-        let client = self.client;
-        client.ready(sql).await.map_err(failed)?;
+        let (client, sql) = (self.client, sql.into());
+        client.ready(&sql).await.map_err(failed)?;
         let step = async move {
             let values: Vec<&dyn Typed> = values.iter().map(|it| &**it).collect();
-            client.ask(sql, &values).await.map_err(failed)
+            client.ask(&sql, &values).await.map_err(failed)
         };
         self.steps.push(maybe_done(step.boxed_local()));
         Ok(())

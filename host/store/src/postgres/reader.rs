@@ -5,24 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use host_core::access::token::KeptToken;
-use host_core::audit::Entry;
 use host_core::command::Claimed;
 use host_core::failure::Failure;
-use host_core::handler::{Digest, Revision};
-use host_core::id::{BatchId, JobId};
-use host_core::job::{Lifecycle, LimitKey, STATES, State};
-use host_core::job_batch::JobBatch;
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
-use host_core::limit::{KeyUse, Limits};
+use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
-use host_core::schedule::{Firing, KeptSchedule};
-use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
+use host_core::state::{Space, StateKey, first_key};
 use host_core::time::Time;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -33,18 +28,17 @@ use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
 use super::list;
 use super::nodes;
-use super::registry::{self, read_failed};
 use super::reports;
 use super::rows::payload_of;
-use super::schedules;
 use super::state;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
-use super::{job_batches, limits};
+use super::{limits, tables};
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
 use crate::store::{Interrupt, Reader};
+use crate::table::{Row, Select};
 
 /// Reads committed data.
 pub(super) struct PostgresReader {
@@ -155,6 +149,24 @@ impl Reader for PostgresReader {
     fn interrupt(&self) -> Interrupt {
         let interrupted = Arc::clone(&self.interrupted);
         Arc::new(move || interrupted.notify_one())
+    }
+
+    fn select(&self, ranges: &[Select]) -> Result<Vec<Vec<Row>>, StoreError> {
+        let question = async |client: &Client| {
+            let rows = tables::select(client, ranges).await;
+            rows.map_err(|trouble| trouble.into_error("read the store"))
+        };
+        match ranges {
+            [_] => self.ask(&question),
+            _ => self.ask_moment(&question),
+        }
+    }
+
+    fn count_rows(&self, range: &Select) -> Result<u64, StoreError> {
+        self.ask(&async |client| {
+            let counted = tables::count(client, range).await;
+            counted.map_err(|trouble| trouble.into_error("read the store"))
+        })
     }
 
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
@@ -382,10 +394,6 @@ impl Reader for PostgresReader {
         Ok(leases)
     }
 
-    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
-        self.ask(&async |client| state::value(client, space, key).await)
-    }
-
     fn state_keys(
         &self,
         space: &Space,
@@ -399,81 +407,12 @@ impl Reader for PostgresReader {
         Ok(keys)
     }
 
-    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
-        self.ask(&async |client| state::spaces(client, after, limit).await)
-    }
-
-    fn components(&self) -> Result<Vec<Revision>, StoreError> {
-        self.ask(&async |client| {
-            let read = registry::current_revisions(client).await;
-            read.map_err(read_failed)
-        })
-    }
-
-    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        self.ask_moment(&async |client| {
-            let read = registry::revisions(client, component).await;
-            let mut revisions = read.map_err(read_failed)?;
-            revisions.reverse();
-            let current = registry::current(client, component).await;
-            Ok((revisions, current.map_err(read_failed)?.unwrap_or_default()))
-        })
-    }
-
-    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
-        self.ask(&async |client| schedules::one(client, name).await)
-    }
-
-    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        self.ask(&async |client| schedules::page(client, after, limit).await)
-    }
-
-    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        self.ask(&async |client| schedules::first(client, until, limit).await)
-    }
-
-    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        self.ask(&async |client| schedules::holding(client, after, limit).await)
-    }
-
-    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
-        self.ask(&async |client| schedules::firings(client, schedule).await)
-    }
-
-    fn limits(&self) -> Result<Limits, StoreError> {
-        self.ask(&async |client| limits::all(client).await)
-    }
-
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
         self.ask(&async |client| limits::fullest(client, number, limit).await)
     }
 
-    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
-        self.ask(&async |client| limits::used(client, key).await)
-    }
-
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         self.ask(&async |client| limits::waiting(client).await)
-    }
-
-    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
-        self.ask(&async |client| job_batches::one(client, id).await)
-    }
-
-    fn job_batches(
-        &self,
-        before: Option<BatchId>,
-        limit: u32,
-    ) -> Result<Vec<JobBatch>, StoreError> {
-        self.ask(&async |client| job_batches::page(client, before, limit).await)
-    }
-
-    fn count_job_batches(&self) -> Result<u64, StoreError> {
-        self.ask(&async |client| job_batches::count(client).await)
-    }
-
-    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
-        self.ask(&async |client| access::tokens(client).await)
     }
 
     fn access_version(&self) -> Result<u64, StoreError> {
@@ -482,14 +421,6 @@ impl Reader for PostgresReader {
 
     fn owned(&self, principal: &str) -> Result<u64, StoreError> {
         self.ask(&async |client| access::owned(client, principal).await)
-    }
-
-    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError> {
-        self.ask(&async |client| access::entries(client, after, since, limit).await)
-    }
-
-    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        self.ask(&async |client| registry::bytes(client, digest).await.map_err(read_failed))
     }
 
     fn reported(&self, jobs: &[JobId]) -> Result<Vec<Reported>, StoreError> {

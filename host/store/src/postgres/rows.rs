@@ -4,11 +4,8 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use host_core::access::token::{Token, TokenId};
-use host_core::audit::Link;
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
-use host_core::handler::Revision;
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
 use host_core::json::JsonText;
@@ -27,10 +24,12 @@ use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged, unreadable};
 use super::wait::Driver;
-use super::{access, claim, fetch, flush, nodes, registry};
-use crate::engine::{AccessRows, Cascade, Ended, LIVE_JOBS_COUNTED, Rows, Terms};
+use super::{claim, fetch, flush, nodes};
+use crate::engine::{Cascade, Ended, LIVE_JOBS_COUNTED, Rows, TableRows as _, Terms};
 use crate::error::StoreError;
 use crate::record::{Extra, encode};
+use crate::table::{Range, Record as _};
+use crate::tables::component::{COMPONENTS, Component};
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
@@ -495,43 +494,18 @@ impl Rows for Transaction<'_> {
         Ok(None)
     }
 
-    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
-        self.wait(async |client, _| registry::revisions(client, component).await)
-    }
-
-    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
-        self.wait(async |client, _| registry::current(client, component).await)
-    }
-
     fn has_component(&mut self, component: &Name) -> Result<bool, StoreError> {
-        match &self.overlay.components {
-            Some(deployed) => Ok(deployed.contains(component)),
-            None => Ok(self.current(component)?.is_some()),
+        if let Some(deployed) = &self.overlay.components {
+            return Ok(deployed.contains(component));
         }
+        let range = Range::of(Component::key(component)).marked();
+        Ok(self.count_rows(&COMPONENTS, range)? > 0)
     }
 
-    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
-        self.wait(async |client, _| registry::removed_at(client, component).await)
-    }
-
-    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
-        self.wait(async |client, _| registry::current_revisions(client).await)
-    }
-
-    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
-        self.wait(async |client, _| registry::add(client, revision, bytes).await)
-    }
-
-    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
-        self.wait(async |client, _| registry::forget(client, component, number).await)
-    }
-
-    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
-        self.wait(async |client, _| registry::set_current(client, component, revision).await)
-    }
-
-    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
-        self.wait(async |client, _| registry::remove(client, component).await)
+    fn forget_blobs(&mut self) -> Result<(), StoreError> {
+        let sql = "DELETE FROM host_blobs WHERE digest NOT IN (SELECT digest FROM host_revisions)";
+        self.flush_and_ask("remove a component's bytes", sql, values![])?;
+        Ok(())
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
@@ -541,55 +515,5 @@ impl Rows for Transaction<'_> {
         let rows = self.flush_and_ask("count a handler's jobs", sql, values)?;
         let jobs = rows.first().map_or(0, |row| row.get::<_, i64>(0));
         Ok(u64::try_from(jobs).unwrap_or(0))
-    }
-}
-
-impl AccessRows for Transaction<'_> {
-    fn token(&mut self, id: &TokenId) -> Result<Option<Token>, StoreError> {
-        self.wait(async |client, _| access::token(client, id).await)
-    }
-
-    fn count_tokens(&mut self) -> Result<u64, StoreError> {
-        self.wait(async |client, _| access::count(client).await)
-    }
-
-    fn put_token(&mut self, token: &Token) -> Result<(), StoreError> {
-        self.wait(async |client, _| access::put(client, token).await)
-    }
-
-    fn remove_token(&mut self, id: &TokenId) -> Result<(), StoreError> {
-        self.wait(async |client, _| access::remove(client, id).await)
-    }
-
-    fn use_token(&mut self, id: &TokenId, at: Time) -> Result<(), StoreError> {
-        self.wait(async |client, _| access::record_use(client, id, at).await)
-    }
-
-    /// The commit appends it, last.
-    fn append_audit(&mut self, at: Time, record: String) -> Result<(), StoreError> {
-        self.overlay.audit.push((at, record));
-        Ok(())
-    }
-
-    fn forget_audit(&mut self, before: Time, limit: u32) -> Result<Option<Link>, StoreError> {
-        self.wait(async |client, _| access::forget(client, before, limit).await)
-    }
-
-    fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {
-        if !self.overlay.owned_before.contains_key(principal) {
-            let values = values![principal.to_owned()];
-            let rows = self.query("count the jobs of a principal", access::OWNED, values)?;
-            let stored = rows.first().map_or(0, |row| row.get(0));
-            let before = &mut self.overlay.owned_before;
-            before.insert(principal.to_owned(), stored);
-        }
-        let stored = self.overlay.owned_before[principal];
-        let here = self.overlay.owned.get(principal).copied();
-        Ok(u64::try_from(stored + here.unwrap_or_default()).unwrap_or_default())
-    }
-
-    fn count_owned(&mut self, principal: &str, step: i64) -> Result<(), StoreError> {
-        *self.overlay.owned.entry(principal.to_owned()).or_default() += step;
-        Ok(())
     }
 }

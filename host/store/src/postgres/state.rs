@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::command::Command;
-use host_core::state::{Space, SpaceUsage, StateKey, StateValue, Usage};
+use host_core::state::{Space, StateKey, Usage};
 use host_core::time::Time;
 use tokio_postgres::Row;
 
@@ -213,35 +213,6 @@ fn usage_of(row: &Row) -> Result<(Space, Usage), StoreError> {
     let number = |column| row.get::<_, i64>(column).unsigned_abs();
     let (keys, bytes) = (number(1), number(2));
     Ok((space_of(row)?, Usage { keys, bytes }))
-}
-
-/// Returns a value.
-pub(super) async fn value(
-    client: &Client,
-    space: &Space,
-    key: &str,
-) -> Result<Option<StateValue>, StoreError> {
-    let sql = "SELECT value, at FROM host_state WHERE space = $1 AND key = $2";
-    let found = rows(client, "read state", sql, &[&space.to_string(), &key]).await?;
-    let value = |row: &Row| StateValue {
-        value: row.get(0),
-        at: Time(row.get(1)),
-    };
-    Ok(found.first().map(value))
-}
-
-/// Returns the spaces after one, by name.
-pub(super) async fn spaces(
-    client: &Client,
-    after: &str,
-    limit: u32,
-) -> Result<Vec<SpaceUsage>, StoreError> {
-    let sql = "SELECT space, keys, bytes FROM host_state_spaces WHERE space > $1 AND keys > 0 \
-               ORDER BY space LIMIT $2";
-    let limit = i64::from(limit);
-    let found = rows(client, "list spaces of state", sql, &[&after, &limit]).await?;
-    let space = |row: &Row| usage_of(row).map(|(space, usage)| SpaceUsage { space, usage });
-    found.iter().map(space).collect()
 }
 
 /// Returns the keys of a space from `from` on, or after it, in order.

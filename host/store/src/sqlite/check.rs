@@ -4,19 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use host_core::audit::Chain;
+use host_core::audit::{Chain, Entry};
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
+use host_core::limit::Limits;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::time::Time;
+use host_core::schedule::KeptSchedule;
 use rusqlite::{Connection, OpenFlags, Row};
 
-use super::{access, connect, doing, job_batches, limits, parts, schedules, wal};
+use super::{connect, doing, limits, parts, tables, wal};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings, is_compared, unreadable};
 use crate::parts::LOGS;
 use crate::record::decode;
+use crate::table::{Range, Record as _};
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.
@@ -209,7 +211,8 @@ impl Findings {
         let mut chain = Chain::default();
         loop {
             let after = chain.last().map_or(0, |entry| entry.number);
-            let entries = access::entries(connection, after, Time::default(), CHUNK)?;
+            let entries =
+                tables::list::<Entry>(connection, &Range::all().after(after).first(CHUNK))?;
             if entries.is_empty() {
                 self.end_of(&chain);
                 return Ok(());
@@ -231,7 +234,10 @@ impl Findings {
         for (name, indexed) in found {
             let what = format!("schedule {name}");
             let name = name.parse::<Name>().ok();
-            let kept = name.and_then(|name| schedules::one(connection, &name).ok()?);
+            let kept = name.and_then(|name| {
+                let range = Range::of(KeptSchedule::key(&name));
+                tables::list::<KeptSchedule>(connection, &range).ok()?.pop()
+            });
             if kept.is_some_and(|kept| (kept.fires_at().map(|at| at.0), kept.holds()) != indexed) {
                 self.add(what, "when it fires differs from its record");
             }
@@ -241,15 +247,15 @@ impl Findings {
 
     /// Compares how much of the keys of limits is used with the jobs.
     fn limits(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        let limits = limits::load(connection)?;
-        let kept = limits::all_keys(connection)?;
+        let limits = Limits::from_iter(tables::list(connection, &Range::all())?);
+        let kept = tables::list(connection, &Range::all())?;
         self.compare_keys(&limits, kept);
         self.compare_listed(limits::all_listed(connection)?);
         Ok(())
     }
 
     fn batches(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        let kept = job_batches::all(connection)?;
+        let kept = tables::list(connection, &Range::all())?;
         self.compare_batches(kept);
         Ok(())
     }

@@ -11,10 +11,11 @@ use host_core::name::Name;
 use rusqlite::{Connection, params};
 
 use super::live_jobs::{self, LiveJobs};
-use super::{available, changes, doing, limits};
+use super::{available, changes, doing, tables};
 use crate::engine::Counts;
 use crate::error::StoreError;
 use crate::ready::Ready;
+use crate::table::Range;
 
 struct Queue {
     id: i64,
@@ -87,7 +88,7 @@ impl Counters {
             has_purged: false,
             has_dependencies: has_rows("SELECT EXISTS (SELECT 1 FROM dependencies)")?,
             has_cascades: has_rows("SELECT EXISTS (SELECT 1 FROM cascades)")?,
-            limits: Arc::new(limits::load(connection)?),
+            limits: Arc::new(Limits::from_iter(tables::list(connection, &Range::all())?)),
         };
         let mut names = BTreeMap::new();
         let mut statement = connection

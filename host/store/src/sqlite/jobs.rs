@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
-use host_core::handler::Revision;
 use host_core::id::JobId;
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
 use host_core::json::JsonText;
@@ -14,13 +13,13 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
-use super::job_batches;
-use super::{available, changes, dependencies, doing, execute, job_id, limits, payloads, registry};
+use super::{available, changes, dependencies, doing, execute, job_id, limits, payloads, tables};
 use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
 use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
 use crate::ready::{QueuePosition, runner_of};
 use crate::record::{Extra, decode, encode};
+use crate::tables::job_batch::BATCHES;
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
@@ -441,7 +440,7 @@ impl Rows for Transaction<'_> {
             .map(|at| at.map(Time))
             .map_err(doing("find the next wakeup"))?;
         let of_keys = limits::next_wakeup(self.connection, &self.counters.limits)?;
-        let of_batches = job_batches::next_wakeup(self.connection)?;
+        let of_batches = tables::first_time(self.connection, &BATCHES)?;
         Ok([of_jobs, of_keys, of_batches].into_iter().flatten().min())
     }
 
@@ -473,36 +472,9 @@ impl Rows for Transaction<'_> {
         Ok(Some(first))
     }
 
-    fn revisions(&mut self, component: &Name) -> Result<Vec<Revision>, StoreError> {
-        registry::revisions(self.connection, component)
-    }
-
-    fn current(&mut self, component: &Name) -> Result<Option<u32>, StoreError> {
-        registry::current(self.connection, component)
-    }
-
-    fn removed_at(&mut self, component: &Name) -> Result<u32, StoreError> {
-        registry::removed_at(self.connection, component)
-    }
-
-    fn current_revisions(&mut self) -> Result<Vec<Revision>, StoreError> {
-        registry::current_revisions(self.connection)
-    }
-
-    fn add_revision(&mut self, revision: &Revision, bytes: &[u8]) -> Result<(), StoreError> {
-        registry::add(self.connection, revision, bytes)
-    }
-
-    fn forget_revisions(&mut self, component: &Name, number: u32) -> Result<(), StoreError> {
-        registry::forget(self.connection, component, number)
-    }
-
-    fn set_current(&mut self, component: &Name, revision: u32) -> Result<(), StoreError> {
-        registry::set_current(self.connection, component, revision)
-    }
-
-    fn remove_component(&mut self, component: &Name) -> Result<(), StoreError> {
-        registry::remove(self.connection, component)
+    fn forget_blobs(&mut self) -> Result<(), StoreError> {
+        let sql = "DELETE FROM blobs WHERE digest NOT IN (SELECT digest FROM revisions)";
+        self.execute("remove a component's bytes", sql, [])
     }
 
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {

@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits};
+use host_core::limit::{KeyUse, Limits};
 use host_core::time::Time;
-use rusqlite::{Params, params};
+use rusqlite::params;
 
 use super::jobs::Transaction;
-use super::limits::{key_of, used, write};
-use super::{damaged, doing, execute, job_id};
-use crate::engine::LimitRows;
+use super::limits::write;
+use super::{doing, execute, job_id};
+use crate::engine::{LimitChange, LimitRows, TableRows as _};
 use crate::error::StoreError;
 use crate::held_keys::{First, WaitingPlace};
 use crate::record::decode;
+use crate::table::{Range, row};
+use crate::tables::limit::KeptKey;
 
 /// How many waiting jobs of a key are read at a time, after the first.
 const WAITING_AT_ONCE: usize = 8;
@@ -25,61 +27,25 @@ impl LimitRows for Transaction<'_> {
         Ok(Arc::clone(&self.counters.limits))
     }
 
-    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError> {
-        let body = serde_json::to_string(&kept.limit).map_err(damaged("a limit to write"))?;
-        execute(
-            self.connection,
-            "store a limit",
-            "INSERT OR REPLACE INTO limits (number, body, removed, cursor) VALUES (?1, ?2, ?3, ?4)",
-            params![
-                kept.number.cast_signed(),
-                body,
-                kept.is_removed,
-                kept.cursor
-            ],
-        )?;
-        let limits = Arc::make_mut(&mut self.counters.limits);
-        limits.0.insert(kept.number, kept.clone());
-        Ok(())
-    }
-
-    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError> {
-        let limits = Arc::make_mut(&mut self.counters.limits);
-        if let Some(kept) = limits.0.get_mut(&number) {
-            kept.cursor = cursor.map(str::to_owned);
+    fn note_limit(&mut self, number: u64, limit: LimitChange<'_>) -> Result<(), StoreError> {
+        let limits = &mut Arc::make_mut(&mut self.counters.limits).0;
+        match limit {
+            LimitChange::Set(kept) | LimitChange::CursorMoved(kept) => {
+                limits.insert(number, kept.clone());
+            }
+            LimitChange::Deleted => drop(limits.remove(&number)),
         }
-        execute(
-            self.connection,
-            "move the cursor of a limit",
-            "UPDATE limits SET cursor = ?2 WHERE number = ?1",
-            params![number.cast_signed(), cursor],
-        )
-    }
-
-    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError> {
-        Arc::make_mut(&mut self.counters.limits).0.remove(&number);
-        let sql = "DELETE FROM limits WHERE number = ?1";
-        execute(
-            self.connection,
-            "remove a limit",
-            sql,
-            [number.cast_signed()],
-        )
-    }
-
-    fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError> {
-        let limits = self.counters.limits.0.values();
-        let changed = limits.filter(|kept| kept.is_removed || kept.cursor.is_some());
-        Ok(changed.take(limit).cloned().collect())
+        Ok(())
     }
 
     fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError> {
         if let Some(used) = self.held.key_use(key) {
             return Ok(used);
         }
-        let row = used(self.connection, key)?;
-        self.held.load(key.clone(), row);
-        Ok(row.unwrap_or_default().0)
+        let row: Option<KeptKey> = self.get(key)?;
+        let kept = row.map(|it| (it.used, it.wake_at));
+        self.held.load(key.clone(), kept);
+        Ok(kept.unwrap_or_default().0)
     }
 
     fn set_key_use(
@@ -105,9 +71,7 @@ impl LimitRows for Transaction<'_> {
     }
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key FROM limit_keys WHERE wake_at <= ?1 \
-                   ORDER BY wake_at, number, key LIMIT ?2";
-        self.keys("find keys that are due", sql, params![now.0, limit])
+        self.keys(Range::all().due(now), limit)
     }
 
     fn keys_from(
@@ -116,10 +80,7 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let sql = "SELECT number, key FROM limit_keys WHERE number = ?1 AND key >= ?2 \
-                   ORDER BY key LIMIT ?3";
-        let params = params![number.cast_signed(), from, limit];
-        self.keys("read the keys of a limit", sql, params)
+        self.keys(Range::of(row![number]).from(from), limit)
     }
 
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {
@@ -199,18 +160,10 @@ impl Transaction<'_> {
     }
 
     /// Returns keys, after it has written those that have changed.
-    fn keys(
-        &mut self,
-        operation: &'static str,
-        sql: &str,
-        params: impl Params,
-    ) -> Result<Vec<LimitKey>, StoreError> {
+    fn keys(&mut self, range: Range, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
         write(self.connection, self.held)?;
-        let read = || {
-            let mut statement = self.connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params, key_of)?;
-            rows.collect::<Result<_, _>>()
-        };
-        read().map_err(doing(operation))
+        let range = range.first(u32::try_from(limit).unwrap_or(u32::MAX));
+        let kept: Vec<KeptKey> = self.list(range)?;
+        Ok(kept.into_iter().map(|it| it.key).collect())
     }
 }

@@ -6,12 +6,15 @@ use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, params};
 
-use super::{damaged, doing, execute, job_id};
+use super::{doing, execute, job_id, tables};
 use crate::engine::AT_ONCE;
 use crate::error::StoreError;
-use crate::held_keys::{HeldKeys, Kept, KeyRow, key_columns};
+use crate::held_keys::{HeldKeys, Kept, KeyRow};
+use crate::table::statement::{Dialect, names};
+use crate::table::{Kind, Record as _};
+use crate::tables::limit::{KeptKey, LIMIT_KEYS};
 
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {
@@ -72,82 +75,13 @@ pub(super) fn next_wakeup(
     connection: &Connection,
     limits: &Limits,
 ) -> Result<Option<Time>, StoreError> {
-    let has_changed = |kept: &KeptLimit| kept.is_removed || kept.cursor.is_some();
-    if limits.0.values().any(has_changed) {
+    if limits.0.values().any(KeptLimit::has_changed) {
         return Ok(Some(AT_ONCE));
     }
     if limits.0.is_empty() {
         return Ok(None);
     }
-    let sql = "SELECT wake_at FROM limit_keys WHERE wake_at IS NOT NULL ORDER BY wake_at LIMIT 1";
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
-        .map(|at| at.map(Time))
-        .map_err(doing("find the next key that is due"))
-}
-
-/// Reads [`key_columns`].
-pub(super) fn used_of(row: &Row<'_>) -> rusqlite::Result<Kept> {
-    let used = KeyUse {
-        reserved: row.get(0)?,
-        running: row.get(1)?,
-        waiting: row.get::<_, i64>(2)?.unsigned_abs(),
-        refilled_at_ns: row.get(3)?,
-        reserved_units: row.get::<_, i64>(5)?.unsigned_abs(),
-        next_units: row.get(6)?,
-        cancelling: row.get(7)?,
-        to_cancel: row.get(8)?,
-        held_until: Time(row.get(9)?),
-    };
-    Ok((used, row.get::<_, Option<i64>>(4)?.map(Time)))
-}
-
-pub(super) fn key_of(row: &Row<'_>) -> rusqlite::Result<LimitKey> {
-    Ok(LimitKey {
-        limit: row.get::<_, i64>(0)?.unsigned_abs(),
-        key: row.get(1)?,
-    })
-}
-
-/// Returns how much of a key is used, if it has a row.
-pub(super) fn used(connection: &Connection, key: &LimitKey) -> Result<Option<Kept>, StoreError> {
-    const KEY: &str = concat!(
-        "SELECT ",
-        key_columns!(),
-        " FROM limit_keys WHERE number = ?1 AND key = ?2"
-    );
-    let read = connection.prepare_cached(KEY).and_then(|mut statement| {
-        let params = params![key.limit.cast_signed(), &*key.key];
-        statement.query_row(params, used_of).optional()
-    });
-    read.map_err(doing("read a key of a limit"))
-}
-
-/// Reads the limits.
-pub(super) fn load(connection: &Connection) -> Result<Limits, StoreError> {
-    let read = || {
-        let mut statement =
-            connection.prepare_cached("SELECT number, body, removed, cursor FROM limits")?;
-        let rows = statement.query_map([], |row| {
-            let number: i64 = row.get(0)?;
-            Ok((number, row.get::<_, String>(1)?, row.get(2)?, row.get(3)?))
-        })?;
-        rows.collect::<Result<Vec<_>, _>>()
-    };
-    let rows = read().map_err(doing("read the limits"))?.into_iter();
-    let kept = rows.map(|(number, body, is_removed, cursor)| {
-        let limit = serde_json::from_str(&body).map_err(damaged(format!("limit {number}")))?;
-        let number = number.unsigned_abs();
-        let kept = KeptLimit {
-            number,
-            limit,
-            is_removed,
-            cursor,
-        };
-        Ok((number, kept))
-    });
-    Ok(Limits(kept.collect::<Result<_, StoreError>>()?))
+    tables::first_time(connection, &LIMIT_KEYS)
 }
 
 /// Returns the fullest keys of a limit: those for which most jobs wait, and then others, at most `limit`.
@@ -156,48 +90,23 @@ pub(super) fn fullest(
     number: u64,
     limit: u32,
 ) -> Result<Vec<(String, KeyUse)>, StoreError> {
+    let columns = names(&LIMIT_KEYS);
     let mut found = Vec::new();
-    for sql in [
-        concat!(
-            "SELECT ",
-            key_columns!(),
-            ", key FROM limit_keys INDEXED BY limit_keys_waiting \
-             WHERE number = ?1 AND waiting > 0 ORDER BY waiting DESC LIMIT ?2"
-        ),
-        concat!(
-            "SELECT ",
-            key_columns!(),
-            ", key FROM limit_keys WHERE number = ?1 AND waiting = 0 ORDER BY key LIMIT ?2"
-        ),
+    for rest in [
+        "INDEXED BY limit_keys_waiting WHERE number = ?1 AND waiting > 0 ORDER BY waiting DESC",
+        "WHERE number = ?1 AND waiting = 0 ORDER BY key",
     ] {
-        let rest = limit as usize - found.len();
-        let read = || {
-            let mut statement = connection.prepare_cached(sql)?;
-            let rows = statement.query_map(params![number.cast_signed(), rest], |row| {
-                Ok((row.get(10)?, used_of(row)?.0))
-            })?;
-            rows.collect::<Result<Vec<_>, _>>()
-        };
-        found.extend(read().map_err(doing("read the fullest keys of a limit"))?);
+        let left = u32::try_from(limit as usize - found.len()).unwrap_or(u32::MAX);
+        let mut statement =
+            Dialect::Sqlite.plain(format!("SELECT {columns} FROM limit_keys {rest} LIMIT ?2"));
+        statement.values = vec![(number.into(), Kind::Int), (left.into(), Kind::Int)];
+        tables::each(connection, LIMIT_KEYS.reading, &statement, |row| {
+            let KeptKey { key, used, .. } = KeptKey::from_row(row)?;
+            found.push((key.key.into(), used));
+            Ok(())
+        })?;
     }
     Ok(found)
-}
-
-/// Returns all keys.
-pub(super) fn all_keys(connection: &Connection) -> Result<Vec<(LimitKey, KeyUse)>, StoreError> {
-    let read = || {
-        let sql = concat!("SELECT ", key_columns!(), ", number, key FROM limit_keys");
-        let mut statement = connection.prepare_cached(sql)?;
-        let rows = statement.query_map([], |row| {
-            let key = LimitKey {
-                limit: row.get::<_, i64>(10)?.unsigned_abs(),
-                key: row.get(11)?,
-            };
-            Ok((key, used_of(row)?.0))
-        })?;
-        rows.collect::<Result<_, _>>()
-    };
-    read().map_err(doing("read the keys of limits"))
 }
 
 /// Returns how many jobs wait for each limit that any wait for.

@@ -3,35 +3,30 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use host_core::access::token::KeptToken;
-use host_core::audit::Entry;
 use host_core::failure::Failure;
-use host_core::handler::{Digest, Revision};
-use host_core::id::{BatchId, JobId};
-use host_core::job::{Lifecycle, LimitKey, STATES, State};
-use host_core::job_batch::JobBatch;
+use host_core::id::JobId;
+use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
-use host_core::limit::{KeyUse, Limits};
+use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
-use host_core::schedule::{Firing, KeptSchedule};
-use host_core::state::{Space, SpaceUsage, StateKey, StateValue, first_key};
+use host_core::state::{Space, StateKey, first_key};
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::seq_of;
 use super::moment::Moment;
 use super::{
-    access, available, changes, dependencies, doing, job_batches, job_id, limits, list, payloads,
-    registry, schedules, state,
+    access, available, changes, dependencies, doing, job_id, limits, list, payloads, state, tables,
 };
 use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
 use crate::store::{Interrupt, Reader};
+use crate::table::{Row as TableRow, Select};
 
 /// A job's result, failure and progress.
 type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);
@@ -113,6 +108,16 @@ impl Reader for SqliteReader {
     fn interrupt(&self) -> Interrupt {
         let handle = self.connection.get_interrupt_handle();
         Arc::new(move || handle.interrupt())
+    }
+
+    fn select(&self, ranges: &[Select]) -> Result<Vec<Vec<TableRow>>, StoreError> {
+        let moment = self.moment()?;
+        let rows = |it: &Select| tables::select(&moment, it.table, &it.range);
+        ranges.iter().map(rows).collect()
+    }
+
+    fn count_rows(&self, range: &Select) -> Result<u64, StoreError> {
+        tables::count(&self.connection, range.table, &range.range)
     }
 
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
@@ -350,10 +355,6 @@ impl Reader for SqliteReader {
         Ok(leases)
     }
 
-    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
-        state::value(&self.connection, space, key)
-    }
-
     fn state_keys(
         &self,
         space: &Space,
@@ -367,88 +368,15 @@ impl Reader for SqliteReader {
         Ok(keys)
     }
 
-    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
-        state::spaces(&self.connection, after, limit)
-    }
-
-    fn components(&self) -> Result<Vec<Revision>, StoreError> {
-        registry::current_revisions(&self.connection)
-    }
-
-    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        let moment = self.moment()?;
-        let mut revisions = registry::revisions(&moment, component)?;
-        revisions.reverse();
-        let current = registry::current(&moment, component)?;
-        Ok((revisions, current.unwrap_or_default()))
-    }
-
-    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
-        schedules::one(&self.connection, name)
-    }
-
-    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        schedules::page(&self.connection, after, limit)
-    }
-
-    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        schedules::first(&self.connection, until, limit)
-    }
-
-    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        schedules::holding(&self.connection, after, limit)
-    }
-
-    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
-        schedules::firings(&self.connection, schedule)
-    }
-
-    fn limits(&self) -> Result<Limits, StoreError> {
-        limits::load(&self.connection)
-    }
-
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
         limits::fullest(&self.connection, number, limit)
-    }
-
-    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
-        let kept = limits::used(&self.connection, key)?;
-        Ok(kept.unwrap_or_default().0)
     }
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         limits::waiting(&self.connection)
     }
 
-    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
-        job_batches::one(&self.connection, id)
-    }
-
-    fn job_batches(
-        &self,
-        before: Option<BatchId>,
-        limit: u32,
-    ) -> Result<Vec<JobBatch>, StoreError> {
-        job_batches::page(&self.connection, before, limit)
-    }
-
-    fn count_job_batches(&self) -> Result<u64, StoreError> {
-        job_batches::count(&self.connection)
-    }
-
-    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
-        access::tokens(&self.connection)
-    }
-
     fn owned(&self, principal: &str) -> Result<u64, StoreError> {
         access::owned(&self.connection, principal)
-    }
-
-    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<Entry>, StoreError> {
-        access::entries(&self.connection, after, since, limit)
-    }
-
-    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        registry::bytes(&self.connection, digest)
     }
 }

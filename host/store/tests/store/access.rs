@@ -14,8 +14,8 @@ use host_core::job::{Origin, UniqueScope};
 use host_core::name::Name;
 use host_core::rejection::{JobRefusal, Rejection, TokenRefusal};
 use host_core::time::Time;
-use host_store::Store;
 use host_store::postgres::PostgresStore;
+use host_store::{Range, Store};
 use uuid::Uuid;
 
 use crate::cases::check;
@@ -63,7 +63,13 @@ const TWO: &str = "000000000002";
 #[test]
 fn tokens_are_kept_replaced_used_and_revoked() {
     check(|store| {
-        let tokens = |store: &dyn Store| store.reader().unwrap().tokens().unwrap();
+        let tokens = |store: &dyn Store| {
+            store
+                .reader()
+                .unwrap()
+                .list::<KeptToken>(Range::all())
+                .unwrap()
+        };
         ask(store, NOW, put(token(TWO), true)).unwrap();
         ask(store, NOW, put(token(ONE), true)).unwrap();
         let used_at = None;
@@ -120,7 +126,13 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
         assert_eq!(ask(store, NOW, begin(9, current)), unknown, "no such token");
         ask(store, NOW, put(kept.clone(), true)).unwrap();
         let sessions = |store: &dyn Store| {
-            let kept = store.reader().unwrap().tokens().unwrap().remove(0).token;
+            let kept = store
+                .reader()
+                .unwrap()
+                .list::<KeptToken>(Range::all())
+                .unwrap()
+                .remove(0)
+                .token;
             kept.sessions
                 .iter()
                 .map(|(_, end)| end.since_ms(NOW))
@@ -162,14 +174,21 @@ fn a_session_begins_with_what_its_token_is_and_ends_with_it() {
         )
         .unwrap();
         ask(store, NOW, Command::from(EndSession { token, session })).unwrap();
-        assert_eq!(store.reader().unwrap().tokens().unwrap(), []);
+        assert_eq!(
+            store
+                .reader()
+                .unwrap()
+                .list::<KeptToken>(Range::all())
+                .unwrap(),
+            []
+        );
     });
 }
 
 /// Checks that the chain has no gap, and returns it.
 pub(crate) fn chain(store: &dyn Store) -> Vec<Entry> {
     let reader = store.reader().unwrap();
-    let all = reader.audit(0, Time::default(), 1_000).unwrap();
+    let all = reader.list::<Entry>(Range::all().first(1_000)).unwrap();
     let mut chain = Chain::default();
     for entry in &all {
         assert_eq!(chain.follow(entry.clone()), None, "{entry:?}");
@@ -222,9 +241,16 @@ fn a_change_and_its_entry_are_one() {
         assert!(entries[1].record.contains("no token has the id"));
         assert!(entries[2].record.contains("\"times\":3"));
         let reader = store.reader().unwrap();
-        let later = reader.audit(1, NOW.plus_ms(1), 9).unwrap();
+        let later = reader
+            .list::<Entry>(Range::all().after(1_u64).since(NOW.plus_ms(1)).first(9))
+            .unwrap();
         assert_eq!(later, entries[3..]);
-        assert_eq!(reader.audit(1, Time::default(), 1).unwrap(), entries[1..2]);
+        assert_eq!(
+            reader
+                .list::<Entry>(Range::all().after(1_u64).first(1))
+                .unwrap(),
+            entries[1..2]
+        );
     });
 }
 
@@ -447,5 +473,5 @@ fn the_entries_of_several_nodes_are_one_chain() {
     ask(&mut one, NOW, put(token(ONE), true)).unwrap();
     let reader = two.reader().unwrap();
     assert_ne!(reader.access_version().unwrap(), version);
-    assert_eq!(reader.tokens().unwrap().len(), 1);
+    assert_eq!(reader.list::<KeptToken>(Range::all()).unwrap().len(), 1);
 }

@@ -6,12 +6,14 @@ use std::path::Path;
 use host_core::cell::{Level, LogSource};
 use host_core::command::{Command, Tick};
 use host_core::job::State;
+use host_core::schedule::KeptSchedule;
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::target::Target;
 use host_store::sqlite::logs::LogStore;
 use host_store::sqlite::{SqliteStore, aside};
+use host_store::tables::limit::read_limits;
 use host_store::{
-    Finding, Heartbeat as _, Keep, SetAside, Store, StoreError, check, check_logs, postgres,
+    Finding, Heartbeat as _, Keep, Range, SetAside, Store, StoreError, check, check_logs, postgres,
 };
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -223,8 +225,9 @@ fn use_rest(store: &mut dyn Store) {
     assert!(!runs.is_empty());
     let last = runs.len() as u128 + 90;
     let _ = ask(store, NOW, complete(90, last, returned()));
-    store.reader().unwrap().schedules("", 10).unwrap();
-    store.reader().unwrap().limits().unwrap();
+    let reader = store.reader().unwrap();
+    reader.list::<KeptSchedule>(Range::all()).unwrap();
+    read_limits(&*reader).unwrap();
     store.reader().unwrap().changes(0, 1_000).unwrap();
 }
 

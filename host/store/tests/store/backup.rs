@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use host_core::time::Time;
+use host_core::access::token::KeptToken;
+use host_core::audit::Entry;
 use host_store::backup::{Copied, Original};
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::{Reader, Store, StoreError, check};
+use host_store::tables::component::Blob;
+use host_store::{Range, Reader, Store, StoreError, check};
 use tempfile::TempDir;
 
 use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
@@ -41,11 +43,15 @@ fn a_copy_is_the_store_in_one_file() {
     let copied = open_reader(&copy).unwrap();
     let is_last = |it: &&host_core::handler::Revision| it.component.as_str() == "last";
     let digest = whole.components.iter().find(is_last).unwrap().digest;
-    assert_eq!(copied.component_bytes(digest).unwrap(), Some(vec![7; 10]));
+    let blob: Option<Blob> = copied.get(digest).unwrap();
+    assert_eq!(blob.map(|it| it.bytes), Some(vec![7; 10]));
     let kept = store.reader().unwrap();
-    assert_eq!(copied.tokens().unwrap(), kept.tokens().unwrap());
-    assert_eq!(copied.tokens().unwrap().len(), 1);
-    let audit = |reader: &dyn Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(
+        copied.list::<KeptToken>(Range::all()).unwrap(),
+        kept.list::<KeptToken>(Range::all()).unwrap()
+    );
+    assert_eq!(copied.list::<KeptToken>(Range::all()).unwrap().len(), 1);
+    let audit = |reader: &dyn Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
     assert_eq!(audit(&*copied), audit(&*kept));
     assert_eq!(audit(&*copied).len(), 1);
     let files = std::fs::read_dir(folder.path()).unwrap();

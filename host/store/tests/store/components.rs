@@ -12,6 +12,7 @@ use host_core::query::JobFilter;
 use host_core::rejection::{ComponentRefusal, Rejection};
 use host_store::Store as _;
 use host_store::postgres::PostgresStore;
+use host_store::tables::component::{Blob, read_deployed, read_revisions};
 use uuid::Uuid;
 
 use crate::cases::check;
@@ -34,16 +35,11 @@ fn the_latest_revisions_are_kept_with_their_bytes() {
         }
         ask(store, NOW, revision("b", &["other"], 1)).unwrap();
         let reader = store.reader().unwrap();
-        let (revisions, current) = reader.revisions(&"a".parse().unwrap()).unwrap();
+        let (revisions, current) = read_revisions(&*reader, &"a".parse().unwrap()).unwrap();
         let numbers: Vec<u32> = revisions.iter().map(|revision| revision.revision).collect();
         assert_eq!(numbers, (6..=KEPT + 5).rev().collect::<Vec<u32>>());
         assert_eq!(current, KEPT + 5);
-        let has = |digest| {
-            reader
-                .component_bytes(Digest([digest; 32]))
-                .unwrap()
-                .is_some()
-        };
+        let has = |digest| reader.get::<Blob>(Digest([digest; 32])).unwrap().is_some();
         assert!(has(1), "another component has these");
         assert!(!has(2) && !has(5) && has(6));
         let back = |revision| {
@@ -154,12 +150,10 @@ fn components_have_revisions_and_owners() {
         ask(store, NOW, complete(1, 1, returned())).unwrap();
         ask(store, NOW, remove()).unwrap();
         let reader = store.reader().unwrap();
-        assert_eq!(reader.components().unwrap().len(), 1);
-        assert_eq!(reader.component_bytes(Digest([1; 32])).unwrap(), None);
-        assert_eq!(
-            reader.component_bytes(Digest([3; 32])).unwrap(),
-            Some(vec![3; 10])
-        );
+        assert_eq!(read_deployed(&*reader).unwrap().len(), 1);
+        let bytes = |digest| reader.get::<Blob>(Digest([digest; 32])).unwrap();
+        assert_eq!(bytes(1), None);
+        assert_eq!(bytes(3).map(|it| it.bytes), Some(vec![3; 10]));
         let again = deployed(ask(store, NOW, revision("a", &["noop"], 1)));
         assert_eq!(again, (3, false), "its numbers continue");
         ask(store, NOW, remove()).unwrap();

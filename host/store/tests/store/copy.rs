@@ -2,11 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use host_core::audit::Note;
+use host_core::access::token::KeptToken;
+use host_core::audit::{Entry, Note};
 use host_core::cell::{Level, LogSource};
 use host_core::command::{AddNote, Cancel, Command, Deployed, Purge, RemoveComponent, Reply};
 use host_core::job::{State, UniqueScope};
-use host_core::time::Time;
 use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::PostgresStore;
@@ -15,7 +15,8 @@ use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::target::Target;
 use host_store::sqlite::logs::LogStore;
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::{Heartbeat as _, Store, StoreError, check};
+use host_store::tables::component::Blob;
+use host_store::{Heartbeat as _, Range, Store, StoreError, check};
 use tempfile::TempDir;
 
 use crate::access::chain;
@@ -122,12 +123,16 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     assert_eq!(read(&*after).state.len(), 2);
     let changes = before.changes(0, 1_000).unwrap();
     assert_eq!(after.changes(0, 1_000).unwrap(), changes);
-    assert_eq!(after.tokens().unwrap(), before.tokens().unwrap());
-    let audit = |reader: &dyn host_store::Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(
+        after.list::<KeptToken>(Range::all()).unwrap(),
+        before.list::<KeptToken>(Range::all()).unwrap()
+    );
+    let audit =
+        |reader: &dyn host_store::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
     assert_eq!(audit(&*after), audit(&*before));
     for digest in read(&*before).components.iter().map(|it| it.digest) {
-        let bytes = before.component_bytes(digest).unwrap();
-        assert_eq!(after.component_bytes(digest).unwrap(), bytes);
+        let bytes = before.get::<Blob>(digest).unwrap();
+        assert_eq!(after.get::<Blob>(digest).unwrap(), bytes);
     }
 
     let note = Box::new(Note::new("start", "host"));
@@ -188,9 +193,13 @@ fn a_store_comes_back_from_a_database_as_it_was() {
     assert_eq!(read(&*after).state.len(), 2);
     let changes = before.changes(0, 1_000).unwrap();
     assert_eq!(after.changes(0, 1_000).unwrap(), changes);
-    assert_eq!(after.tokens().unwrap(), before.tokens().unwrap());
-    assert_eq!(after.tokens().unwrap().len(), 1);
-    let audit = |reader: &dyn host_store::Reader| reader.audit(0, Time::default(), 100).unwrap();
+    assert_eq!(
+        after.list::<KeptToken>(Range::all()).unwrap(),
+        before.list::<KeptToken>(Range::all()).unwrap()
+    );
+    assert_eq!(after.list::<KeptToken>(Range::all()).unwrap().len(), 1);
+    let audit =
+        |reader: &dyn host_store::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
     assert_eq!(audit(&*after), audit(&*before));
     assert_eq!(audit(&*after).len(), 1);
     drop(after);

@@ -11,6 +11,7 @@ use host_core::command::{Ask as _, Cancel, Command, NewJob, Retry, Tick, schedul
 use host_core::job::{State, UniqueScope};
 use host_core::schedule::Overlap;
 use host_store::sqlite::{SqliteStore, open_reader};
+use host_store::tables::component::Blob;
 use host_store::{Store, check};
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
@@ -229,8 +230,8 @@ fn a_store_of_each_layout_opens_and_goes_on() {
         let components = &before.components;
         assert_eq!((components.len(), components[0].revision), (1, 2));
         let reader = store.reader().unwrap();
-        let bytes = reader.component_bytes(components[0].digest).unwrap();
-        assert_eq!(bytes, Some(vec![2; 10]));
+        let blob: Option<Blob> = reader.get(components[0].digest).unwrap();
+        assert_eq!(blob.map(|it| it.bytes), Some(vec![2; 10]));
         let keyed = reader.job(id(7)).unwrap().unwrap();
         assert_eq!(keyed.unique_key.as_deref(), Some("key"));
         assert_eq!(keyed.payload.attributes[0].1, "a");

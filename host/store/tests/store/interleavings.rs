@@ -17,7 +17,7 @@ use host_core::notify::BATCH_EVENTS;
 use host_core::outcome::Outcome;
 use host_core::policy::Retention;
 use host_core::prerequisite::{Conditions, When};
-use host_core::schedule::{Overlap, Progress as ScheduleProgress};
+use host_core::schedule::{KeptSchedule, Overlap, Progress as ScheduleProgress};
 use host_core::webhook::WEBHOOKS;
 use host_core::writes::Writes;
 use host_store::postgres::PostgresStore;
@@ -414,7 +414,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         check_room(&*model.reader().unwrap(), now, &commands, &mut seen);
         sent.record(&*model.reader().unwrap(), &committed.changes);
         let name = "nightly".parse().unwrap();
-        let kept = model.reader().unwrap().schedule(&name).unwrap();
+        let kept = model.reader().unwrap().get::<KeptSchedule>(&name).unwrap();
         history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();
         for reply in &committed.replies {
             let Ok(host_core::command::Reply::Claimed(jobs)) = reply else {

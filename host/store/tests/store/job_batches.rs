@@ -14,6 +14,7 @@ use host_core::query::JobFilter;
 use host_core::rejection::{BatchRefusal, JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::writes::Writes;
+use host_store::Range;
 use host_store::store::Store;
 use uuid::Uuid;
 
@@ -78,7 +79,11 @@ pub(crate) fn cancel(n: u128) -> Command {
 }
 
 pub(crate) fn batch(store: &dyn Store, n: u128) -> Option<JobBatch> {
-    store.reader().unwrap().job_batch(batch_id(n)).unwrap()
+    store
+        .reader()
+        .unwrap()
+        .get::<JobBatch>(batch_id(n))
+        .unwrap()
 }
 
 fn counts(store: &dyn Store, n: u128) -> BatchCounts {
@@ -334,7 +339,12 @@ fn a_batch_that_has_ended_is_forgotten_and_one_that_is_left_open_is_closed() {
         tick(store, closed.plus_ms(KEPT_MS));
         assert!(batch(store, 1).is_none());
         let reader = store.reader().unwrap();
-        assert_eq!(reader.count_job_batches().unwrap(), 0);
+        assert_eq!(
+            reader
+                .count_records::<JobBatch>(Range::all().marked())
+                .unwrap(),
+            0
+        );
     });
 }
 

@@ -1,6 +1,6 @@
 //! Helpers to enqueue and claim, and a view of everything that a store holds.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::command::{
     Claim, Claimed, Command, Committed, Complete, Deploy, Enqueue, Enqueued, Foreign, NewJob,
@@ -25,8 +25,15 @@ use host_core::rejection::Rejection;
 use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{SpaceUsage, StateKey, StateValue, StateWrite, StateWrites, Usage};
 use host_core::time::Time;
-use host_store::StoreError;
 use host_store::store::{Reader, Store};
+use host_store::table::{Row, Select};
+use host_store::tables::TABLES;
+use host_store::tables::component::read_deployed;
+use host_store::tables::job_batch::older;
+use host_store::tables::limit::read_limits;
+use host_store::tables::schedule::read_firings;
+use host_store::tables::state::StateEntry;
+use host_store::{Range, StoreError};
 use uuid::Uuid;
 
 pub(crate) const NOW: Time = Time(1_000_000);
@@ -288,6 +295,23 @@ pub(crate) struct Everything {
     pub(crate) limits: Limits,
     pub(crate) keys: Vec<(u64, Vec<(String, KeyUse)>)>,
     pub(crate) batches: Vec<JobBatch>,
+    pub(crate) tables: BTreeMap<&'static str, Vec<Row>>,
+}
+
+/// Reads the rows of all tables, apart from what engines keep each in their own way.
+fn read_tables(reader: &dyn Reader) -> BTreeMap<&'static str, Vec<Row>> {
+    let rows = TABLES.map(|table| {
+        let range = match table.name {
+            // PostgreSQL keeps the rows of spaces without keys.
+            "state_spaces" => Range::all().marked(),
+            // Those of batches name places of jobs.
+            "batches" => Range::all().first(0),
+            _ => Range::all(),
+        };
+        let rows = reader.select(&[Select { table, range }]).unwrap();
+        (table.name, rows.concat())
+    });
+    rows.into()
 }
 
 /// Reads the batches, and checks that their numbers are those of their jobs. Jobs that were deleted stay counted.
@@ -295,7 +319,7 @@ fn read_batches(reader: &dyn Reader, jobs: &[(JobDetail, Vec<Attempt>)]) -> Vec<
     let mut batches = Vec::new();
     loop {
         let before = batches.last().map(|batch: &JobBatch| batch.id);
-        let page = reader.job_batches(before, 2).unwrap();
+        let page = reader.list::<JobBatch>(older(before, 2)).unwrap();
         if page.is_empty() {
             break;
         }
@@ -312,7 +336,10 @@ fn read_batches(reader: &dyn Reader, jobs: &[(JobDetail, Vec<Attempt>)]) -> Vec<
         assert!(counts.completed >= count(&|state| state == State::Completed));
         assert!(counts.discarded >= count(&|state| state == State::Discarded));
         assert!(counts.cancelled >= count(&|state| state == State::Cancelled));
-        assert_eq!(reader.job_batch(batch.id).unwrap().as_ref(), Some(batch));
+        assert_eq!(
+            reader.get::<JobBatch>(batch.id).unwrap().as_ref(),
+            Some(batch)
+        );
         assert!(batch.progress.ended_at.is_some() || not_ended > 0 || batch.progress.is_open);
     }
     batches.reverse();
@@ -328,20 +355,23 @@ fn read_batches(reader: &dyn Reader, jobs: &[(JobDetail, Vec<Attempt>)]) -> Vec<
 
 /// Reads all schedules, each with its firings.
 fn read_schedules(reader: &dyn Reader) -> Vec<(KeptSchedule, Vec<Firing>)> {
-    let schedules = reader.schedules("", 1_000).unwrap().into_iter();
+    let schedules = reader
+        .list::<KeptSchedule>(Range::all().first(1_000))
+        .unwrap()
+        .into_iter();
     let with_firings = schedules.map(|kept| {
-        let firings = reader.firings(&kept.schedule.name).unwrap();
+        let firings = read_firings(reader, &kept.schedule.name).unwrap();
         (kept, firings)
     });
     with_firings.collect()
 }
 
 /// Reads the limits and their keys, and checks that they count what the jobs take of them.
-fn read_limits(
+fn read_limits_and_keys(
     reader: &dyn Reader,
     jobs: &[(JobDetail, Vec<Attempt>)],
 ) -> (Limits, Vec<(u64, Vec<(String, KeyUse)>)>) {
-    let limits = reader.limits().unwrap();
+    let limits = read_limits(reader).unwrap();
     let mut keys = Vec::new();
     for kept in limits.0.values() {
         let mut of_limit = reader.fullest_keys(kept.number, 1_000).unwrap();
@@ -388,7 +418,10 @@ fn read_limits(
 
 /// Reads all state, and checks that the sizes of spaces are those of their keys.
 fn read_state(reader: &dyn Reader) -> Vec<(SpaceUsage, Vec<(StateKey, StateValue)>)> {
-    let spaces = reader.state_spaces("", 1_000).unwrap().into_iter();
+    let spaces = reader
+        .list::<SpaceUsage>(Range::all().marked().first(1_000))
+        .unwrap()
+        .into_iter();
     let all = spaces.map(|of| {
         let keys = reader.state_keys(&of.space, "", "", 1_000).unwrap();
         let usage = keys.iter().fold(Usage::default(), |usage, it| {
@@ -396,7 +429,8 @@ fn read_state(reader: &dyn Reader) -> Vec<(SpaceUsage, Vec<(StateKey, StateValue
         });
         assert_eq!(usage, of.usage, "{}", of.space);
         let values = keys.into_iter().map(|it| {
-            let found = reader.state_value(&of.space, &it.key).unwrap().unwrap();
+            let found: Option<StateEntry> = reader.get((&of.space, it.key.as_str())).unwrap();
+            let found = found.unwrap().value;
             assert_eq!((found.value.len() as u64, found.at), (it.bytes, it.at));
             (it, found)
         });
@@ -436,7 +470,7 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
             assert_eq!(listed as u64, count, "{state:?} in {}", queue.name);
         }
     }
-    let (limits, keys) = read_limits(reader, &jobs);
+    let (limits, keys) = read_limits_and_keys(reader, &jobs);
     let batches = read_batches(reader, &jobs);
     Everything {
         jobs,
@@ -444,9 +478,10 @@ pub(crate) fn read(reader: &dyn Reader) -> Everything {
         limits,
         keys,
         batches,
-        components: reader.components().unwrap(),
+        components: read_deployed(reader).unwrap(),
         remote_leases: reader.remote_leases().unwrap(),
         state: read_state(reader),
         schedules: read_schedules(reader),
+        tables: read_tables(reader),
     }
 }

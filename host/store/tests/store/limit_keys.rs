@@ -16,6 +16,7 @@ use host_core::schedule::Source;
 use host_core::time::Time;
 use host_core::transition::Loss;
 use host_store::store::{Reader, Store};
+use host_store::tables::limit::read_limits;
 
 use crate::cases::{check, state};
 use crate::jobs::{
@@ -104,7 +105,7 @@ pub(crate) fn check_room(
     };
     let has_changed = commands.iter().any(changes);
     let mut places = BTreeMap::new();
-    let limits = reader.limits().unwrap();
+    let limits = read_limits(reader).unwrap();
     for kept in limits.0.values().filter(|kept| !kept.is_removed) {
         for (key, used) in reader.fullest_keys(kept.number, 1_000).unwrap() {
             let context = format!("{key} of {}: {used:?}", kept.limit.name);
@@ -130,7 +131,7 @@ pub(crate) fn ids_of(store: &mut dyn Store, now: Time, leases: std::ops::Range<u
 
 pub(crate) fn fullest(store: &dyn Store) -> Vec<(String, KeyUse)> {
     let reader = store.reader().unwrap();
-    let limits = reader.limits().unwrap();
+    let limits = read_limits(&*reader).unwrap();
     let number = limits.0.values().next().unwrap().number;
     reader.fullest_keys(number, 10).unwrap()
 }
@@ -491,7 +492,7 @@ fn a_limit_that_is_raised_or_removed_lets_jobs_pass_in_slices() {
         ask(store, NOW, remove_limit("by-customer")).unwrap();
         tick(store, NOW);
         assert_eq!(count(store, State::Available), 900);
-        assert_eq!(store.reader().unwrap().limits().unwrap().0.len(), 0);
+        assert_eq!(read_limits(&*store.reader().unwrap()).unwrap().0.len(), 0);
         read(&*store.reader().unwrap());
         // A new limit with the same name has nothing to do with them.
         ask(store, NOW.plus_ms(1), set_limit(by_customer(Some(1), None))).unwrap();

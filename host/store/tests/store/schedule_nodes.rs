@@ -9,9 +9,10 @@ use host_core::id::{JobId, NodeId};
 use host_core::lease::Fence;
 use host_core::rejection::{Rejection, ScheduleRefusal};
 use host_core::schedule::{
-    CatchUp, FIRINGS_KEPT, Fate, Firing, FiringCounts, Overlap, Schedule, When,
+    CatchUp, FIRINGS_KEPT, Fate, Firing, FiringCounts, KeptSchedule, Overlap, Schedule, When,
 };
 use host_core::time::Time;
+use host_store::Range;
 use host_store::postgres::PostgresStore;
 use host_store::store::Store as _;
 use proptest::prelude::*;
@@ -207,7 +208,7 @@ proptest! {
             }
             first.run(9);
             let reader = first.store.reader().unwrap();
-            let mut all = reader.schedules("", 9).unwrap().into_iter();
+            let mut all = reader.list::<KeptSchedule>(Range::all().first(9)).unwrap().into_iter();
             let is_over = all.all(|it| !it.holds() && it.progress.next.is_none_or(|it| it > end));
             if is_over && first.running.is_empty() {
                 break;

@@ -12,11 +12,13 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::rejection::{ComponentRefusal, Rejection, ScheduleRefusal};
 use host_core::schedule::{
-    CatchUp, FIRINGS_KEPT, Fate, Firing, Overlap, Schedule, Source, WINDOW_MS_DEFAULT, When,
+    CatchUp, FIRINGS_KEPT, Fate, Firing, KeptSchedule, Overlap, Schedule, Source,
+    WINDOW_MS_DEFAULT, When,
 };
 use host_core::time::Time;
-use host_store::Store;
 use host_store::postgres::PostgresStore;
+use host_store::tables::schedule::read_firings;
+use host_store::{Range, Store};
 use uuid::Uuid;
 
 use crate::cases::{check, state};
@@ -56,7 +58,11 @@ pub(crate) fn fire(
     ids: &[JobId],
     nominals: Option<Vec<Time>>,
 ) -> Command {
-    let kept = store.reader().unwrap().schedule(schedule).unwrap();
+    let kept = store
+        .reader()
+        .unwrap()
+        .get::<KeptSchedule>(schedule)
+        .unwrap();
     let progress = kept.map(|kept| kept.progress).unwrap_or_default();
     Command::from(Fire {
         schedule: schedule.clone(),
@@ -91,13 +97,21 @@ fn a_schedule_whose_times_cannot_be_found_is_paused_and_can_be_removed() {
         ask(store, NOW, set(broken, NOW)).unwrap();
         let command = fire(store, &name, NOW, &ids(1, 1), None);
         assert_eq!(fired(store, command), []);
-        let kept = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        let kept = store
+            .reader()
+            .unwrap()
+            .get::<KeptSchedule>(&name)
+            .unwrap()
+            .unwrap();
         assert!(kept.schedule.is_paused);
         let reason = kept.progress.refused.unwrap();
         assert!(reason.contains("has a comma without a value"), "{reason}");
         let schedule = name.clone();
         ask(store, NOW, Command::from(RemoveSchedule { schedule })).unwrap();
-        assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), None);
+        assert_eq!(
+            store.reader().unwrap().get::<KeptSchedule>(&name).unwrap(),
+            None
+        );
     });
 }
 
@@ -138,8 +152,13 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
         };
         ask(store, NOW, set(paused, NOW)).unwrap();
         let reader = store.reader().unwrap();
-        assert_eq!(reader.schedules_due(Time(i64::MAX), 9).unwrap(), []);
-        assert_eq!(reader.firings(name).unwrap().len(), 3, "they stay");
+        assert_eq!(
+            reader
+                .list::<KeptSchedule>(Range::all().due(Time(i64::MAX)).first(9))
+                .unwrap(),
+            []
+        );
+        assert_eq!(read_firings(&*reader, name).unwrap().len(), 3, "they stay");
         let remove = || {
             Command::from(RemoveSchedule {
                 schedule: name.clone(),
@@ -149,8 +168,8 @@ fn a_schedule_is_set_changed_and_removed_by_whom_it_belongs_to() {
         let unknown = Err(Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())));
         assert_eq!(ask(store, NOW, remove()), unknown);
         let reader = store.reader().unwrap();
-        assert_eq!(reader.schedule(name).unwrap(), None);
-        assert_eq!(reader.firings(name).unwrap(), []);
+        assert_eq!(reader.get::<KeptSchedule>(name).unwrap(), None);
+        assert_eq!(read_firings(&*reader, name).unwrap(), []);
         assert_eq!(state(store, 1), State::Available, "its job stays");
     });
 }
@@ -170,7 +189,11 @@ fn deployed(digest: u8, schedules: &[(&str, u64)]) -> Command {
 
 /// Returns the schedules of a store, each with its interval and what has fired.
 fn kept(store: &dyn Store) -> Vec<(String, When, u64)> {
-    let all = store.reader().unwrap().schedules("", 9).unwrap();
+    let all = store
+        .reader()
+        .unwrap()
+        .list::<KeptSchedule>(Range::all().first(9))
+        .unwrap();
     let all = all.into_iter().map(|kept| {
         let schedule = kept.schedule;
         (
@@ -190,7 +213,12 @@ fn the_schedules_of_a_component_come_and_go_with_it() {
         let name = "y".parse().unwrap();
         let command = fire(store, &name, NOW, &ids(1, 1), Some(vec![NOW]));
         fired(store, command);
-        let paused = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        let paused = store
+            .reader()
+            .unwrap()
+            .get::<KeptSchedule>(&name)
+            .unwrap()
+            .unwrap();
         let paused = Schedule {
             is_paused: true,
             ..paused.schedule
@@ -202,7 +230,12 @@ fn the_schedules_of_a_component_come_and_go_with_it() {
             ("z".to_owned(), every(60_000), 0),
         ];
         assert_eq!(kept(store), second);
-        let y = store.reader().unwrap().schedule(&name).unwrap().unwrap();
+        let y = store
+            .reader()
+            .unwrap()
+            .get::<KeptSchedule>(&name)
+            .unwrap()
+            .unwrap();
         assert!(y.schedule.is_paused, "somebody has paused it");
         let mine = crate::schedules::every("mine", 60_000, Overlap::Allow);
         ask(store, NOW, set(mine, NOW)).unwrap();
@@ -245,7 +278,7 @@ fn what_is_due_is_found_in_the_order_of_time() {
             let due = store
                 .reader()
                 .unwrap()
-                .schedules_due(Time(until), limit)
+                .list::<KeptSchedule>(Range::all().due(Time(until)).first(limit))
                 .unwrap();
             let names = due.into_iter().map(|kept| kept.schedule.name.to_string());
             names.collect::<Vec<_>>()
@@ -253,7 +286,11 @@ fn what_is_due_is_found_in_the_order_of_time() {
         assert_eq!(due(4_999_999, 9), [""; 0]);
         assert_eq!(due(7_000_000, 9), ["fast", "slow"]);
         assert_eq!(due(7_000_000, 1), ["fast"]);
-        let page = store.reader().unwrap().schedules("fast", 1).unwrap();
+        let page = store
+            .reader()
+            .unwrap()
+            .list::<KeptSchedule>(Range::all().after("fast").first(1))
+            .unwrap();
         assert_eq!(page[0].schedule.name.as_str(), "never");
     });
 }
@@ -301,7 +338,13 @@ fn an_earlier_job_holds_the_next_until_it_ends() {
             .map(|it| it.fate)
             .collect();
         assert_eq!(fates, [Fate::Fired(id(1)), Fate::Held, Fate::Skipped]);
-        let holding = |store: &dyn Store| store.reader().unwrap().schedules_holding("", 9).unwrap();
+        let holding = |store: &dyn Store| {
+            store
+                .reader()
+                .unwrap()
+                .list::<KeptSchedule>(Range::all().marked().first(9))
+                .unwrap()
+        };
         assert_eq!(holding(store).len(), 1);
         let command = fire(store, &name, Time(1_141_000), &ids(11, 9), None);
         assert_eq!(fired(store, command), [], "the job has not ended");
@@ -339,7 +382,7 @@ fn a_refused_job_changes_nothing() {
         let schedule = every("nightly", 60_000, Overlap::Allow);
         let name = schedule.name.clone();
         ask(store, NOW, set(schedule, NOW)).unwrap();
-        let before = store.reader().unwrap().schedule(&name).unwrap();
+        let before = store.reader().unwrap().get::<KeptSchedule>(&name).unwrap();
         let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
         if let Command::Schedule(schedule::Command::Fire(fire)) = &mut command
             && let Ok(job) = &mut fire.job
@@ -349,7 +392,10 @@ fn a_refused_job_changes_nothing() {
         let removed =
             Rejection::Component(ComponentRefusal::HandlerRemoved("noop".parse().unwrap()));
         assert_eq!(ask(store, NOW, command), Err(removed));
-        assert_eq!(store.reader().unwrap().schedule(&name).unwrap(), before);
+        assert_eq!(
+            store.reader().unwrap().get::<KeptSchedule>(&name).unwrap(),
+            before
+        );
         let mut command = fire(store, &name, Time(1_080_000), &ids(1, 2), None);
         if let Command::Schedule(schedule::Command::Fire(fire)) = &mut command {
             fire.job = Err("no handler is named noop".to_owned());
@@ -372,14 +418,14 @@ fn the_latest_firings_are_kept() {
             let command = fire(store, &name, NOW, &ids(first, 60), Some(nominals));
             assert_eq!(fired(store, command).len(), 60);
         }
-        let kept = store.reader().unwrap().firings(&name).unwrap();
+        let kept = read_firings(&*store.reader().unwrap(), &name).unwrap();
         assert_eq!(kept.len() as u64, FIRINGS_KEPT);
         let newest: Vec<i64> = kept.iter().map(|firing| firing.nominal.0).collect();
         assert_eq!(newest, (80..180).rev().collect::<Vec<_>>());
         let progress = store
             .reader()
             .unwrap()
-            .schedule(&name)
+            .get::<KeptSchedule>(&name)
             .unwrap()
             .unwrap()
             .progress;
@@ -467,7 +513,7 @@ fn two_nodes_never_fire_twice() {
     let counts = store
         .reader()
         .unwrap()
-        .schedule(&name)
+        .get::<KeptSchedule>(&name)
         .unwrap()
         .unwrap()
         .progress

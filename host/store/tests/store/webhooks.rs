@@ -5,7 +5,7 @@ use std::sync::Arc;
 use host_core::capacity::Capacity;
 use host_core::command::{Cancel, Command, Enqueue, NewBatch, Retry};
 use host_core::job::{NewJob, State};
-use host_core::job_batch::{BatchPlan, On};
+use host_core::job_batch::{BatchPlan, JobBatch, On};
 use host_core::limit::{Limit, WhenFull};
 use host_core::notify::{BATCH_EVENTS, Event, JOB_EVENTS, Notify};
 use host_core::policy::Retention;
@@ -234,7 +234,11 @@ fn a_batch_tells_each_of_its_events_once() {
         assert_eq!(types(store), ["batch.first_failure", "batch.end"]);
         let sent = messages(store);
         assert_eq!(sent[1]["data"]["counts"]["discarded"], 1);
-        let batch = store.reader().unwrap().job_batch(batch_id(1)).unwrap();
+        let batch = store
+            .reader()
+            .unwrap()
+            .get::<JobBatch>(batch_id(1))
+            .unwrap();
         assert_eq!(
             batch.unwrap().progress.notified,
             [On::FirstFailure, On::End]

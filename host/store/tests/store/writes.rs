@@ -6,9 +6,11 @@ use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
 use host_core::outcome::Outcome;
 use host_core::rejection::{LeaseRefusal, Rejection};
-use host_core::state::{StateWrite, StateWrites, Usage};
+use host_core::state::{SpaceUsage, StateWrite, StateWrites, Usage};
 use host_core::writes::Writes;
+use host_store::Range;
 use host_store::store::Store;
+use host_store::tables::state::StateEntry;
 
 use crate::cases::check;
 use crate::jobs::{
@@ -154,8 +156,10 @@ fn set(key: &str, value: &[u8]) -> StateWrite {
 
 fn value(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
     let reader = store.reader().unwrap();
-    let found = reader.state_value(&OWN.parse().unwrap(), key).unwrap();
-    found.map(|found| found.value)
+    let found = reader
+        .get::<StateEntry>((&OWN.parse().unwrap(), key))
+        .unwrap();
+    found.map(|found| found.value.value)
 }
 
 #[test]
@@ -297,7 +301,10 @@ fn keys_are_listed_in_pages_and_by_prefix() {
         assert_eq!(keys("b", "b", 2), ["b/1", "b/10"]);
         assert_eq!(keys("b/", "c", 99), Vec::<String>::new());
         let spaces = |after: &str, limit| -> Vec<String> {
-            let found = reader.state_spaces(after, limit).unwrap().into_iter();
+            let found = reader
+                .list::<SpaceUsage>(Range::all().marked().after(after).first(limit))
+                .unwrap()
+                .into_iter();
             found.map(|it| it.space.to_string()).collect()
         };
         assert_eq!(spaces("", 1), [OWN]);

@@ -6,44 +6,22 @@ use host_core::id::JobId;
 use host_core::job::LimitKey;
 use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
+use host_store::Range;
 use host_store::StoreError;
-use host_store::engine::{AT_ONCE, LimitRows};
+use host_store::engine::{AT_ONCE, LimitRows, TableRows as _};
+use host_store::tables::limit::KeptKey;
 
 use super::Model;
 
 impl LimitRows for Model {
     fn limits(&mut self) -> Result<Arc<Limits>, StoreError> {
-        Ok(Arc::new(self.limits.clone()))
-    }
-
-    fn put_limit(&mut self, kept: &KeptLimit) -> Result<(), StoreError> {
-        self.limits.0.insert(kept.number, kept.clone());
-        Ok(())
-    }
-
-    fn set_limit_cursor(&mut self, number: u64, cursor: Option<&str>) -> Result<(), StoreError> {
-        if let Some(kept) = self.limits.0.get_mut(&number) {
-            kept.cursor = cursor.map(str::to_owned);
-        }
-        Ok(())
-    }
-
-    fn delete_limit(&mut self, number: u64) -> Result<(), StoreError> {
-        self.limits.0.remove(&number);
-        Ok(())
-    }
-
-    fn changed_limits(&mut self, limit: usize) -> Result<Vec<KeptLimit>, StoreError> {
-        let changed = self.limits.0.values().filter(|kept| has_changed(kept));
-        Ok(changed.take(limit).cloned().collect())
+        let kept: Vec<KeptLimit> = self.list(Range::all())?;
+        Ok(Arc::new(kept.into_iter().collect()))
     }
 
     fn key_use(&mut self, key: &LimitKey) -> Result<KeyUse, StoreError> {
-        Ok(self
-            .limit_keys
-            .get(key)
-            .map(|(used, _)| *used)
-            .unwrap_or_default())
+        let kept: Option<KeptKey> = self.get(key)?;
+        Ok(kept.map(|it| it.used).unwrap_or_default())
     }
 
     fn set_key_use(
@@ -51,11 +29,11 @@ impl LimitRows for Model {
         key: &LimitKey,
         used: Option<(KeyUse, Option<Time>)>,
     ) -> Result<(), StoreError> {
-        match used {
-            Some(used) => drop(self.limit_keys.insert(key.clone(), used)),
-            None => drop(self.limit_keys.remove(key)),
-        }
-        Ok(())
+        let Some((used, wake_at)) = used else {
+            return self.remove::<KeptKey>(key);
+        };
+        let key = key.clone();
+        self.put(&KeptKey { key, used, wake_at })
     }
 
     fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError> {
@@ -67,17 +45,8 @@ impl LimitRows for Model {
     }
 
     fn due_keys(&mut self, now: Time, limit: usize) -> Result<Vec<LimitKey>, StoreError> {
-        let keys = self.limit_keys.iter();
-        let mut due: Vec<(Time, &LimitKey)> = keys
-            .filter_map(|(key, (_, wake_at))| Some(((*wake_at)?, key)))
-            .filter(|(at, _)| *at <= now)
-            .collect();
-        due.sort_unstable();
-        Ok(due
-            .into_iter()
-            .take(limit)
-            .map(|(_, key)| key.clone())
-            .collect())
+        let due: Vec<KeptKey> = self.list(Range::all().due(now))?;
+        Ok(due.into_iter().take(limit).map(|it| it.key).collect())
     }
 
     fn keys_from(
@@ -86,11 +55,9 @@ impl LimitRows for Model {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        let keys = self
-            .limit_keys
-            .keys()
-            .filter(|key| key.limit == number && &*key.key >= from);
-        Ok(keys.take(limit).cloned().collect())
+        let range = Range::of([number.into()]).from(from);
+        let keys: Vec<KeptKey> = self.list(range)?;
+        Ok(keys.into_iter().take(limit).map(|it| it.key).collect())
     }
 
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {
@@ -127,28 +94,32 @@ impl LimitRows for Model {
     }
 }
 
-fn has_changed(kept: &KeptLimit) -> bool {
-    kept.is_removed || kept.cursor.is_some()
-}
-
 impl Model {
     /// Returns when the next key is due: immediately if a limit has changed.
-    pub(super) fn next_key(&self) -> Option<Time> {
-        let changed = self.limits.0.values().any(has_changed);
-        let times = self.limit_keys.values().filter_map(|(_, at)| *at);
-        changed.then_some(AT_ONCE).into_iter().chain(times).min()
+    pub(super) fn next_key(&mut self) -> Result<Option<Time>, StoreError> {
+        let limits: Vec<KeptLimit> = self.list(Range::all())?;
+        let changed = limits.iter().any(KeptLimit::has_changed);
+        let keys = self.keys()?;
+        let times = keys.iter().filter_map(|it| it.wake_at);
+        Ok(changed.then_some(AT_ONCE).into_iter().chain(times).min())
+    }
+
+    /// Returns the keys of all limits.
+    pub(super) fn keys(&mut self) -> Result<Vec<KeptKey>, StoreError> {
+        self.list(Range::all())
     }
 
     /// Returns the fullest keys of a limit.
-    pub(super) fn fullest(&self, number: u64, limit: u32) -> Vec<(String, KeyUse)> {
-        let mut keys: Vec<(String, KeyUse)> = self
-            .limit_keys
-            .iter()
-            .filter(|(key, _)| key.limit == number)
-            .map(|(key, (used, _))| (key.key.to_string(), *used))
-            .collect();
-        keys.sort_by_key(|(_, used)| std::cmp::Reverse(used.waiting));
+    pub(super) fn fullest(
+        &mut self,
+        number: u64,
+        limit: u32,
+    ) -> Result<Vec<(String, KeyUse)>, StoreError> {
+        let mut keys = self.keys()?;
+        keys.retain(|it| it.key.limit == number);
+        keys.sort_by_key(|it| std::cmp::Reverse(it.used.waiting));
         keys.truncate(limit as usize);
-        keys
+        let name_and_use = |it: KeptKey| (it.key.key.to_string(), it.used);
+        Ok(keys.into_iter().map(name_and_use).collect())
     }
 }

@@ -3,45 +3,40 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use host_core::access::token::KeptToken;
-use host_core::audit::Entry as AuditEntry;
-use host_core::handler::{Digest, Revision};
-use host_core::id::{BatchId, JobId};
-use host_core::job::{LimitKey, STATES, State};
-use host_core::job_batch::JobBatch;
-use host_core::limit::{KeyUse, Limits};
+use host_core::id::JobId;
+use host_core::job::{STATES, State};
+use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Order, PAGE_ITEMS_MAX, Page,
     QueueStatus, RemoteLease,
 };
-use host_core::schedule::{Firing, KeptSchedule};
-use host_core::state::{Space, SpaceUsage, StateKey, StateValue};
+use host_core::state::{Space, StateKey};
 use host_core::time::Time;
-use host_store::engine::{AccessRows as _, LimitRows as _};
-use host_store::{Reader, StoreError};
+use host_store::engine::AccessRows as _;
+use host_store::table::{Record as _, Row, Select};
+use host_store::tables::state::StateEntry;
+use host_store::{Range, Reader, StoreError};
 use parking_lot::Mutex;
 
-use super::{Entry, Model, current_revisions};
+use super::{Entry, Model};
 
 pub(super) struct MemoryReader {
     pub(super) state: Arc<Mutex<Model>>,
 }
 
-impl MemoryReader {
-    fn schedules_where(
-        &self,
-        limit: u32,
-        is_wanted: impl Fn(&KeptSchedule) -> bool,
-    ) -> Vec<KeptSchedule> {
-        let model = self.state.lock();
-        let wanted = model.schedules.values().filter(|kept| is_wanted(kept));
-        wanted.take(limit as usize).cloned().collect()
-    }
-}
-
 impl Reader for MemoryReader {
+    fn select(&self, ranges: &[Select]) -> Result<Vec<Vec<Row>>, StoreError> {
+        let model = self.state.lock();
+        let rows = ranges.iter().map(|it| model.rows(it.table, &it.range));
+        Ok(rows.collect())
+    }
+
+    fn count_rows(&self, it: &Select) -> Result<u64, StoreError> {
+        Ok(self.state.lock().rows(it.table, &it.range).len() as u64)
+    }
+
     fn job(&self, id: JobId) -> Result<Option<JobDetail>, StoreError> {
         Ok(self.state.lock().jobs.get(&id).map(|entry| JobDetail {
             lifecycle: entry.lifecycle.clone(),
@@ -238,12 +233,6 @@ impl Reader for MemoryReader {
         Ok(jobs.filter_map(RemoteLease::of).collect())
     }
 
-    fn state_value(&self, space: &Space, key: &str) -> Result<Option<StateValue>, StoreError> {
-        let model = self.state.lock();
-        let key = (space.clone(), key.to_owned());
-        Ok(model.state.get(&key).cloned())
-    }
-
     fn state_keys(
         &self,
         space: &Space,
@@ -252,129 +241,33 @@ impl Reader for MemoryReader {
         limit: u32,
     ) -> Result<Vec<StateKey>, StoreError> {
         let model = self.state.lock();
-        let of_space = model.state.iter().filter(|((of, _), _)| of == space);
-        let wanted =
-            of_space.filter(|((_, key), _)| key.starts_with(prefix) && key.as_str() > after);
-        let keys = wanted.map(|((_, key), found)| StateKey {
-            key: key.clone(),
-            bytes: found.value.len() as u64,
-            at: found.at,
-        });
+        let range = Range::of([space.to_string().into()]).after(after);
+        let rows = model.rows(StateEntry::TABLE, &range).into_iter();
+        let wanted = rows.filter_map(|row| StateEntry::from_row(row).ok());
+        let keys = wanted
+            .filter(|it| it.key.starts_with(prefix))
+            .map(|it| StateKey {
+                key: it.key,
+                bytes: it.value.value.len() as u64,
+                at: it.value.at,
+            });
         Ok(keys.take(limit as usize).collect())
     }
 
-    fn state_spaces(&self, after: &str, limit: u32) -> Result<Vec<SpaceUsage>, StoreError> {
-        let model = self.state.lock();
-        let all = model.state_usages.iter();
-        let used =
-            all.filter(|(space, usage)| usage.keys > 0 && space.to_string().as_str() > after);
-        let spaces = used.map(|(space, usage)| SpaceUsage {
-            space: space.clone(),
-            usage: *usage,
-        });
-        Ok(spaces.take(limit as usize).collect())
-    }
-
-    fn components(&self) -> Result<Vec<Revision>, StoreError> {
-        Ok(current_revisions(&self.state.lock()))
-    }
-
-    fn revisions(&self, component: &Name) -> Result<(Vec<Revision>, u32), StoreError> {
-        let model = self.state.lock();
-        let mut revisions = model.revisions.get(component).cloned().unwrap_or_default();
-        revisions.reverse();
-        let current = model.current.get(component).copied().unwrap_or_default();
-        Ok((revisions, current))
-    }
-
-    fn schedule(&self, name: &Name) -> Result<Option<KeptSchedule>, StoreError> {
-        Ok(self.state.lock().schedules.get(name).cloned())
-    }
-
-    fn schedules(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        Ok(self.schedules_where(limit, |kept| kept.schedule.name.as_str() > after))
-    }
-
-    fn schedules_due(&self, until: Time, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        let is_due = |kept: &KeptSchedule| kept.fires_at().is_some_and(|at| at <= until);
-        let mut due = self.schedules_where(u32::MAX, is_due);
-        due.sort_by_key(KeptSchedule::fires_at);
-        due.truncate(limit as usize);
-        Ok(due)
-    }
-
-    fn schedules_holding(&self, after: &str, limit: u32) -> Result<Vec<KeptSchedule>, StoreError> {
-        let holds = |kept: &KeptSchedule| kept.holds() && kept.schedule.name.as_str() > after;
-        Ok(self.schedules_where(limit, holds))
-    }
-
-    fn firings(&self, schedule: &Name) -> Result<Vec<Firing>, StoreError> {
-        let model = self.state.lock();
-        let firings = model.firings.get(schedule).into_iter().flatten();
-        Ok(firings.rev().cloned().collect())
-    }
-
-    fn job_batch(&self, id: BatchId) -> Result<Option<JobBatch>, StoreError> {
-        Ok(self.state.lock().batches.get(&id).cloned())
-    }
-
-    fn job_batches(
-        &self,
-        before: Option<BatchId>,
-        limit: u32,
-    ) -> Result<Vec<JobBatch>, StoreError> {
-        let model = self.state.lock();
-        let older = model
-            .batches
-            .values()
-            .rev()
-            .filter(|it| before.is_none_or(|before| it.id < before));
-        Ok(older.take(limit as usize).cloned().collect())
-    }
-
-    fn count_job_batches(&self) -> Result<u64, StoreError> {
-        Ok(self.state.lock().open_batches())
-    }
-
-    fn limits(&self) -> Result<Limits, StoreError> {
-        Ok(self.state.lock().limits.clone())
-    }
-
     fn fullest_keys(&self, number: u64, limit: u32) -> Result<Vec<(String, KeyUse)>, StoreError> {
-        Ok(self.state.lock().fullest(number, limit))
-    }
-
-    fn key_use(&self, key: &LimitKey) -> Result<KeyUse, StoreError> {
-        self.state.lock().key_use(key)
+        self.state.lock().fullest(number, limit)
     }
 
     fn waiting_for_limits(&self) -> Result<BTreeMap<u64, u64>, StoreError> {
         let mut waiting = BTreeMap::new();
-        for (key, (used, _)) in &self.state.lock().limit_keys {
-            *waiting.entry(key.limit).or_default() += used.waiting;
+        for kept in self.state.lock().keys()? {
+            *waiting.entry(kept.key.limit).or_default() += kept.used.waiting;
         }
         Ok(waiting.into_iter().filter(|(_, jobs)| *jobs > 0).collect())
     }
 
-    fn tokens(&self) -> Result<Vec<KeptToken>, StoreError> {
-        Ok(self.state.lock().tokens.values().cloned().collect())
-    }
-
     fn owned(&self, principal: &str) -> Result<u64, StoreError> {
         self.state.lock().owned(principal)
-    }
-
-    fn audit(&self, after: u64, since: Time, limit: u32) -> Result<Vec<AuditEntry>, StoreError> {
-        let model = self.state.lock();
-        let later = model
-            .audit
-            .iter()
-            .filter(|entry| entry.number > after && entry.at >= since);
-        Ok(later.take(limit as usize).cloned().collect())
-    }
-
-    fn component_bytes(&self, digest: Digest) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.state.lock().blobs.get(&digest).cloned())
     }
 }
 

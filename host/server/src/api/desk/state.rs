@@ -9,6 +9,7 @@ use host_core::state::{
     KEYS_MAX, Space, StateKey, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key,
 };
 use host_dispatch::SubmitError;
+use host_store::tables::state::StateEntry;
 
 use super::{Shared, desk_error, too_much};
 
@@ -55,9 +56,9 @@ pub(super) async fn get(
 async fn stored(shared: &Shared, space: &Space, key: &str) -> Result<Option<Vec<u8>>, DeskError> {
     let (space, key) = (space.clone(), key.to_owned());
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.state_value(&space, &key));
+    let found = dispatch.read(move |reader| reader.get::<StateEntry>((&space, &key)));
     let found = found.await.map_err(|error| desk_error(&error.into()))?;
-    Ok(found.map(|found| found.value))
+    Ok(found.map(|found| found.value.value))
 }
 
 /// Changes a key now or with the attempt's end. Returns false if it does not have the expected value.

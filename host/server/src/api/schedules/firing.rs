@@ -13,6 +13,7 @@ use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, Overlap, Schedule
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_runtime::ids;
+use host_store::Range;
 use tokio_util::sync::CancellationToken;
 
 use self::coming::{ClockWatch, Coming, PAGE, READ_EVERY, READ_MS};
@@ -66,7 +67,8 @@ async fn turn(
     if coming.is_read_due(uptime) {
         let soon = clock.civil().plus_ms(READ_MS);
         let dispatch = &shared.api.dispatch;
-        let first = dispatch.read(move |reader| reader.schedules_due(soon, PAGE));
+        let first = dispatch
+            .read(move |reader| reader.list::<KeptSchedule>(Range::all().due(soon).first(PAGE)));
         coming.record_read(uptime, first.await?);
         ready = holding(shared).await?;
     }
@@ -98,7 +100,9 @@ async fn set_right(shared: &Shared) -> Result<(), ApiError> {
     let mut after = String::new();
     loop {
         let dispatch = &shared.api.dispatch;
-        let page = dispatch.read(move |reader| reader.schedules(&after, PAGE));
+        let page = dispatch.read(move |reader| {
+            reader.list::<KeptSchedule>(Range::all().after(after.as_str()).first(PAGE))
+        });
         let page = page.await?;
         let Some(last) = page.last() else {
             return Ok(());
@@ -132,7 +136,8 @@ async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
     let found = dispatch.read(|reader| {
         let (mut ready, mut after) = (Vec::new(), String::new());
         loop {
-            let page = reader.schedules_holding(&after, PAGE)?;
+            let page = reader
+                .list::<KeptSchedule>(Range::all().marked().after(after.as_str()).first(PAGE))?;
             let Some(last) = page.last() else {
                 return Ok(ready);
             };

@@ -27,6 +27,7 @@ use host_http::door::{DOORS, Door};
 use host_http::guard::AllowedHosts;
 use host_http::route::{Group, RoutePorts};
 use host_http::serve::Transport;
+use host_store::tables::component::read_deployed;
 use host_store::{Store as _, StoreError};
 use host_testing::store::MemoryStore;
 use host_wire_kit::section::TestSources;
@@ -135,7 +136,7 @@ impl Listed {
     }
 
     async fn refresh(&self) {
-        let components = self.dispatch.read(|reader| reader.components()).await;
+        let components = self.dispatch.read(read_deployed).await;
         self.handlers.replace(components.unwrap());
     }
 }

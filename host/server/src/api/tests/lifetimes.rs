@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use host_core::access::token::{Rights, Token, TokenText, token_id};
+use host_core::access::token::{KeptToken, Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verbs};
+use host_core::audit::Entry;
 use host_core::command::PutToken;
 use host_core::time::Time;
 use host_http::gate::Gate as _;
 use host_http::peer::Peer;
 use host_runtime::clock::Clock;
+use host_store::Range;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -146,7 +148,7 @@ async fn no_denial_delays_the_end_of_a_token() {
         let read = guarded
             .host
             .dispatch
-            .read(|reader| reader.audit(0, Time::default(), 100));
+            .read(|reader| reader.list::<Entry>(Range::all().first(100)));
         let entries = read.await.unwrap();
         let denied = entries
             .iter()
@@ -184,7 +186,11 @@ async fn a_host_that_stops_stores_the_last_uses() {
     let guarded = Guarded::start().await;
     let token = guarded.make(&json!({"name": "u", "role": "viewer"})).await;
     let stored = async || {
-        let kept = guarded.host.dispatch.read(|reader| reader.tokens()).await;
+        let kept = guarded
+            .host
+            .dispatch
+            .read(|reader| reader.list::<KeptToken>(Range::all()))
+            .await;
         let mut kept = kept.unwrap();
         kept.retain(|kept| kept.token.id.as_str() == &token[4..16]);
         kept[0].used_at
