@@ -34,9 +34,9 @@ fn words_are_read_as_written_and_unknown_ones_are_errors() {
 #[test]
 fn roles_are_sets_of_verbs() {
     let verbs = |role: Role| role.verbs().to_string();
-    assert_eq!(verbs(Role::Producer), "enqueue,read,cancel");
+    assert_eq!(verbs(Role::Producer), "enqueue,read,read_own,cancel");
     assert_eq!(verbs(Role::Viewer), "read,metrics");
-    let operator = "read,read_payload,cancel,retry,schedule,operate,metrics";
+    let operator = "read,read_own,read_payload,cancel,retry,schedule,operate,metrics";
     assert_eq!(verbs(Role::Operator), operator);
     assert_eq!(verbs(Role::Deployer), "read,deploy");
     assert_eq!(Role::Admin.verbs(), Verbs::ALL);

@@ -219,7 +219,7 @@ fn damaged_records_and_those_of_later_versions_are_named() {
         let error = decode::<Lifecycle>(bytes, || "job 7".to_owned())
             .unwrap_err()
             .to_string();
-        assert!(error.starts_with("job 7 is damaged"), "{error}");
+        assert!(error.starts_with("job 7 cannot be read: "), "{error}");
         assert!(error.to_lowercase().contains(reason), "{error}");
     }
 }

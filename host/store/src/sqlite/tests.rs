@@ -33,7 +33,7 @@ fn enqueue(n: u128) -> Command {
         batch: None,
         notify: Vec::new(),
         payload: Payload {
-            params: JsonText("0".repeat(4_000)),
+            params: JsonText("1".repeat(4_000)),
             wire: "http".to_owned(),
             external_id: None,
             trace_context: Vec::new(),

@@ -25,6 +25,7 @@ const RUST: Files = files!["guest-sdk":
     "src/lib.rs",
     "src/mock.rs",
     "src/replay.rs",
+    "src/request.rs",
     "src/services.rs",
     "src/state.rs",
     "src/store.rs",

@@ -10,9 +10,10 @@ pub(crate) fn read(
     values: &[(&str, &str)],
     workers: &[(&str, &str)],
 ) -> Result<ArcoConfig, String> {
-    let value = |(key, text): &(&str, &str)| match text.parse::<u64>() {
-        Ok(number) => format!("{key} = {number}\n"),
-        Err(_) => format!("{key} = '{text}'\n"),
+    let value = |(key, text): &(&str, &str)| {
+        let is_bare = text.parse::<u64>().is_ok() || text.parse::<bool>().is_ok();
+        let quote = if is_bare { "" } else { "'" };
+        format!("{key} = {quote}{text}{quote}\n")
     };
     let worker =
         |(name, keys): &(&str, &str)| format!("[protocol.arco.workers.'{name}']\n{keys}\n");

@@ -3,6 +3,7 @@
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_wire_kit::json;
 use serde_json::Value;
 
 use super::TIMEOUT;
@@ -15,9 +16,10 @@ const ERROR_BYTES_MAX: usize = 8 << 10;
 /// Reads an output: JSON if it parses, otherwise a string. An empty output is `null`.
 pub(crate) fn finished(output: &str) -> Outcome {
     let document = JsonText(output.to_owned());
+    let is_json = json::check(output.as_bytes()).is_ok() && document.flaw().is_none();
     let result = if output.is_empty() {
         JsonText::null()
-    } else if document.flaw().is_none() {
+    } else if is_json {
         document
     } else {
         JsonText(Value::String(output.to_owned()).to_string())
