@@ -146,6 +146,8 @@ class AuditRecord(TypedDict):
     """The id of the request."""
     times: NotRequired[int]
     """How often, if the entry covers several."""
+    token_name: NotRequired[str | None]
+    """The name of the principal's token."""
     verb: NotRequired[str]
     """What was asked for."""
 
@@ -189,6 +191,8 @@ class Batch(TypedDict):
     id: str
     kept_until: NotRequired[str | None]
     """When it is forgotten, if it has ended."""
+    name: NotRequired[str | None]
+    """What it is called."""
     state: BatchState
     """`open`: jobs may be added. `closed`: its jobs have not all ended. `ended`: they have."""
     waits_because: NotRequired[str | None]
@@ -393,10 +397,16 @@ class Revision(TypedDict):
     """The component's name."""
     deployed_at: str
     """When it was deployed (RFC 3339)."""
+    deployed_by: NotRequired[str]
+    """Who deployed it: the name of a token, else the principal."""
     digest: str
     """SHA-256 of its bytes, in hex."""
     handlers: List[str]
     """The names of its handlers."""
+    label: NotRequired[str | None]
+    """What they call it."""
+    note: NotRequired[str | None]
+    """What they say about it."""
     revision: int
     """1 for the first."""
     schedules: NotRequired[List[str]]
@@ -954,6 +964,8 @@ class NewBatch(TypedDict):
 
     jobs: NotRequired[List[NewJob] | None]
     """Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0)."""
+    name: NotRequired[str | None]
+    """What to call it: 1 to 100 characters. Names need not differ."""
     notify: NotRequired[Notify | None]
     """The receivers that are notified when it ends."""
     on_end: NotRequired[NewJob | None]
@@ -1276,6 +1288,13 @@ class TokenPage(TypedDict):
     """The `cursor` of the next page; `null` at the end."""
 
 
+class PauseQueue(TypedDict):
+    """How to pause a queue."""
+
+    create: NotRequired[bool]
+    """Whether to make the queue if it does not exist."""
+
+
 PrerequisiteWhen: TypeAlias = 'Literal["completed", "ended", "failed"]'
 """How a job has to end for one that waits for it to start."""
 
@@ -1295,7 +1314,7 @@ class Problem(TypedDict):
     detail: str
     """What is wrong with this request."""
     next: str
-    """What to do next."""
+    """The next step."""
     state: NotRequired[str | None]
     """The state of the resource, if that is the reason."""
     status: int
@@ -1357,6 +1376,15 @@ class RemovedHandler(TypedDict):
 
 class RemovedLimit(TypedDict):
     """A limit that was removed."""
+
+    name: str
+    """Its name."""
+    removed: bool
+    """Always true."""
+
+
+class RemovedQueue(TypedDict):
+    """What became of a queue."""
 
     name: str
     """Its name."""
@@ -1781,7 +1809,7 @@ class HostListAuditQuery(TypedDict):
     since: NotRequired[str]
     """From this instant on (RFC 3339)."""
     principal: NotRequired[str]
-    """Only those of this principal: `token:ID`, `uid:NUMBER` or `host`."""
+    """Only those of this principal: `token:ID`, the name of a token, `uid:NUMBER` or `host`."""
     verb: NotRequired[str]
     """Only those with this verb."""
     limit: NotRequired[int]
@@ -1804,6 +1832,8 @@ class JobsListCausesQuery(TypedDict):
     """Only jobs for this handler."""
     since: NotRequired[str]
     """Only jobs that were enqueued at this instant or later (RFC 3339)."""
+    fingerprint: NotRequired[str]
+    """Only the cause with this fingerprint."""
 
 
 class JobsListQuery(TypedDict):
@@ -2288,14 +2318,19 @@ class QueuesApi(Group):
         answer: QueuePage = self._call('GET', '/api/v1/queues', (), {})
         return answer
 
+    def remove(self, name: str) -> RemovedQueue:
+        """Removes a queue that has no jobs."""
+        answer: RemovedQueue = self._call('DELETE', '/api/v1/queues/{name}', (name,), {})
+        return answer
+
     def show(self, name: str) -> Queue:
         """Shows one queue."""
         answer: Queue = self._call('GET', '/api/v1/queues/{name}', (name,), {})
         return answer
 
-    def pause(self, name: str) -> Queue:
+    def pause(self, name: str, body: PauseQueue) -> Queue:
         """Starts no more jobs of a queue; running ones continue."""
-        answer: Queue = self._call('POST', '/api/v1/queues/{name}/pause', (name,), {}, {})
+        answer: Queue = self._call('POST', '/api/v1/queues/{name}/pause', (name,), {}, body)
         return answer
 
     def resume(self, name: str) -> Queue:

@@ -92,6 +92,8 @@ export interface AuditRecord {
   request?: string | null;
   /** How often, if the entry covers several. */
   times?: number;
+  /** The name of the principal's token. */
+  token_name?: string | null;
   /** What was asked for. */
   verb?: string;
 }
@@ -131,6 +133,8 @@ export interface Batch {
   id: string;
   /** When it is forgotten, if it has ended. */
   kept_until?: string | null;
+  /** What it is called. */
+  name?: string | null;
   /** `open`: jobs may be added. `closed`: its jobs have not all ended. `ended`: they have. */
   state: BatchState;
   /** What it waits for. */
@@ -814,6 +818,8 @@ export interface NamedNode {
 export interface NewBatch {
   /** Its first jobs: at most 1,000. `"#n"` in `depends_on` is entry n (from 0). */
   jobs?: Array<NewJob> | null;
+  /** What to call it: 1 to 100 characters. Names need not differ. */
+  name?: string | null;
   /** The receivers that are notified when it ends. */
   notify?: Notify | null;
   /** Enqueued when all jobs have ended. */
@@ -1163,6 +1169,12 @@ export interface TokenPage {
   next_cursor?: string | null;
 }
 
+/** How to pause a queue. */
+export interface PauseQueue {
+  /** Whether to make the queue if it does not exist. */
+  create?: boolean;
+}
+
 /** How a job has to end for one that waits for it to start. */
 export type PrerequisiteWhen = "completed" | "ended" | "failed";
 
@@ -1178,7 +1190,7 @@ export interface Problem {
   code: string;
   /** What is wrong with this request. */
   detail: string;
-  /** What to do next. */
+  /** The next step. */
   next: string;
   /** The state of the resource, if that is the reason. */
   state?: string | null;
@@ -1237,6 +1249,14 @@ export interface RemovedHandler {
 
 /** A limit that was removed. */
 export interface RemovedLimit {
+  /** Its name. */
+  name: string;
+  /** Always true. */
+  removed: boolean;
+}
+
+/** What became of a queue. */
+export interface RemovedQueue {
   /** Its name. */
   name: string;
   /** Always true. */
@@ -1332,10 +1352,16 @@ export interface Revision {
   component: string;
   /** When it was deployed (RFC 3339). */
   deployed_at: string;
+  /** Who deployed it: the name of a token, else the principal. */
+  deployed_by?: string;
   /** SHA-256 of its bytes, in hex. */
   digest: string;
   /** The names of its handlers. */
   handlers: Array<string>;
+  /** What they call it. */
+  label?: string | null;
+  /** What they say about it. */
+  note?: string | null;
   /** 1 for the first. */
   revision: number;
   /** The names of the schedules in its manifest. */
@@ -1660,7 +1686,7 @@ export interface WorkerReport {
 export interface HostListAuditQuery {
   /** From this instant on (RFC 3339). */
   since?: string;
-  /** Only those of this principal: `token:ID`, `uid:NUMBER` or `host`. */
+  /** Only those of this principal: `token:ID`, the name of a token, `uid:NUMBER` or `host`. */
   principal?: string;
   /** Only those with this verb. */
   verb?: string;
@@ -1684,6 +1710,8 @@ export interface JobsListCausesQuery {
   handler?: string;
   /** Only jobs that were enqueued at this instant or later (RFC 3339). */
   since?: string;
+  /** Only the cause with this fingerprint. */
+  fingerprint?: string;
 }
 
 export interface JobsListQuery {
@@ -2105,10 +2133,12 @@ export interface BatchesApi {
 export interface QueuesApi {
   /** Lists all queues that have or had jobs or are paused. */
   list(): Promise<QueuePage>;
+  /** Removes a queue that has no jobs. */
+  remove(name: string): Promise<RemovedQueue>;
   /** Shows one queue. */
   show(name: string): Promise<Queue>;
   /** Starts no more jobs of a queue; running ones continue. */
-  pause(name: string): Promise<Queue>;
+  pause(name: string, body: PauseQueue): Promise<Queue>;
   /** Starts jobs of a queue again. */
   resume(name: string): Promise<Queue>;
 }

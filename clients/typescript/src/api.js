@@ -31,8 +31,9 @@ export const operations = {
   },
   queues: {
     list: ['GET', '/api/v1/queues', false, false],
+    remove: ['DELETE', '/api/v1/queues/{name}', false, false],
     show: ['GET', '/api/v1/queues/{name}', false, false],
-    pause: ['POST', '/api/v1/queues/{name}/pause', false, false],
+    pause: ['POST', '/api/v1/queues/{name}/pause', true, false],
     resume: ['POST', '/api/v1/queues/{name}/resume', false, false],
   },
   limits: {
