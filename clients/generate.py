@@ -72,6 +72,7 @@ class Operation:
         self.body = contents.get("application/json", {}).get("schema")
         if self.body and refs(self.body) == {"EmptyBody"}:
             self.body = None
+        self.needs_body = described.get("requestBody", {}).get("required", False)
         self.is_made = not contents or "application/json" in contents
         answers = [described["responses"].get(status, {}).get("content", {}) for status in SUCCESS]
         answers = [it["application/json"]["schema"] for it in answers if "application/json" in it]
@@ -217,13 +218,16 @@ class Python(Language):
         places = [it["name"] for it in operation.places]
         arguments = ["self", *(f"{it}: str" for it in places)]
         if operation.body:
-            arguments.append(f"body: {self.type(operation.body, camel(operation.name))}")
+            body = self.type(operation.body, camel(operation.name))
+            body = body.removesuffix(" | None")
+            arguments.append(f"body: {body}" if operation.needs_body else f"body: {body} | None = None")
         if operation.query:
             arguments.append(f"**query: Unpack[{operation.query_name}]")
         sent = [repr(operation.method), repr(operation.path)]
         sent.append(f"({', '.join(places)}{',' if len(places) == 1 else ''})")
         sent.append("dict(query)" if operation.query else "{}")
-        sent += ["body"] if operation.body else ["{}"] if operation.method == "POST" else []
+        body = "body" if operation.needs_body else "body or {}"
+        sent += [body] if operation.body else ["{}"] if operation.method == "POST" else []
         answer = self.type(operation.answer, camel(operation.name))
         return (
             f"    def {operation.name}({', '.join(arguments)}) -> {answer}:\n"
@@ -312,7 +316,8 @@ class TypeScript(Language):
     def method(self, operation: Operation) -> str:
         arguments = [f"{it['name']}: string" for it in operation.places]
         if operation.body:
-            arguments.append(f"body: {self.type(operation.body, '')}")
+            optional = "" if operation.needs_body else "?"
+            arguments.append(f"body{optional}: {self.type(operation.body, '')}")
         if operation.query:
             required = any(it["required"] for it in operation.query)
             arguments.append(f"query{'' if required else '?'}: {operation.query_name}")

@@ -225,7 +225,7 @@ fn damaged_logs_do_not_keep_a_host_from_starting() {
 fn a_host_gets_past_records_that_it_cannot_read() {
     let Own { server, data } = compiling();
     let client = server.client();
-    let paused = client.post("/api/v1/queues/later/pause?create=true", &json!({}));
+    let paused = client.post("/api/v1/queues/later/pause", &json!({"create": true}));
     assert_eq!(paused.unwrap().status, 200);
     let later = |n: u8| client.enqueue(&json!({"handler": "noop", "queue": "later", "params": n}));
     let (lost, kept) = (later(1), later(2));

@@ -202,7 +202,8 @@ fn part(document: &str, path: &str) -> Option<String> {
     let mut at = document.to_owned();
     for step in path.split('/') {
         let members: BTreeMap<String, Box<RawValue>> = serde_json::from_str(&at).ok()?;
-        at = members.get(step)?.get().to_owned();
+        let part = members.get(step)?.get().to_owned();
+        at = part;
     }
     Some(at)
 }
@@ -316,6 +317,6 @@ fn delta(client: &Client, document: &str) -> Passed {
     let steps = format!(r#"{{"steps":[{{"run":"wasm:text_result","with":{with}}}]}}"#);
     match run(client, "ci#build", &steps).map("result/summary") {
         Passed::Through(summary) => Passed::Through(serde_json::from_str(&summary).unwrap()),
-        refused => refused,
+        refused @ Passed::Refused(_) => refused,
     }
 }

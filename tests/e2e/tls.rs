@@ -169,7 +169,11 @@ fn a_client_needs_a_certificate_with_an_allowed_name() {
     let reached = queues(&url, &pair(authority, "right"));
     assert_eq!(reached.status.code(), Some(0), "{}", stderr_of(&reached));
     // The name of its certificate is the principal.
-    let paused = run(&["queue", "pause", "mail"], &url, &pair(authority, "right"));
+    let paused = run(
+        &["queue", "pause", "mail", "--create"],
+        &url,
+        &pair(authority, "right"),
+    );
     assert_eq!(paused.status.code(), Some(0), "{}", stderr_of(&paused));
     let name = ["--principal", "cert:deploy.ci.example.com"];
     let output = run(

@@ -302,8 +302,9 @@ fn deliveries_are_paused_limited_and_retried_like_all_jobs() {
     let config = webhook.config(true) + "[queues.webhooks]\nretention_seconds = 3600\n";
     let own = own_with(|options| configure(options, &config));
     let client = own.server.client();
-    let pause = |verb: &str| client.post(&format!("/api/v1/queues/webhooks/{verb}"), &json!({}));
-    assert_eq!(pause("pause").unwrap().status, 200);
+    let create = json!({"create": true});
+    let paused = client.post("/api/v1/queues/webhooks/pause", &create);
+    assert_eq!(paused.unwrap().status, 200);
     let first = client.enqueue(&echo(&webhook.notify()));
     let waits = delivery_of(&client, &first, "available");
     let shown = client.job(waits["id"].as_str().unwrap());
@@ -313,7 +314,8 @@ fn deliveries_are_paused_limited_and_retried_like_all_jobs() {
         "{shown}"
     );
     assert!(webhook.got.try_recv().is_err(), "nothing was sent");
-    assert_eq!(pause("resume").unwrap().status, 200);
+    let resumed = client.post("/api/v1/queues/webhooks/resume", &json!({}));
+    assert_eq!(resumed.unwrap().status, 200);
     let got = webhook.next();
     let dead = delivery_of(&client, &first, "discarded");
     // A dead letter is delivered when it is retried.

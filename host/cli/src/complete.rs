@@ -61,7 +61,7 @@ fn candidates(
     ask: impl Fn(&Client) -> Result<Vec<String>, Error> + Copy + Send + Sync + 'static,
 ) -> ArgValueCandidates {
     ArgValueCandidates::new(move || {
-        let (sender, answer) = mpsc::channel();
+        let (sender, answer) = mpsc::sync_channel(1);
         std::thread::spawn(move || {
             let asked = client().and_then(|client| ask(&client).ok());
             // The shell may have stopped waiting.
@@ -82,6 +82,10 @@ fn candidates(
     })
 }
 
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a shell gives no options to read these from"
+)]
 fn client() -> Option<Client> {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
     let choice = Choice {

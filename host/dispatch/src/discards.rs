@@ -41,7 +41,7 @@ impl DiscardLog {
             failure,
         } = discard;
         let failure = failure.map_or("none", FailureKind::as_str);
-        tracing::warn!(%job, %queue, handler, failure, others, "a job was discarded");
+        tracing::info!(%job, %queue, handler, failure, others, "a job was discarded");
     }
 
     /// Counts a job. Returns how many jobs with its cause were not logged since the last that was, if this one is to be.

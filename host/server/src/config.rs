@@ -234,7 +234,10 @@ impl Config {
             cells,
             isolation,
             cache_bytes_max: root.limits.cache_mib.get() << 20,
-            slots: root.cells.slots.map_or(slots, |slots| slots.narrow()),
+            slots: match root.cells.slots {
+                Some(number) => number.narrow(),
+                None => slots,
+            },
             memory_mib: root
                 .cells
                 .memory_mib

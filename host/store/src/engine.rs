@@ -210,8 +210,8 @@ pub trait Rows: TableRows + AccessRows + BatchRows + LimitRows + StateRows {
     /// Counts the available jobs for this host's cells in queues that are not paused.
     fn available(&mut self) -> Result<u64, StoreError>;
     fn set_paused(&mut self, queue: &Name, paused: bool) -> Result<(), StoreError>;
-    /// Removes a queue that exists, unless it has jobs. Returns whether it did.
-    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError>;
+    /// Removes a queue, or returns why not.
+    fn remove_queue(&mut self, queue: &Name) -> Result<Result<(), QueueRefusal>, StoreError>;
     fn has_queue(&mut self, queue: &Name) -> bool;
     /// Counts what has a capacity limit.
     fn counts(&mut self) -> Counts;
@@ -437,13 +437,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn remove_queue(&mut self, RemoveQueue { queue }: &RemoveQueue) -> Result<(), Stop> {
-        if !self.rows.has_queue(queue) {
-            return Err(QueueRefusal::Unknown(queue.clone()).into());
-        }
-        if !self.rows.remove_queue(queue)? {
-            return Err(QueueRefusal::HasJobs(queue.clone()).into());
-        }
-        Ok(())
+        Ok(self.rows.remove_queue(queue)??)
     }
 
     fn moved(&mut self, id: JobId, input: &Input<'_>) -> Result<Box<Lifecycle>, Stop> {
@@ -455,10 +449,8 @@ impl<R: Rows> Batch<'_, R> {
     /// Reports a job's change.
     fn record_change(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
         let Some(job) = after.or(before) else { return };
-        let is_discarded = |job: &&Lifecycle| job.state == State::Discarded;
-        if before.filter(is_discarded).is_none()
-            && let Some(after) = after.filter(is_discarded)
-        {
+        let was_discarded = before.is_some_and(|job| job.state == State::Discarded);
+        if let Some(after) = after.filter(|job| job.state == State::Discarded && !was_discarded) {
             self.committed.discards.push(Discard {
                 job: after.id,
                 queue: after.queue.clone(),

@@ -22,6 +22,7 @@ use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
 use host_core::query::NumberedChange;
+use host_core::rejection::QueueRefusal;
 use host_core::state::Space;
 use host_core::time::Time;
 use host_store::engine::{
@@ -325,12 +326,14 @@ impl Rows for Model {
         Ok(())
     }
 
-    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+    fn remove_queue(&mut self, queue: &Name) -> Result<Result<(), QueueRefusal>, StoreError> {
         if self.entries().any(|entry| entry.lifecycle.queue == *queue) {
-            return Ok(false);
+            return Ok(Err(QueueRefusal::HasJobs(queue.clone())));
         }
-        self.paused.remove(queue);
-        Ok(true)
+        let removed = self.paused.remove(queue);
+        Ok(removed
+            .map(drop)
+            .ok_or(QueueRefusal::Unknown(queue.clone())))
     }
 
     fn has_queue(&mut self, queue: &Name) -> bool {

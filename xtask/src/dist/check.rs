@@ -54,7 +54,7 @@ pub(crate) fn check() -> Result<()> {
 
     has_the_sdk(&host, &work)?;
     let running = Running::start(&root)?;
-    let paused = ["queue", "pause", "nightly", "--server"];
+    let paused = ["queue", "pause", "nightly", "--create", "--server"];
     run(Command::new(&host)
         .args(paused)
         .arg(&running.url)

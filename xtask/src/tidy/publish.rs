@@ -68,8 +68,7 @@ fn readmes_of_packages_have_no_links_into_the_repository() {
         let inside: Vec<_> = readme
             .split("](")
             .skip(1)
-            .map(|rest| rest.split(')').next())
-            .flatten()
+            .filter_map(|rest| rest.split(')').next())
             .filter(|link| !link.starts_with(['#', 'h']))
             .collect();
         assert!(inside.is_empty(), "{package}: {inside:?}");

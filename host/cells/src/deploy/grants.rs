@@ -136,8 +136,8 @@ pub fn known_handlers(current: Option<&Revision>, manifest: &Manifest) -> Vec<Na
         .into_iter()
         .flat_map(|it| &it.handlers)
         .map(|handler| &handler.name);
-    let names: BTreeSet<&Name> = named.chain(current).collect();
-    names.into_iter().cloned().collect()
+    let handlers: BTreeSet<&Name> = named.chain(current).collect();
+    handlers.into_iter().cloned().collect()
 }
 
 /// Returns what changes from the current revision for these handlers of the new one.

@@ -36,7 +36,7 @@ fn roles_are_sets_of_verbs() {
     let verbs = |role: Role| role.verbs().to_string();
     assert_eq!(verbs(Role::Producer), "enqueue,read,read_own,cancel");
     assert_eq!(verbs(Role::Viewer), "read,metrics");
-    let operator = "read,read_own,read_payload,cancel,retry,schedule,operate,metrics";
+    let operator = "read,read_payload,read_own,cancel,retry,schedule,operate,metrics";
     assert_eq!(verbs(Role::Operator), operator);
     assert_eq!(verbs(Role::Deployer), "read,deploy");
     assert_eq!(Role::Admin.verbs(), Verbs::ALL);

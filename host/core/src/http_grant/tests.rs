@@ -172,15 +172,12 @@ fn decode(bytes: &[u8]) -> Vec<u8> {
             .get(at + 1..at + 3)
             .and_then(|it| str::from_utf8(it).ok());
         let escaped = digits.and_then(|it| u8::from_str_radix(it, 16).ok());
-        match escaped.filter(|_| bytes[at] == b'%') {
-            Some(byte) => {
-                decoded.push(byte);
-                at += 3;
-            }
-            None => {
-                decoded.push(bytes[at]);
-                at += 1;
-            }
+        if let Some(byte) = escaped.filter(|_| bytes[at] == b'%') {
+            decoded.push(byte);
+            at += 3;
+        } else {
+            decoded.push(bytes[at]);
+            at += 1;
         }
     }
     decoded

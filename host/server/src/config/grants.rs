@@ -26,7 +26,6 @@ pub(super) fn confinement(cells: &Cells, grants: &Grants) -> Result<Confinement,
         user: cells.user.narrow(),
         allow_weak: cells.allow_weak,
         read_roots: ReadRoots::new(roots.to_vec()),
-        ..Confinement::default()
     })
 }
 

@@ -12,6 +12,7 @@ use host_core::json::JsonText;
 use host_core::lease::{Hold, Lease};
 use host_core::name::Name;
 use host_core::node::Dead;
+use host_core::rejection::QueueRefusal;
 use host_core::time::Time;
 use host_core::transition::Effect;
 use tokio_postgres::Row;
@@ -465,28 +466,27 @@ impl Rows for Transaction<'_> {
 
     /// The locks wait for the batches of other hosts that write jobs, and keep others from writing some until the commit;
     /// each batch writes the queues of its new jobs behind them.
-    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+    fn remove_queue(&mut self, queue: &Name) -> Result<Result<(), QueueRefusal>, StoreError> {
         let operation = "remove a queue";
         let locks = "LOCK TABLE host_live, host_ended IN SHARE ROW EXCLUSIVE MODE";
         self.flush_and_ask(operation, locks, values![])?;
-        let sql = "SELECT FROM host_live WHERE queue = $1 UNION ALL \
-                   SELECT FROM host_ended WHERE queue = $1 LIMIT 1";
         let name = queue.to_string();
-        if !self
-            .query(operation, sql, values![name.clone()])?
-            .is_empty()
-        {
-            return Ok(false);
+        let jobs = "SELECT FROM host_live WHERE queue = $1 UNION ALL \
+                    SELECT FROM host_ended WHERE queue = $1 LIMIT 1";
+        let found = self.query(operation, jobs, values![name.clone()])?;
+        if !found.is_empty() {
+            return Ok(Err(QueueRefusal::HasJobs(queue.clone())));
         }
-        for sql in [
-            "DELETE FROM host_queues WHERE name = $1",
-            "DELETE FROM host_counts WHERE queue = $1",
-        ] {
-            self.query(operation, sql, values![name.clone()])?;
+        let delete = "DELETE FROM host_queues WHERE name = $1 RETURNING name";
+        let deleted = self.query(operation, delete, values![name.clone()])?;
+        if deleted.is_empty() {
+            return Ok(Err(QueueRefusal::Unknown(queue.clone())));
         }
+        let counts = "DELETE FROM host_counts WHERE queue = $1";
+        self.query(operation, counts, values![name])?;
         self.counts.remove(queue);
         self.record_pause()?;
-        Ok(true)
+        Ok(Ok(()))
     }
 
     /// The commit writes changes, and their readers number them.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::limit::Limits;
 use host_core::name::Name;
+use host_core::rejection::QueueRefusal;
 use rusqlite::{Connection, params};
 
 use super::live_jobs::{self, LiveJobs};
@@ -288,17 +289,17 @@ impl Counters {
         Ok(())
     }
 
-    /// Removes a queue, unless it has jobs. Returns whether it did.
+    /// Removes a queue, or returns why not.
     pub(super) fn remove(
         &mut self,
         connection: &Connection,
         name: &Name,
-    ) -> Result<bool, StoreError> {
+    ) -> Result<Result<(), QueueRefusal>, StoreError> {
         let Some(queue) = self.queues.get(name) else {
-            return Ok(false);
+            return Ok(Err(QueueRefusal::Unknown(name.clone())));
         };
         if queue.counts.iter().any(|jobs| *jobs > 0) {
-            return Ok(false);
+            return Ok(Err(QueueRefusal::HasJobs(name.clone())));
         }
         let id = queue.id;
         for sql in [
@@ -311,7 +312,7 @@ impl Counters {
         self.queues.remove(name);
         self.paused.remove(&id);
         self.ready.note_all_stale(&id);
-        Ok(true)
+        Ok(Ok(()))
     }
 
     /// Moves a job with this rank from the count of one state to that of another.

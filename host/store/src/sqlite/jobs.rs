@@ -8,6 +8,7 @@ use host_core::id::JobId;
 use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::rejection::QueueRefusal;
 use host_core::time::Time;
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
@@ -452,7 +453,7 @@ impl Rows for Transaction<'_> {
         self.counters.set_paused(self.connection, queue, paused)
     }
 
-    fn remove_queue(&mut self, queue: &Name) -> Result<bool, StoreError> {
+    fn remove_queue(&mut self, queue: &Name) -> Result<Result<(), QueueRefusal>, StoreError> {
         self.counters.remove(self.connection, queue)
     }
 

@@ -29,14 +29,19 @@ fn jobs_of_a_queue_that_another_node_removes_are_claimed() {
     let schema = Schema::new();
     let mut store = open(&schema);
     let other = NodeId(Uuid::from_u128(99));
-    let mut remover = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
+    let mut other_store = PostgresStore::open(&target(&schema), other, TESTED).unwrap();
     let (is_done, removed) = (AtomicBool::new(false), AtomicU32::new(0));
+    // It looks at the queues before there is one.
+    let remove = RemoveQueue {
+        queue: job(1).queue,
+    };
+    assert!(ask(&mut other_store, NOW, remove.into()).is_err());
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_done.load(Ordering::Relaxed) {
                 let queue = job(1).queue;
                 let remove = Command::from(RemoveQueue { queue });
-                let count = u32::from(ask(&mut remover, NOW, remove).is_ok());
+                let count = u32::from(ask(&mut other_store, NOW, remove).is_ok());
                 removed.fetch_add(count, Ordering::Relaxed);
             }
         });

@@ -32,7 +32,8 @@ from typing import Protocol, Union
                         let key = case.name.replace('-', "_").to_uppercase();
                         format!("    {key} = \"{}\"\n{}", case.name, doc(&case.docs, 4))
                     })
-                    .collect();
+                    .collect::<Vec<_>>()
+                    .concat();
                 format!("\n\nclass {name}(Enum):\n{about}\n{cases}")
             }
             TypeDefKind::Record(record) => {
@@ -63,7 +64,8 @@ from typing import Protocol, Union
                         let key = pascal(&case.name);
                         format!("\n\n@dataclass\nclass {name}{key}:\n{about}\n    value: {ty}\n")
                     })
-                    .collect();
+                    .collect::<Vec<_>>()
+                    .concat();
                 let names: Vec<_> = variant
                     .cases
                     .iter()
@@ -92,7 +94,8 @@ from typing import Protocol, Union
                         self.name(&param.ty)
                     )
                 })
-                .collect();
+                .collect::<Vec<_>>()
+                .concat();
             let (ok, err) = answer(self.wit, function);
             let ok = ok.map_or_else(|| "None".to_owned(), |ty| self.name(ty));
             let name = function.name.replace('-', "_");
@@ -113,7 +116,8 @@ from typing import Protocol, Union
                 let ty = pascal(name);
                 format!("\n    @property\n    def {name}(self) -> {ty}: ...\n")
             })
-            .collect();
+            .collect::<Vec<_>>()
+            .concat();
         format!("\n\nclass Host(Protocol):\n    \"\"\"All that the host offers.\"\"\"\n{fields}")
     }
 }

@@ -22,7 +22,8 @@ impl Language for TypeScript<'_> {
                     .cases
                     .iter()
                     .map(|case| format!("{}  | '{}'\n", doc(&case.docs, "  "), case.name))
-                    .collect();
+                    .collect::<Vec<_>>()
+                    .concat();
                 format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             TypeDefKind::Record(record) => {
@@ -34,7 +35,8 @@ impl Language for TypeScript<'_> {
                         let (mark, ty) = self.field(&field.ty);
                         format!("{}  {field_name}{mark}: {ty};\n", doc(&field.docs, "  "))
                     })
-                    .collect();
+                    .collect::<Vec<_>>()
+                    .concat();
                 format!("\n{about}export interface {name} {{\n{fields}}}\n")
             }
             TypeDefKind::Variant(variant) => {
@@ -50,7 +52,8 @@ impl Language for TypeScript<'_> {
                         let about = doc(&case.docs, "  ");
                         format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
                     })
-                    .collect();
+                    .collect::<Vec<_>>()
+                    .concat();
                 format!("\n{about}export type {name} =\n{}", end_cases(&cases))
             }
             _ => String::new(),
@@ -86,7 +89,8 @@ impl Language for TypeScript<'_> {
         let fields: String = interfaces
             .iter()
             .map(|name| format!("  {name}: {};\n", pascal(name)))
-            .collect();
+            .collect::<Vec<_>>()
+            .concat();
         format!("\n/** All that the host offers. */\nexport interface Host {{\n{fields}}}\n")
     }
 }

@@ -48,7 +48,7 @@ pub(crate) fn run(
     }
     view.note_end(output);
     let listing = client.attempts(&view.id).map_err(cannot(&doing))?.items;
-    let attempts = Vec::from_iter(listing.iter().map(|item| &item.view));
+    let attempts = listing.iter().map(|item| &item.view).collect::<Vec<_>>();
     Ok(cost(&view, &attempts))
 }
 

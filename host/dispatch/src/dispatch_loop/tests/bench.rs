@@ -157,6 +157,7 @@ impl Bench {
         let reading = leases
             .clone()
             .read_jobs(dispatch.clone(), CancellationToken::new());
+        #[expect(clippy::disallowed_methods, reason = "it ends with the test")]
         tokio::spawn(reading);
         let bench = Self {
             dispatch,

@@ -33,7 +33,7 @@ of their own.
 ";
 
 #[tokio::test]
-async fn the_document_of_verbs_is_current() {
+async fn the_published_verbs_are_current() {
     let mut doc = HEAD.to_owned();
     for verb in Verb::ALL {
         writeln!(doc, "| `{verb}` | {} |", verb.meaning()).unwrap();

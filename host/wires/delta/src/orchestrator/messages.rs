@@ -64,7 +64,7 @@ impl Orchestrator {
     ) {
         let link = sent.link;
         let answer = match answer {
-            Ok(standing) => self.accepted(now, sent, &standing, todo),
+            Ok(standing) => Ok(self.accepted(now, sent, &standing, todo)),
             Err(LeaseError::LogOffset { next }) => match continued(sent, next) {
                 Ok(rest) => return todo.effect(rest),
                 Err(answer) => answer,
@@ -77,15 +77,9 @@ impl Orchestrator {
         todo.send(link, answer);
     }
 
-    fn accepted(
-        &mut self,
-        now: Time,
-        sent: Sent,
-        standing: &Standing,
-        todo: &mut Todo,
-    ) -> Result<Answer, Refused> {
+    fn accepted(&mut self, now: Time, sent: Sent, standing: &Standing, todo: &mut Todo) -> Answer {
         let Sent { named, step, .. } = sent;
-        Ok(match step {
+        match step {
             Step::Ack | Step::GiveBack => Answer::Accepted,
             Step::Heartbeat(bytes_sent, warnings) => {
                 if let Some(bytes) = bytes_sent {
@@ -103,7 +97,7 @@ impl Orchestrator {
                 self.end_log(now, named.job, named.lease, todo);
                 end.accepted(&named)
             }
-        })
+        }
     }
 
     /// Turns the host's refusal into one of the wire.

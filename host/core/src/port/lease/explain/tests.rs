@@ -28,14 +28,10 @@ fn record(worker: &str, end: Option<EndCause>) -> LeaseRecord {
     }
 }
 
-fn result(text: &str) -> Option<JsonText> {
-    Some(JsonText(text.to_owned()))
-}
-
 fn completed(text: &str) -> LeaseMessage {
     LeaseMessage::Complete {
         outcome: Outcome::Completed {
-            result: result(text),
+            result: Some(JsonText(text.to_owned())),
         },
         meter: Meter::default(),
         worker: None,
@@ -52,7 +48,7 @@ fn failed(message: &str) -> LeaseMessage {
 
 fn cancelled(partial: &str) -> LeaseMessage {
     LeaseMessage::CancelAck {
-        partial: result(partial),
+        partial: Some(JsonText(partial.to_owned())),
         message: Some("stopped".to_owned()),
     }
 }
@@ -174,7 +170,7 @@ fn the_same_end_again_is_repeated_and_another_is_over() {
         ),
     ];
     for (same, other, state, ended) in table {
-        let kept = kept(state, 1, result("1"), vec![ended]);
+        let kept = kept(state, 1, Some(JsonText("1".to_owned())), vec![ended]);
         let reported = record("w", Some(EndCause::Reported));
         // As it is remembered, after a restart, and by the number of the attempt.
         for (record, fence) in [
@@ -259,7 +255,7 @@ fn the_lease_of_another_worker_is_named_while_it_is_held() {
     let ended = kept(
         State::Completed,
         1,
-        result("1"),
+        Some(JsonText("1".to_owned())),
         vec![attempt(1, "completed", None)],
     );
     let answer = explain(Some(&over), Some(&ended), &holder("thief"), &completed("1"));

@@ -187,9 +187,9 @@ async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
 }
 
 /// A worker that disconnects just before its answer comes.
-struct Gone;
+struct LostPeer;
 
-impl Respond<Vec<Granted>> for Gone {
+impl Respond<Vec<Granted>> for LostPeer {
     fn is_gone(&self) -> bool {
         false
     }
@@ -204,7 +204,7 @@ async fn a_worker_that_has_gone_costs_no_attempt(engine: Engine) {
     let worker = Worker::of(&bench, "w", LONG);
     drop(worker.asks(&["pulled"], LONG_MS));
     let request = worker.request(&["pulled"], LONG_MS);
-    worker.audit.lease(request, Box::new(Gone));
+    worker.audit.lease(request, Box::new(LostPeer));
     let mut new = pulled();
     new.policy.max_attempts = 1;
     new.policy.lost_lease_costs_attempt = true;

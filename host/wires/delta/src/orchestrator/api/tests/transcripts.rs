@@ -71,7 +71,8 @@ impl Table {
                     let (number, executor, outcome) = (it.number, &it.executor, &it.outcome);
                     format!("; attempt {number} of {executor} {outcome}")
                 })
-                .collect();
+                .collect::<Vec<_>>()
+                .concat();
             format!(
                 "host< {}{}{}{}{attempts}",
                 job.lifecycle.state.as_str(),
