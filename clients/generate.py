@@ -316,7 +316,8 @@ class TypeScript(Language):
     def method(self, operation: Operation) -> str:
         arguments = [f"{it['name']}: string" for it in operation.places]
         if operation.body:
-            optional = "" if operation.needs_body else "?"
+            is_last = not any(it["required"] for it in operation.query)
+            optional = "?" if is_last and not operation.needs_body else ""
             arguments.append(f"body{optional}: {self.type(operation.body, '')}")
         if operation.query:
             required = any(it["required"] for it in operation.query)

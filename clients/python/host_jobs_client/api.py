@@ -2190,9 +2190,9 @@ class JobsApi(Group):
         answer: AcceptedJobs = self._call('POST', '/api/v1/jobs', (), {}, body)
         return answer
 
-    def cancel_all(self, body: CancelBody, **query: Unpack[JobsCancelAllQuery]) -> Many:
+    def cancel_all(self, body: CancelBody | None = None, **query: Unpack[JobsCancelAllQuery]) -> Many:
         """Asks for jobs to be stopped: one page of those that match. `state` is required."""
-        answer: Many = self._call('POST', '/api/v1/jobs/cancel', (), dict(query), body)
+        answer: Many = self._call('POST', '/api/v1/jobs/cancel', (), dict(query), body or {})
         return answer
 
     def count(self, **query: Unpack[JobsCountQuery]) -> Count:
@@ -2215,9 +2215,9 @@ class JobsApi(Group):
         answer: Many = self._call('POST', '/api/v1/jobs/purge', (), dict(query), {})
         return answer
 
-    def retry_all(self, body: RetryBody, **query: Unpack[JobsRetryAllQuery]) -> Many:
+    def retry_all(self, body: RetryBody | None = None, **query: Unpack[JobsRetryAllQuery]) -> Many:
         """Runs discarded or cancelled jobs again: one page of those that match. `state` is required."""
-        answer: Many = self._call('POST', '/api/v1/jobs/retry', (), dict(query), body)
+        answer: Many = self._call('POST', '/api/v1/jobs/retry', (), dict(query), body or {})
         return answer
 
     def show(self, id: str) -> Job:
@@ -2232,9 +2232,9 @@ class JobsApi(Group):
         answer: AttemptPage = self._call('GET', '/api/v1/jobs/{id}/attempts', (id,), dict(query))
         return answer
 
-    def cancel(self, id: str, body: CancelBody) -> Cancel:
+    def cancel(self, id: str, body: CancelBody | None = None) -> Cancel:
         """Asks for a job to be stopped."""
-        answer: Cancel = self._call('POST', '/api/v1/jobs/{id}/cancel', (id,), {}, body)
+        answer: Cancel = self._call('POST', '/api/v1/jobs/{id}/cancel', (id,), {}, body or {})
         return answer
 
     def logs(self, id: str, **query: Unpack[JobsLogsQuery]) -> LinePage:
@@ -2257,12 +2257,12 @@ class JobsApi(Group):
         answer: Job = self._call('POST', '/api/v1/jobs/{id}/reschedule', (id,), {}, body)
         return answer
 
-    def retry(self, id: str, body: RetryBody) -> Job:
+    def retry(self, id: str, body: RetryBody | None = None) -> Job:
         """Runs a discarded or cancelled job again. A deadline that has passed is removed, and `removed_deadline`
         shows it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it
         waits for none of them, and neither does a job that is pending already.
         """
-        answer: Job = self._call('POST', '/api/v1/jobs/{id}/retry', (id,), {}, body)
+        answer: Job = self._call('POST', '/api/v1/jobs/{id}/retry', (id,), {}, body or {})
         return answer
 
     def wait(self, id: str, **query: Unpack[JobsWaitQuery]) -> Job:
@@ -2294,9 +2294,9 @@ class BatchesApi(Group):
         answer: Batch = self._call('GET', '/api/v1/batches/{id}', (id,), {})
         return answer
 
-    def cancel_batch(self, id: str, body: BatchCancel) -> Batch:
+    def cancel_batch(self, id: str, body: BatchCancel | None = None) -> Batch:
         """Closes a batch and cancels its jobs. Large batches are cancelled in slices, so some jobs may still start."""
-        answer: Batch = self._call('POST', '/api/v1/batches/{id}/cancel', (id,), {}, body)
+        answer: Batch = self._call('POST', '/api/v1/batches/{id}/cancel', (id,), {}, body or {})
         return answer
 
     def close_batch(self, id: str) -> Batch:
@@ -2328,9 +2328,9 @@ class QueuesApi(Group):
         answer: Queue = self._call('GET', '/api/v1/queues/{name}', (name,), {})
         return answer
 
-    def pause(self, name: str, body: PauseQueue) -> Queue:
+    def pause(self, name: str, body: PauseQueue | None = None) -> Queue:
         """Starts no more jobs of a queue; running ones continue."""
-        answer: Queue = self._call('POST', '/api/v1/queues/{name}/pause', (name,), {}, body)
+        answer: Queue = self._call('POST', '/api/v1/queues/{name}/pause', (name,), {}, body or {})
         return answer
 
     def resume(self, name: str) -> Queue:
@@ -2506,11 +2506,11 @@ class RunnersApi(Group):
         answer: RunnerPool = self._call('GET', '/api/v1/runners/{name}', (name,), dict(query))
         return answer
 
-    def restart(self, name: str, body: RestartBody) -> RunnerPool:
+    def restart(self, name: str, body: RestartBody | None = None) -> RunnerPool:
         """Restarts the runners of a pool of this host, each once its attempts have ended; until then it takes no
         others.
         """
-        answer: RunnerPool = self._call('POST', '/api/v1/runners/{name}/restart', (name,), {}, body)
+        answer: RunnerPool = self._call('POST', '/api/v1/runners/{name}/restart', (name,), {}, body or {})
         return answer
 
 
@@ -2568,9 +2568,9 @@ class TokensApi(Group):
         answer: Token = self._call('GET', '/api/v1/tokens/{id}', (id,), {})
         return answer
 
-    def rotate(self, id: str, body: RotateBody) -> MintedToken:
+    def rotate(self, id: str, body: RotateBody | None = None) -> MintedToken:
         """Gives a token another text. The one before counts as long as asked for."""
-        answer: MintedToken = self._call('POST', '/api/v1/tokens/{id}/rotate', (id,), {}, body)
+        answer: MintedToken = self._call('POST', '/api/v1/tokens/{id}/rotate', (id,), {}, body or {})
         return answer
 
 

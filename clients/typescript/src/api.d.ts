@@ -2072,7 +2072,7 @@ export interface JobsApi {
   /** Enqueues one job or an array of jobs, all or none; or lines of jobs, each alone. */
   enqueue(body: NewJobs): Promise<AcceptedJobs>;
   /** Asks for jobs to be stopped: one page of those that match. `state` is required. */
-  cancelAll(body: CancelBody, query?: JobsCancelAllQuery): Promise<Many>;
+  cancelAll(body?: CancelBody, query?: JobsCancelAllQuery): Promise<Many>;
   /**
    * Counts the jobs that match. A request examines a bounded number of jobs: if `complete` is false, there are
    * at least as many, and a request with `next_cursor` as `cursor` counts on. `limit` is not for counts.
@@ -2086,13 +2086,13 @@ export interface JobsApi {
   /** Forgets jobs that have ended: one page of those that match. `state` is required. */
   purgeAll(query?: JobsPurgeAllQuery): Promise<Many>;
   /** Runs discarded or cancelled jobs again: one page of those that match. `state` is required. */
-  retryAll(body: RetryBody, query?: JobsRetryAllQuery): Promise<Many>;
+  retryAll(body?: RetryBody, query?: JobsRetryAllQuery): Promise<Many>;
   /** Shows all of a job. */
   show(id: string): Promise<Job>;
   /** Shows the attempts of a job, first to last, and the one that runs. Of many, the latest 100 are kept at least. */
   attempts(id: string, query?: JobsAttemptsQuery): Promise<AttemptPage>;
   /** Asks for a job to be stopped. */
-  cancel(id: string, body: CancelBody): Promise<Cancel>;
+  cancel(id: string, body?: CancelBody): Promise<Cancel>;
   /** Shows what a job has logged, oldest first. */
   logs(id: string, query?: JobsLogsQuery): Promise<LinePage>;
   /** Gives a job that has not ended another priority, which holds from its next attempt. */
@@ -2106,7 +2106,7 @@ export interface JobsApi {
    * it. The job is pending while jobs that it depends on have not ended as it needs. With `force` it waits for
    * none of them, and neither does a job that is pending already.
    */
-  retry(id: string, body: RetryBody): Promise<Job>;
+  retry(id: string, body?: RetryBody): Promise<Job>;
   /** Waits until a job ends, at most as long as asked for, and shows it. */
   wait(id: string, query?: JobsWaitQuery): Promise<Job>;
   /** Shows how many jobs came and went at this node, and how long they waited and ran, step by step. */
@@ -2122,7 +2122,7 @@ export interface BatchesApi {
   /** Shows one batch. */
   showBatch(id: string): Promise<Batch>;
   /** Closes a batch and cancels its jobs. Large batches are cancelled in slices, so some jobs may still start. */
-  cancelBatch(id: string, body: BatchCancel): Promise<Batch>;
+  cancelBatch(id: string, body?: BatchCancel): Promise<Batch>;
   /** Closes a batch: no more jobs may be added, except by its own jobs. */
   closeBatch(id: string): Promise<Batch>;
   /** Adds one job or an array of jobs to an open batch, all or none. */
@@ -2138,7 +2138,7 @@ export interface QueuesApi {
   /** Shows one queue. */
   show(name: string): Promise<Queue>;
   /** Starts no more jobs of a queue; running ones continue. */
-  pause(name: string, body: PauseQueue): Promise<Queue>;
+  pause(name: string, body?: PauseQueue): Promise<Queue>;
   /** Starts jobs of a queue again. */
   resume(name: string): Promise<Queue>;
 }
@@ -2228,7 +2228,7 @@ export interface RunnersApi {
   /** Shows one pool of foreign runners: that of this host if it has one of the name, else that of another node. */
   show(name: string, query?: RunnersShowQuery): Promise<RunnerPool>;
   /** Restarts the runners of a pool of this host, each once its attempts have ended; until then it takes no others. */
-  restart(name: string, body: RestartBody): Promise<RunnerPool>;
+  restart(name: string, body?: RestartBody): Promise<RunnerPool>;
 }
 
 /** `client.api.nodes` */
@@ -2259,7 +2259,7 @@ export interface TokensApi {
   /** Shows one token. */
   show(id: string): Promise<Token>;
   /** Gives a token another text. The one before counts as long as asked for. */
-  rotate(id: string, body: RotateBody): Promise<MintedToken>;
+  rotate(id: string, body?: RotateBody): Promise<MintedToken>;
 }
 
 /** `client.api.webhooks` */

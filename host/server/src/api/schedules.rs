@@ -192,7 +192,8 @@ pub(super) async fn pause(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
-    set_paused(&shared, (&caller, &actor), name, true, request).await
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    set_paused(&shared, &caller, &actor, name, true).await
 }
 
 /// Lets a paused schedule fire again.
@@ -209,17 +210,17 @@ pub(super) async fn resume(
     InPath(name): InPath<Name>,
     request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
-    set_paused(&shared, (&caller, &actor), name, false, request).await
+    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
+    set_paused(&shared, &caller, &actor, name, false).await
 }
 
 async fn set_paused(
     shared: &Shared,
-    (caller, actor): (&Caller, &Actor),
+    caller: &Caller,
+    actor: &Actor,
     name: Name,
     is_paused: bool,
-    request: Request,
 ) -> Result<Json<ScheduleView>, ApiError> {
-    let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     let kept = find(shared, caller, name.clone()).await?;
     let wall = shared.api.clock.civil();
     let schedule = Box::new(Schedule {
