@@ -19,7 +19,7 @@ async fn a_producer_sees_what_its_own_jobs_carry_and_what_is_withheld_of_others(
     let body = json!({"name": "p", "role": "producer"});
     let (own, other) = (guarded.make(&body).await, guarded.make(&body).await);
     let enqueued = async |token: &str| {
-        let job = json!({"handler": "noop", "params": {"n": 7_351}, "max_attempts": 1});
+        let job = json!({"handler": "noop", "params": {"n": "zebra 1"}, "max_attempts": 1});
         let made = guarded
             .send(token, ("POST", "/api/v1/jobs"), Some(&job))
             .await;
@@ -29,11 +29,11 @@ async fn a_producer_sees_what_its_own_jobs_carry_and_what_is_withheld_of_others(
             .to_owned()
     };
     let completed = enqueued(&own).await;
-    let result = Some(JsonText("[7352]".to_owned()));
+    let result = Some(JsonText("[\"zebra 2\"]".to_owned()));
     host.complete(&host.claim().await, Outcome::Completed { result })
         .await;
     let failed = enqueued(&own).await;
-    let failure = Failure::new(FailureKind::UserError, "because of 7353");
+    let failure = Failure::new(FailureKind::UserError, "because of zebra 3");
     host.complete(&host.claim().await, Outcome::Failed(failure))
         .await;
     for (id, withheld) in [
@@ -48,25 +48,25 @@ async fn a_producer_sees_what_its_own_jobs_carry_and_what_is_withheld_of_others(
                 .send(&own, ("GET", &path), None)
                 .await
                 .is(StatusCode::OK);
-            assert_eq!(shown.text.matches("735").count(), 2, "{}", shown.text);
+            assert_eq!(shown.text.matches("zebra").count(), 2, "{}", shown.text);
             assert_eq!(shown.body["withheld"], Value::Null, "{}", shown.text);
             let hidden = guarded
                 .send(&other, ("GET", &path), None)
                 .await
                 .is(StatusCode::OK);
             assert_eq!(hidden.body["withheld"], withheld, "{}", hidden.text);
-            assert!(!hidden.text.contains("735"), "{}", hidden.text);
+            assert!(!hidden.text.contains("zebra"), "{}", hidden.text);
         }
     }
     let attempts = format!("/api/v1/jobs/{failed}/attempts");
     let shown = guarded.send(&own, ("GET", &attempts), None).await;
     assert_eq!(
         shown.body["items"][0]["failure"]["message"],
-        "because of 7353"
+        "because of zebra 3"
     );
     let hidden = guarded.send(&other, ("GET", &attempts), None).await;
     assert_eq!(hidden.body["items"][0]["withheld"], json!(["failure"]));
-    assert!(!hidden.text.contains("7353"), "{}", hidden.text);
+    assert!(!hidden.text.contains("zebra"), "{}", hidden.text);
     // What a handler enqueued for it may tell what it must not know.
     let origin = Origin {
         principal: format!("token:{}", &own[4..16]),
@@ -105,7 +105,7 @@ async fn the_start_of_an_id_finds_a_job_behind_any_number_that_the_caller_may_no
 #[tokio::test]
 async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
     let guarded = Guarded::start().await;
-    let body = json!({"handler": "typed", "params": {"n": 7_351}});
+    let body = json!({"handler": "typed", "params": {"n": 7_351_902_468_u64}});
     let made = guarded
         .send(&guarded.admin, ("POST", "/api/v1/jobs"), Some(&body))
         .await;
@@ -119,18 +119,18 @@ async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
     for path in [&show, &wait] {
         let hidden = guarded.send(&viewer, ("GET", path), None).await;
         let hidden = hidden.is(StatusCode::OK);
-        assert!(!hidden.text.contains("7351"), "{path}");
+        assert!(!hidden.text.contains("7351902468"), "{path}");
         let shown = guarded.send(&operator, ("GET", path), None).await;
-        assert!(shown.text.contains("7351"), "{path}");
+        assert!(shown.text.contains("7351902468"), "{path}");
     }
     let logs = format!("{show}/logs");
     let logs = guarded.send(&viewer, ("GET", &logs), None).await;
     assert!(logs.fails(403, "forbidden").contains("read_payload"));
     for query in [
         "failure=my_kind",
-        "param=n%3D7351",
+        "param=n%3D7351902468",
         "q=7351",
-        "q=params.n:7351",
+        "q=params.n:7351902468",
     ] {
         let path = format!("/api/v1/jobs?{query}");
         let asked = guarded.send(&viewer, ("GET", &path), None).await;
