@@ -59,7 +59,7 @@ pub struct HttpRequest {
     pub url: String,
     /// Pairs of name and value.
     pub headers: Vec<(String, String)>,
-    /// The whole body; empty if there is none.
+    /// The whole body, which may be empty.
     pub body: Vec<u8>,
     /// A time limit, in milliseconds.
     pub timeout_ms: Option<u32>,

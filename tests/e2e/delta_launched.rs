@@ -7,10 +7,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use host_tests::delta::worker_command;
 use host_tests::processes::is_alive;
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{Client, Options, Server, eventually, guests, secrets};
+use host_tests::{Client, Options, Server, eventually, secrets};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -19,13 +20,7 @@ const WAIT_MAX: Duration = Duration::from_mins(3);
 
 /// Writes a configuration whose pool `ci` is started by the host, and returns the options for it.
 fn options(folder: &Path) -> Options {
-    let command = [
-        host().display().to_string(),
-        "worker".to_owned(),
-        "delta".to_owned(),
-        "--handlers".to_owned(),
-        guests::folder().display().to_string(),
-    ];
+    let command = worker_command();
     let text = format!(
         "[protocol.delta]\nlease_ttl_seconds = 60\nheartbeat_interval_seconds = 1\n\
          [protocol.delta.runners.ci]\ncmd = {command:?}\npool_size = 2\n\

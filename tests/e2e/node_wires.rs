@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use host_tests::beads::BeadsWorker;
-use host_tests::delta::{Runner, TOKEN};
+use host_tests::delta::{Runner, TOKEN, worker_command};
 use host_tests::server::host;
 use host_tests::worker::cache;
 use host_tests::{
@@ -112,13 +112,7 @@ impl Pair {
 
 /// Returns the table of a pool whose one runner the host starts.
 fn launched() -> String {
-    let command = [
-        host().display().to_string(),
-        "worker".to_owned(),
-        "delta".to_owned(),
-        "--handlers".to_owned(),
-        guests::folder().display().to_string(),
-    ];
+    let command = worker_command();
     format!(
         "[protocol.delta.runners.own]\ncmd = {command:?}\npool_size = 1\n\
          env = {{XDG_CACHE_HOME = {:?}, {} = {:?}}}\n",

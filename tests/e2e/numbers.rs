@@ -5,10 +5,11 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use host_core::json::JsonText;
+use host_tests::delta::worker_command;
 use host_tests::pool::{Pool, workers};
 use host_tests::server::host;
 use host_tests::worker::cache;
-use host_tests::{ArcoWorker, Client, guests, secrets};
+use host_tests::{ArcoWorker, Client, secrets};
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use serde_json::value::RawValue;
@@ -117,13 +118,7 @@ fn start() -> (Pool, ArcoWorker) {
     let secret = folder.path().join("secret");
     std::fs::write(&secret, secrets::ARCO_SECRET).unwrap();
     let port = host_tests::ports::free(1);
-    let command = [
-        host().display().to_string(),
-        "worker".to_owned(),
-        "delta".to_owned(),
-        "--handlers".to_owned(),
-        guests::folder().display().to_string(),
-    ];
+    let command = worker_command();
     let rest = format!(
         "[protocol.delta.runners.ci]\ncmd = {command:?}\npool_size = 1\nenv = {{XDG_CACHE_HOME = {:?}}}\n\
          [protocol.arco.workers.spark]\nurl = \"http://127.0.0.1:{port}\"\nsecret_file = {:?}\n",

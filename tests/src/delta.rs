@@ -7,9 +7,22 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::client::Answer;
+use crate::guests;
+use crate::server::host;
 
 /// The token of the pool `ci`.
 pub const TOKEN: &str = crate::secrets::DELTA_TOKEN;
+
+/// Returns the command of a worker that a host may launch as a runner, with the handlers of the tests.
+pub fn worker_command() -> [String; 5] {
+    [
+        host().display().to_string(),
+        "worker".to_owned(),
+        "delta".to_owned(),
+        "--handlers".to_owned(),
+        guests::folder().display().to_string(),
+    ]
+}
 
 /// A runner for one host.
 pub struct Runner {

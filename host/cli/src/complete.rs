@@ -1,5 +1,5 @@
 //! Completion of words on the command line. Names of handlers, queues and the like come from the host that the
-//! environment or the current context names; without an answer within a second there are none.
+//! environment or the current context names. If it does not answer within a second, no names are offered.
 
 use std::path::PathBuf;
 use std::sync::mpsc;

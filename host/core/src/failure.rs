@@ -35,11 +35,10 @@ pub const CATEGORIES: [Category; 6] = [
 ];
 
 impl Category {
-    /// Returns the category of this name, also if it is written as `user_code` or `user-code`.
+    /// Returns the category of this stable name.
     pub fn from_name(name: &str) -> Option<Self> {
-        let name = name.replace('-', "_");
         let mut categories = CATEGORIES.into_iter();
-        categories.find(|category| category.as_str().eq_ignore_ascii_case(&name))
+        categories.find(|category| category.as_str() == name)
     }
 
     /// Returns the stable name that the API and the wires use.

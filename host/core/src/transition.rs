@@ -13,7 +13,7 @@ mod prerequisite;
 mod tick;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use serde::{Deserialize, Serialize};
 

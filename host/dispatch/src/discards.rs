@@ -44,7 +44,7 @@ impl DiscardLog {
         tracing::info!(%job, %queue, handler, failure, others, "a job was discarded");
     }
 
-    /// Counts a job. Returns how many jobs with its cause were not logged since the last that was, if this one is to be.
+    /// Counts a job. If it is to be logged, returns how many jobs with its cause were not, since the last one that was.
     fn record(&mut self, now: Time, discard: &Discard) -> Option<u64> {
         let cause = (discard.handler.clone(), discard.failure);
         if let Some(silence) = self.causes.get_mut(&cause)

@@ -20,6 +20,7 @@ mod limits;
 mod logs;
 mod many;
 mod nodes;
+mod one_line;
 mod openapi;
 pub mod ports;
 pub mod problem;

@@ -13,7 +13,7 @@ use serde_json::{Map, json};
 
 use self::rest::Rest;
 use crate::error::StoreError;
-use crate::judge::{JOB, KEYS, hex, job_columns, judge, name};
+use crate::judge::{JOB, hex, job_columns, judge, name};
 use crate::parts::{PARTS, Row, See, Value};
 use crate::record::empty_changes;
 
@@ -78,9 +78,9 @@ enum Fate {
     Empties(String),
 }
 
-/// What the first reading finds.
+/// What cannot be read or is wrong, and what goes with it.
 #[derive(Default)]
-struct Found {
+struct FirstReading {
     /// How many rows are unreadable or wrong.
     flaws: usize,
     /// The jobs that go, by id and by place.
@@ -90,11 +90,11 @@ struct Found {
     components: BTreeSet<Value>,
 }
 
-impl Found {
+impl FirstReading {
     /// Records what goes with a row that cannot be read.
     fn record(&mut self, part: usize, row: &Row) {
         self.flaws += 1;
-        match PARTS[part] {
+        match PARTS[part].name {
             "jobs that have not ended" | "jobs that have ended" => {
                 self.places.insert(row[0].clone());
                 self.jobs.insert(row[JOB].clone());
@@ -119,7 +119,7 @@ impl Found {
 
     fn fate<E: Engine>(&mut self, part: usize, row: &Row) -> Fate {
         let judged = judge(part, row);
-        match (PARTS[part], judged) {
+        match (PARTS[part].name, judged) {
             ("limits", Err(reason)) => Fate::Becomes(part, stand_in(row), reason),
             ("changes", Err(reason)) => Fate::Empties(reason),
             (_, Err(reason)) => Fate::Goes(reason),
@@ -128,7 +128,7 @@ impl Found {
                     self.jobs.insert(row[JOB].clone());
                     return Fate::Goes("a record of it cannot be read".to_owned());
                 }
-                of_job::<E>(part, row, &job)
+                fate_of_job::<E>(part, row, &job)
             }
             (kind, Ok(_)) => self.belongs(kind, row),
         }
@@ -153,7 +153,7 @@ impl Found {
 }
 
 /// Rewrites a job whose columns differ from its record, as the record says.
-fn of_job<E: Engine>(part: usize, row: &Row, job: &Lifecycle) -> Fate {
+fn fate_of_job<E: Engine>(part: usize, row: &Row, job: &Lifecycle) -> Fate {
     let columns = job_columns(row, job);
     let differs = columns.iter().zip(row).position(|(new, old)| new != old);
     let table = if job.state.is_terminal() { 2 } else { 1 };
@@ -193,7 +193,7 @@ fn names_of_columns<E: Engine>(part: usize) -> impl Iterator<Item = &'static str
     E::columns(part).split(", ").map(str::trim)
 }
 
-fn shown(value: &Value) -> serde_json::Value {
+fn to_json(value: &Value) -> serde_json::Value {
     match value {
         Value::Null => serde_json::Value::Null,
         Value::Int(number) => (*number).into(),
@@ -205,7 +205,7 @@ fn shown(value: &Value) -> serde_json::Value {
 fn record<E: Engine>(part: usize, row: &Row, reason: &str) -> SetAside {
     let columns = names_of_columns::<E>(part).zip(row);
     let row_shown: Map<_, _> = columns
-        .map(|(name, value)| (name.to_owned(), shown(value)))
+        .map(|(name, value)| (name.to_owned(), to_json(value)))
         .collect();
     let (kind, id) = name(part, row);
     SetAside {
@@ -226,12 +226,12 @@ struct Writes {
 
 /// Sets aside what cannot be read, and counts the rest again. Returns how many records were kept elsewhere. The caller commits.
 pub(crate) fn set_aside<E: Engine>(engine: &E, keep: &mut dyn Keep) -> Result<u64, StoreError> {
-    let mut found = Found::default();
+    let mut found = FirstReading::default();
     for part in 0..PARTS.len() {
         engine.each(part, &mut |row| {
             match judge(part, &row) {
                 Err(_) => found.record(part, &row),
-                Ok(Some(job)) if !matches!(of_job::<E>(part, &row, &job), Fate::Stays) => {
+                Ok(Some(job)) if !matches!(fate_of_job::<E>(part, &row, &job), Fate::Stays) => {
                     found.flaws += 1;
                 }
                 Ok(_) => {}
@@ -278,7 +278,7 @@ pub(crate) fn set_aside<E: Engine>(engine: &E, keep: &mut dyn Keep) -> Result<u6
 /// Returns whether a part has a row for each job.
 pub(crate) fn is_of_jobs(part: usize) -> bool {
     matches!(
-        PARTS[part],
+        PARTS[part].name,
         "jobs that have not ended" | "jobs that have ended"
     )
 }
@@ -316,7 +316,7 @@ fn write(engine: &impl Engine, writes: &Writes) -> Result<(), StoreError> {
 
 /// Returns the columns that identify a row, which removing it needs.
 fn keys(part: usize, row: &Row) -> Row {
-    let keys = KEYS[part].iter();
+    let keys = PARTS[part].keys.iter();
     keys.map(|column| row[*column].clone()).collect()
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use host_core::id::NodeId;
 
 use crate::error::StoreError;
-use crate::parts::{LOGS, PARTS, Row};
+use crate::parts::{LOGS, PARTS, Row, StorePart};
 use crate::postgres::copy::{Sink, Source};
 use crate::postgres::target::Target;
 use crate::sqlite::copy::{Reader, Writer};
@@ -90,7 +90,7 @@ pub fn to_postgres(
     let counts = source.counts()?;
     let mut sink = Sink::open(to, allow_unsafe, source.node())?;
     let mut copying = counting(Step::Copying, &counts, on_progress);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, StorePart { name: part, .. }) in PARTS.into_iter().enumerate() {
         sink.begin(index)?;
         source.each(index, &mut |row| {
             copying.one(part);
@@ -100,7 +100,7 @@ pub fn to_postgres(
     }
     sink.number(source.next_seq()?, source.next_change()?)?;
     let mut verifying = counting(Step::Verifying, &counts, on_progress);
-    for (index, part) in PARTS.into_iter().enumerate() {
+    for (index, StorePart { name: part, .. }) in PARTS.into_iter().enumerate() {
         let mut copied = sink.rows(index)?;
         source.each(index, &mut |row| {
             verifying.one(part);
@@ -126,7 +126,7 @@ pub fn to_sqlite(
     let mut counts = source.counts()?;
     counts[LOGS] = 0;
     let mut copying = counting(Step::Copying, &counts, on_progress);
-    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
+    for (index, StorePart { name: part, .. }) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         while let Some(row) = rows.next()? {
             copying.one(part);
@@ -135,7 +135,7 @@ pub fn to_sqlite(
     }
     sink.number(source.next_seq()?)?;
     let mut verifying = counting(Step::Verifying, &counts, on_progress);
-    for (index, part) in PARTS.into_iter().enumerate().take(LOGS) {
+    for (index, StorePart { name: part, .. }) in PARTS.into_iter().enumerate().take(LOGS) {
         let mut rows = source.rows(index)?;
         sink.each(index, &mut |copied| {
             verifying.one(part);

@@ -90,7 +90,7 @@ impl Findings {
 /// Returns whether the records of a part are compared with their columns, which reads them too.
 pub(crate) fn is_compared(part: usize) -> bool {
     matches!(
-        PARTS[part],
+        PARTS[part].name,
         "jobs that have not ended" | "jobs that have ended" | "attempts"
     )
 }

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use host_core::access::token::{Token, TokenId};
+use host_core::audit;
 use host_core::failure::Failure;
 use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId};
@@ -26,69 +27,11 @@ use crate::record::{ChangesRow, Extra, decode};
 /// The column of a job's id.
 pub(crate) const JOB: usize = 1;
 
-/// What one row of each part is.
-const KINDS: [&str; PARTS.len()] = [
-    "queue",
-    "job",
-    "job",
-    "params of job",
-    "attempt of job",
-    "failure of job",
-    "unique key of queue",
-    "dependency on job",
-    "cascade",
-    "component",
-    "revision of component",
-    "component file",
-    "value of state",
-    "size of state",
-    "changes",
-    "token",
-    "number of principal",
-    "entry of the audit",
-    "schedule",
-    "firing of schedule",
-    "limit",
-    "key of limit",
-    "running job of limit",
-    "batch",
-    "line of logs",
-];
-
-/// The columns that identify a row of each part.
-pub(crate) const KEYS: [&[usize]; PARTS.len()] = [
-    &[0],
-    &[0],
-    &[0],
-    &[0],
-    &[0, 1],
-    &[0],
-    &[0, 1],
-    &[0, 2],
-    &[0],
-    &[0],
-    &[0, 1],
-    &[0],
-    &[0, 1],
-    &[0],
-    &[0],
-    &[0],
-    &[0],
-    &[0],
-    &[0],
-    &[0, 1],
-    &[0],
-    &[0, 1],
-    &[0, 1, 2, 3],
-    &[0],
-    &[0],
-];
-
 /// Returns what a row is, and which one.
 pub(crate) fn name(part: usize, row: &Row) -> (&'static str, String) {
-    let columns = match KINDS[part] {
+    let columns = match PARTS[part].row {
         "job" => &[JOB],
-        _ => KEYS[part],
+        _ => PARTS[part].keys,
     };
     let words = columns.iter().map(|column| match &row[*column] {
         Value::Null => "null".to_owned(),
@@ -102,13 +45,12 @@ pub(crate) fn name(part: usize, row: &Row) -> (&'static str, String) {
             },
         },
     });
-    (KINDS[part], words.collect::<Vec<_>>().join(" "))
+    (PARTS[part].row, words.collect::<Vec<_>>().join(" "))
 }
 
-/// Writes bytes as hexadecimal digits.
+/// Writes bytes as hexadecimal digits behind `\x`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digits = bytes.iter().map(|byte| format!("{byte:02x}"));
-    format!("\\x{}", digits.collect::<String>())
+    format!("\\x{}", audit::hex(bytes))
 }
 
 /// The columns of a row, each read as what it must be.
@@ -203,7 +145,7 @@ impl<'a> Columns<'a> {
 /// Returns why this host cannot read a row, or the job that it is.
 pub(crate) fn judge(part: usize, row: &Row) -> Result<Option<Box<Lifecycle>>, String> {
     let it = Columns(row);
-    match PARTS[part] {
+    match PARTS[part].name {
         "jobs that have not ended" | "jobs that have ended" => return job(&it).map(Some),
         "params" => {
             it.id(0)?;
@@ -241,7 +183,7 @@ pub(crate) fn judge(part: usize, row: &Row) -> Result<Option<Box<Lifecycle>>, St
 
 /// The same for the parts that are not about one job.
 fn rest(part: usize, it: &Columns<'_>) -> Read<()> {
-    match PARTS[part] {
+    match PARTS[part].name {
         "queues" => it.parse::<Name>(0).map(drop),
         "unique keys" => it.parse::<Name>(0).and(it.utf8(1)).and(it.id(2)),
         "dependencies" => it.id(0).and(it.id(1)).and(it.int(2)).map(drop),

@@ -4,35 +4,13 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::*;
-use crate::job::Payload;
 use crate::policy::Policy;
+use crate::transition::tests::fixture::new_job;
 
 fn batch(is_open: bool) -> JobBatch {
-    let job = NewJob {
-        id: JobId(Uuid::from_u128(1)),
-        handler: "report".parse().unwrap(),
-        runner: None,
-        component: None,
-        queue: "default".parse().unwrap(),
-        priority: 5,
-        run_at: None,
-        deadline: None,
-        policy: Policy::default(),
-        unique_key: None,
-        depends_on: Vec::new(),
-        conditions: None,
-        batch: None,
-        notify: Vec::new(),
-        payload: Payload {
-            params: JsonText::null(),
-            wire: "batch".to_owned(),
-            external_id: None,
-            trace_context: Vec::new(),
-            attributes: Vec::new(),
-            origin: None,
-            latest_start: None,
-        },
-    };
+    let mut job = new_job(Policy::default());
+    job.handler = "report".parse().unwrap();
+    job.payload.wire = "batch".to_owned();
     let ons = [On::FirstFailure, On::Success, On::End];
     JobBatch {
         id: BatchId(Uuid::from_u128(1)),

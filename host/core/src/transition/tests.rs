@@ -1,6 +1,6 @@
 //! The table of every state and input, and the rules along every path through it.
 
-mod fixture;
+pub(crate) mod fixture;
 mod leases;
 mod paths;
 mod prerequisite;

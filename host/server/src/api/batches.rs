@@ -27,6 +27,7 @@ use super::actor::Actor;
 use super::enqueue::{self, JOBS_BYTES_MAX, join, let_read, origin_of, trace_headers};
 use super::error::ApiError;
 use super::jobs::check_reason;
+use super::one_line;
 use super::problem::kinds;
 use super::scoped::scope;
 use crate::webhooks::Sender;
@@ -51,7 +52,10 @@ pub(super) async fn new(
         origin_of(&caller.principal),
     );
     let trace = trace_headers(&parts.headers);
-    let name = body.name.take().map(name).transpose()?;
+    let name = body.name.take();
+    if let Some(name) = &name {
+        one_line::check("name", name, NAME_CHARS_MAX).map_err(invalid)?;
+    }
     let kept_ms = body
         .retention_seconds
         .map_or(Retention::default().ms, |kept| kept.ms);
@@ -78,7 +82,7 @@ pub(super) async fn new(
     let new = NewBatch {
         id,
         plan: BatchPlan {
-            name,
+            name: name.map(String::into_boxed_str),
             callbacks,
             notify,
             origin,
@@ -92,20 +96,6 @@ pub(super) async fn new(
     let jobs = accepted(submitted.await?);
     let batch = view(&shared, &caller, id).await?;
     Ok((StatusCode::CREATED, Json(MadeBatchView { batch, jobs })))
-}
-
-/// Checks a name.
-fn name(name: String) -> Result<Box<str>, ApiError> {
-    let chars = name.chars().count();
-    if chars == 0 || chars > NAME_CHARS_MAX {
-        return Err(invalid(format!(
-            "name: must have 1–{NAME_CHARS_MAX} characters, got {chars}"
-        )));
-    }
-    if name.chars().any(char::is_control) {
-        return Err(invalid("name: must be one line without control characters"));
-    }
-    Ok(name.into())
 }
 
 /// Lists the batches, newest first.

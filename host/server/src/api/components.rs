@@ -34,6 +34,7 @@ use super::Shared;
 use super::actor::Actor;
 use super::enqueue::origin_of;
 use super::error::ApiError;
+use super::one_line;
 use super::ports::{Consent, Deployed, DeployedBy};
 use super::problem::kinds;
 use super::scoped::needs;
@@ -180,8 +181,15 @@ pub(super) async fn deploy(
     let bodies = &shared.deploys.bodies;
     let read = bodies.read(&parts, body, DEPLOY_BYTES_MAX).await?;
     // Not before: a client that still sends might not read the answer.
-    let label = text_of_release("label", query.label, LABEL_CHARS_MAX)?;
-    let note = text_of_release("note", query.note, NOTE_CHARS_MAX)?;
+    for (field, text, chars_max) in [
+        ("label", &query.label, LABEL_CHARS_MAX),
+        ("note", &query.note, NOTE_CHARS_MAX),
+    ] {
+        let text = text.as_deref();
+        let checked = text.map(|text| one_line::check(field, text, chars_max));
+        let wrong = |detail| ApiError::new(&kinds::INVALID_QUERY, detail);
+        checked.transpose().map_err(wrong)?;
+    }
     if query.accept_grants {
         needs(&caller, Verb::Grant)?;
     }
@@ -227,8 +235,8 @@ pub(super) async fn deploy(
         origin: origin_of(&caller.principal),
         release: Release {
             by: actor.name().to_owned(),
-            label,
-            note,
+            label: query.label,
+            note: query.note,
         },
     };
     let port = &shared.api.deployer;
@@ -244,24 +252,6 @@ pub(super) async fn deploy(
     };
     let view = deployed_view(&shared, deployed).await?;
     Ok((status, Json(view)).into_response())
-}
-
-/// Checks a label or a note.
-fn text_of_release(
-    field: &str,
-    text: Option<String>,
-    chars_max: usize,
-) -> Result<Option<String>, ApiError> {
-    let Some(text) = text else { return Ok(None) };
-    let chars = text.chars().count();
-    let detail = if chars == 0 || chars > chars_max {
-        format!("{field}: must have 1–{chars_max} characters, got {chars}")
-    } else if text.chars().any(char::is_control) {
-        format!("{field}: must be one line without control characters")
-    } else {
-        return Ok(Some(text));
-    };
-    Err(ApiError::new(&kinds::INVALID_QUERY, detail))
 }
 
 /// Makes what a principal accepts that may accept this.

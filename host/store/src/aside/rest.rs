@@ -35,7 +35,7 @@ pub(super) struct Rest {
 impl Rest {
     /// Takes a row that stays, and corrects it if it counts jobs.
     pub(super) fn see(&mut self, part: usize, row: &Row, writes: &mut Writes) {
-        let right = match (PARTS[part], row.as_slice()) {
+        let right = match (PARTS[part].name, row.as_slice()) {
             ("jobs that have not ended" | "jobs that have ended", _) => {
                 self.job(part, row);
                 return;
@@ -136,7 +136,7 @@ impl Rest {
         let part = |name| {
             PARTS
                 .iter()
-                .position(|part| *part == name)
+                .position(|part| part.name == name)
                 .unwrap_or_default()
         };
         let mut add = |name, row| writes.inserts.push((part(name), row));

@@ -9,8 +9,7 @@ use super::target::Target;
 use super::trouble::doing;
 use crate::aside::{self, Engine, Keep};
 use crate::error::StoreError;
-use crate::judge::KEYS;
-use crate::parts::{Row, See, Value};
+use crate::parts::{PARTS, Row, See, Value};
 use crate::record::decode;
 
 /// Counts what the store counts besides queues, registers those of all jobs, lets what waits for a job that is gone continue, removes components whose current
@@ -75,7 +74,7 @@ impl Engine for Open {
 
     fn delete(&self, part: usize, keys: &Row) -> Result<(), StoreError> {
         let names: Vec<&str> = columns(part).split(", ").map(str::trim).collect();
-        let conditions = (1..).zip(KEYS[part]);
+        let conditions = (1..).zip(PARTS[part].keys);
         let conditions = conditions.map(|(n, column)| format!("{} = ${n}", names[*column]));
         let conditions = conditions.collect::<Vec<_>>().join(" AND ");
         let sql = format!("DELETE FROM {} WHERE {conditions}", table(part));

@@ -22,7 +22,7 @@ use super::trouble::doing;
 use super::{copy, limits, tables};
 use crate::error::StoreError;
 use crate::finding::{Finding, Findings, is_compared, unreadable};
-use crate::parts::PARTS;
+use crate::parts::{PARTS, StorePart};
 use crate::record::decode;
 use crate::table::{Range, Record as _};
 
@@ -173,7 +173,7 @@ async fn records(
     on_progress: OnProgress<'_>,
 ) -> Result<(), StoreError> {
     let others = PARTS.into_iter().enumerate();
-    for (part, name) in others.filter(|(part, _)| !is_compared(*part)) {
+    for (part, StorePart { name, .. }) in others.filter(|(part, _)| !is_compared(*part)) {
         each(client, (name, copy::reading(part)), on_progress, |row| {
             let values = (0..row.len()).map(|column| row.get(column)).collect();
             findings.record(part, &values);

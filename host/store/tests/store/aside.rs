@@ -343,7 +343,7 @@ fn a_job_is_set_aside_with_all_that_belongs_to_it() {
     let row = &kept.records[0].row;
     assert_eq!(row["body"], "\\x02ff");
     assert_eq!(row["queue"], "default");
-    // What waited for it is told that it will not complete.
+    // Jobs that waited for it learn that it will not complete.
     let mut store = SqliteStore::open(&path).unwrap();
     ask(&mut store, NOW, Command::from(Tick { limit: 100 })).unwrap();
     let state = store.reader().unwrap().state(id(5)).unwrap().unwrap();

@@ -123,8 +123,7 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
             "the worker gave no reason",
         ));
     };
-    let category = Category::from_name(&error.category);
-    let Some(category) = category.filter(|it| it.as_str() == error.category) else {
+    let Some(category) = Category::from_name(&error.category) else {
         let words = "error.category: must be USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
                      TIMEOUT or CANCELLED";
         return Err(Refused::field(words));

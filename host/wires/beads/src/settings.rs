@@ -37,7 +37,7 @@ settings! {
     pub(super) struct Keys "protocol.beads." {
         /// Where beads workers connect: the path of a Unix socket, in which `{PID}` is the host's, or `off`. An empty table `[protocol.beads]` turns it on
         socket ["beads-socket"] "PATH": Option<String> = "off; with the table, /tmp/beads-workers-{PID}.sock",
-        /// How many beads workers may be connected; further ones are closed at once
+        /// How many beads workers may be connected; further ones are closed immediately
         max_workers "N": Number<1, { CONNECTIONS_MAX as u64 }, 256>,
         /// How long a beads worker must wait if there is no task, in seconds. The public one reads nothing while it waits
         wait_seconds "SECONDS": Number<1, 3_600, 1>,

@@ -24,7 +24,7 @@ settings! {
     pub(super) struct Keys "protocol.delta." {
         /// How long the lease of a Delta runner lasts after a heartbeat, in whole seconds; at least twice the heartbeat interval
         lease_ttl_seconds "SECONDS": At<Number<1, SECONDS_MAX, 120>>,
-        /// How often a Delta runner is asked to send a heartbeat, in whole seconds
+        /// How often a Delta runner must send a heartbeat, in whole seconds
         heartbeat_interval_seconds "SECONDS": At<Number<1, SECONDS_MAX, 20>>,
         /// How long a Delta runner has to acknowledge a lease, in whole seconds
         ack_seconds "SECONDS": Number<1, SECONDS_MAX, 30>,
@@ -49,7 +49,7 @@ settings! {
         token_env "NAME": Option<At<String>>,
         /// For `host worker delta` alone: the tags that it offers, separated by commas
         capabilities "TAGS": Tags,
-        /// For `host worker delta` alone: how many leases it holds at once
+        /// For `host worker delta` alone: how many leases it may hold at a time
         concurrency "N": Concurrency,
         /// For `host worker delta` alone: the file with the one lease that it executes
         lease "FILE": Option<PathBuf>,
@@ -66,7 +66,7 @@ settings! {
         capabilities: Tags,
         /// The command that starts a runner for each job, an array: the program and its arguments. `-orchestrator URL -runner-id ID -lease FILE -workdir DIR -log PATH` is added to them
         cmd: Option<Command>,
-        /// How many processes of `cmd` run at once, 1 to 64
+        /// How many processes of `cmd` run concurrently, 1 to 64
         pool_size: Option<Number<1, POOL_SIZE_MAX>> = "1",
         #[doc = concat!(
             "Variables that are set for `cmd`: a table of strings. Of the host's own variables it gets only ",
@@ -89,7 +89,7 @@ settings! {
         token_env: Option<At<String>>,
         /// What this host offers: an array of tags
         capabilities: Tags,
-        /// How many leases of that orchestrator this host holds at once, 1 to 256
+        /// How many leases of that orchestrator this host may hold at a time, 1 to 256
         concurrency: Concurrency,
     }
 }
@@ -116,7 +116,7 @@ gives the job to another runner.",
         WorkerFlag::new("token-env", "protocol.delta.worker.token_env").about("The variable that holds the bearer token; optional with --lease"),
         WorkerFlag::new("allow-plaintext", "protocol.delta.allow_plaintext").about("Allow an `http://` URL of another machine, without TLS"),
         WorkerFlag::new("capability", "protocol.delta.worker.capabilities").about("A tag that it offers, like `os:linux` (repeatable)").repeated(),
-        WorkerFlag::new("concurrency", "protocol.delta.worker.concurrency").about("How many leases it holds at once"),
+        WorkerFlag::new("concurrency", "protocol.delta.worker.concurrency").about("How many leases it may hold at a time"),
         WorkerFlag::new("lease", "protocol.delta.worker.lease").about("Execute the lease in this file and exit"),
         // Orchestrators pass these to the runners that they launch.
         WorkerFlag::ignored("workdir", "DIR", "Accepted and ignored: guests have no working directory"),

@@ -33,9 +33,9 @@ settings! {
         key_file "FILE": Option<At<PathBuf>>,
         /// The worker ids whose jobs are taken from that Redis: an array; in the variable, separated by commas
         worker_ids "IDS": At<List<String, WORKER_IDS_MAX>>,
-        /// How many jobs of one worker id run at once
+        /// How many jobs of one worker id run concurrently
         concurrency "N": Number<1, 1_024, 64>,
-        /// How many of our jobs one foreign worker id (`hero-WORKER#NAME`) has at once
+        /// How many of our jobs one foreign worker id (`hero-WORKER#NAME`) may have at a time
         dispatch_in_flight "N": Number<1, 4_096, 64>,
         /// Which jobs are taken first: the oldest (`right`) or the newest (`left`, as workers that use BLPOP do)
         pop_side "SIDE": PopSide = "right",

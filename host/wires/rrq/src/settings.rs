@@ -42,7 +42,7 @@ settings! {
         external: Option<At<String>>,
         /// How many processes of `cmd` run, 1 to 64
         pool_size: Option<Number<1, POOL_SIZE_MAX>> = "1",
-        /// How many jobs one runner is given at once, 1 to 64. With 1, the output of a runner goes to the log of its job
+        /// How many jobs one runner may have at a time, 1 to 64. With 1, the output of a runner goes to the log of its job
         max_in_flight: Number<1, { IN_FLIGHT_MAX as u64 }, 10>,
         /// The port of the first process; the others get the next ones
         tcp_port: Option<At<Number<1, { u16::MAX as u64 }>>> = "free ones",

@@ -41,7 +41,7 @@ fn in_value(value: &Spanned<DeValue<'_>>) -> Option<(Range<usize>, String)> {
                 "nan" | "inf"
             ) =>
         {
-            format!("{number} is no number of JSON; write it as a string")
+            format!("{number} is not a JSON number; write it as a string")
         }
         DeValue::Float(number) if !is_exact(number.as_str().trim_start_matches('+')) => {
             format!("{number} would be rounded, because no double holds it; write it as a string")
@@ -70,8 +70,8 @@ mod tests {
                 Some("12345678901234567.89 would be rounded"),
             ),
             ("-0.0", Some("-0.0 would be rounded")),
-            ("-inf", Some("-inf is no number of JSON")),
-            ("nan", Some("nan is no number of JSON")),
+            ("-inf", Some("-inf is not a JSON number")),
+            ("nan", Some("nan is not a JSON number")),
             (
                 "2026-01-01T00:00:00Z",
                 Some("2026-01-01T00:00:00Z is a date"),

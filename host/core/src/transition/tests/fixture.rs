@@ -24,7 +24,7 @@ pub(super) fn job_id(n: u128) -> JobId {
     JobId(Uuid::from_u128(n))
 }
 
-pub(super) fn new_job(policy: Policy) -> NewJob {
+pub(crate) fn new_job(policy: Policy) -> NewJob {
     NewJob {
         id: job_id(1),
         handler: "noop".parse().unwrap(),

@@ -49,7 +49,7 @@ settings! {
         secret_env "NAME": Option<At<String>>,
         /// Where callbacks may go: https:// URLs without a path, or http:// ones of this machine, an array; in the variable, separated by commas. Nothing is ever sent elsewhere, and redirects are not followed
         callback_origins "URLS": At<List<BaseUrl, ORIGINS_MAX>>,
-        /// How many dispatched tasks run at once; others get 503 with Retry-After
+        /// How many dispatched tasks run concurrently; others get 503 with Retry-After
         concurrency "N": Number<1, 4_096, 64>,
         /// The file with the API token for the logs of tasks, which are then sent to `/api/v1/workspaces/ID/runs/ID/logs` of the callback's origin
         logs_token_file "FILE": Option<At<PathBuf>>,
@@ -64,7 +64,7 @@ settings! {
         secret_file: Option<At<PathBuf>>,
         /// The variable with that secret, instead of a file
         secret_env: Option<At<String>>,
-        /// How many attempts the worker has at once, 1 to 4096
+        /// How many attempts the worker may have at a time, 1 to 4096
         max_in_flight: Number<1, 4_096, 16>,
     }
 }
@@ -87,7 +87,7 @@ in docs/config.md apply here too.",
         WorkerFlag::new("secret-file", "protocol.arco.worker.secret_file"),
         WorkerFlag::new("callback-origin", "protocol.arco.worker.callback_origins").about("Where callbacks may go: an https:// URL without a path, or an http:// one of this machine (repeatable)").repeated(),
         WorkerFlag::new("allow-plaintext", "protocol.arco.allow_plaintext").about("Allow callbacks to other machines without TLS"),
-        WorkerFlag::new("concurrency", "protocol.arco.worker.concurrency").about("How many tasks run at once"),
+        WorkerFlag::new("concurrency", "protocol.arco.worker.concurrency").about("How many tasks run concurrently"),
     ],
     usual_refusals: &[Code::Busy.as_str()],
 };

@@ -5,14 +5,14 @@ use uuid::Uuid;
 use super::*;
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
-use crate::job::{Lifecycle, NewJob, Payload};
+use crate::job::{Lifecycle, NewJob};
 use crate::json::JsonText;
 use crate::lease::{Hold, Lease};
-use crate::name::Name;
 use crate::outcome::{LOST, Meter};
 use crate::policy::Policy;
 use crate::query::JobDetail;
 use crate::time::Time;
+use crate::transition::tests::fixture::new_job;
 
 const LEASE: LeaseId = LeaseId(Uuid::from_u128(8));
 
@@ -77,28 +77,7 @@ fn attempt(number: u32, outcome: &str, failure: Option<Failure>) -> Attempt {
 fn kept(state: State, number: u32, left: Option<JsonText>, attempts: Vec<Attempt>) -> Kept {
     let new = NewJob {
         id: JobId(Uuid::from_u128(7)),
-        handler: "h".parse().unwrap(),
-        runner: Some("r".parse().unwrap()),
-        component: None,
-        queue: Name::default_queue(),
-        priority: 5,
-        run_at: None,
-        deadline: None,
-        policy: Policy::default(),
-        unique_key: None,
-        depends_on: Vec::new(),
-        conditions: None,
-        batch: None,
-        notify: Vec::new(),
-        payload: Payload {
-            params: JsonText("{}".to_owned()),
-            wire: "http".to_owned(),
-            external_id: None,
-            trace_context: Vec::new(),
-            attributes: Vec::new(),
-            origin: None,
-            latest_start: None,
-        },
+        ..new_job(Policy::default())
     };
     let mut lifecycle = Lifecycle::accept(Time(0), &new, 0);
     lifecycle.state = state;
