@@ -283,6 +283,54 @@ fn a_host_gets_past_records_that_it_cannot_read() {
     assert_eq!(after.lines().count(), lines.len());
 }
 
+/// A schedule, a batch and a token that cannot be read harm no others, are named once in the log, and the schedule can be removed
+/// while the host runs.
+#[test]
+fn records_that_cannot_be_read_harm_no_others() {
+    let Own { server, data } = compiling();
+    let client = server.client();
+    for name in ["bad", "good"] {
+        let schedule = json!({"when": {"every": "1s"}, "job": {"handler": "noop"}});
+        let path = format!("/api/v1/schedules/{name}");
+        let answer = client.call("PUT", &path, Some(&schedule)).unwrap();
+        assert_eq!(answer.status, 200, "{}", answer.body);
+    }
+    let batch = json!({"jobs": [{"handler": "noop", "run_at": "2999-01-01T00:00:00Z"}]});
+    let batch = client.post("/api/v1/batches", &batch).unwrap().body;
+    assert_eq!(server.stop(), Some(0));
+    let store = rusqlite::Connection::open(data.path().join("host.db")).unwrap();
+    let sql = "UPDATE schedules SET body = '{}' WHERE name = 'bad'; \
+               UPDATE batches SET progress = '{}', wake_at = 0";
+    store.execute_batch(sql).unwrap();
+    drop(store);
+    finds(data.path(), "schedule bad");
+
+    let server = Server::start(&Options::new(data.path()));
+    let client = server.client();
+    let fired = || client.get("/api/v1/schedules/good").unwrap().body["counts"]["fired"].as_u64();
+    let before = fired().unwrap();
+    eventually("the other schedule fires", Duration::from_mins(1), || {
+        fired().filter(|fired| *fired >= before + 2)
+    });
+    let listed = client.items("/api/v1/schedules");
+    let names: Vec<_> = listed.iter().map(|it| it["name"].clone()).collect();
+    assert_eq!(names, ["good"]);
+    assert_eq!(client.items("/api/v1/batches"), [] as [Value; 0]);
+    let job = batch["jobs"][0]["id"].as_str().unwrap();
+    let cancelled = client.post(&format!("/api/v1/jobs/{job}/cancel"), &json!({}));
+    assert_eq!(cancelled.unwrap().status, 200);
+    let shown = client.get("/api/v1/schedules/bad").unwrap();
+    let detail = shown.body["detail"].as_str().unwrap();
+    assert!(detail.contains("schedule bad cannot be read"), "{detail}");
+    let removed = client.call("DELETE", "/api/v1/schedules/bad", None);
+    assert_eq!(removed.unwrap().status, 200);
+    let log = fs::read_to_string(data.path().join("serve.log")).unwrap();
+    for name in ["schedule bad cannot be read", "batch 0"] {
+        assert_eq!(log.matches(name).count(), 1, "{name}: {log}");
+    }
+    assert_eq!(server.stop(), Some(0));
+}
+
 #[test]
 fn a_damaged_store_is_refused_with_the_name_of_its_table() {
     let Own { server, data } = compiling();

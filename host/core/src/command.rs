@@ -332,6 +332,8 @@ pub struct Committed {
     pub first_change: Option<u64>,
     /// The jobs that were discarded, in order.
     pub discards: Vec<Discard>,
+    /// Why the store cannot read what it has left out.
+    pub unreadable: Vec<String>,
     /// The effects to carry out now, in order.
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.

@@ -7,6 +7,7 @@ pub mod costs;
 mod discards;
 pub mod dispatch_loop;
 pub mod events;
+mod flaws;
 pub mod foreign;
 pub mod labels;
 pub mod lease_mail;
@@ -28,12 +29,13 @@ use host_core::id::JobId;
 use host_core::outcome::Progress;
 use host_core::rejection::Rejection;
 use host_core::time::Time;
-use host_store::{Reader, StoreError};
+use host_store::{Listing, Range, Reader, Record, StoreError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 
 use self::away::{Away, GIVEN_UP};
 use self::events::Events;
+use self::flaws::FlawLog;
 use self::live::Live;
 use self::nodes::{DeploySync, Presence};
 use self::readers::Readers;
@@ -130,6 +132,7 @@ pub struct Shared {
     pub store_moved: AtomicBool,
     /// What this host reports about itself, and what others ask of it.
     pub presence: Arc<Presence>,
+    pub(crate) flaws: FlawLog,
     /// Whether the database does not answer.
     pub(crate) away: Away,
     /// Whether jobs run here.
@@ -231,6 +234,18 @@ impl Dispatch {
         question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         self.readers.ask(move |reader| question(&**reader)).await
+    }
+
+    /// Returns the records of a range. Those that this host cannot read are left out, and the log names them.
+    pub async fn list<T: Record + Send + 'static>(
+        &self,
+        range: Range,
+    ) -> Result<Listing<T>, StoreError> {
+        let listing = self.read(|reader| reader.list_readable(range)).await?;
+        for flaw in &listing.flaws {
+            self.shared.flaws.report(&flaw.to_string());
+        }
+        Ok(listing)
     }
 
     /// Searches the store, as [`Dispatch::read`] does, for what no index leads to.

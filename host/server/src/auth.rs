@@ -210,14 +210,11 @@ impl Auth {
     /// Reads all tokens again. After a change of tokens this must succeed before the change is answered.
     pub async fn reload(&self) -> Result<(), StoreError> {
         let _one = self.0.reading.lock().await;
-        let kept = self
-            .0
-            .dispatch
-            .read(|reader| reader.list::<KeptToken>(Range::all()))
-            .await?;
+        let kept = self.0.dispatch.list::<KeptToken>(Range::all()).await?;
         let mut table = self.0.table.write();
         let mut before = std::mem::take(&mut *table);
         *table = kept
+            .records
             .into_iter()
             .map(|kept| {
                 let id = kept.token.id.clone();

@@ -11,6 +11,7 @@ use host_core::schedule::{KeptSchedule, Schedule, Source};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_runtime::clock::Clock;
+use host_store::table::Value;
 use host_store::tables::limit::read_limits;
 use host_store::{Range, StoreError};
 
@@ -84,21 +85,18 @@ fn limits(mut stored: BTreeMap<Name, Limit>, configured: &[Limit]) -> Vec<Change
 
 /// Returns the schedules of the store that come from a configuration.
 async fn stored_schedules(dispatch: &Dispatch) -> Result<BTreeMap<Name, Schedule>, StoreError> {
-    let read = dispatch.read(|reader| {
-        let (mut all, mut after) = (BTreeMap::new(), String::new());
-        loop {
-            let page =
-                reader.list::<KeptSchedule>(Range::all().after(after.as_str()).first(PAGE))?;
-            let Some(last) = page.last() else {
-                return Ok(all);
-            };
-            after = last.schedule.name.to_string();
-            let configured = page.into_iter().map(|kept| kept.schedule);
-            let configured = configured.filter(|it| it.source == Source::Configuration);
-            all.extend(configured.map(|it| (it.name.clone(), it)));
-        }
-    });
-    read.await
+    let (mut all, mut after) = (BTreeMap::new(), Value::from(""));
+    loop {
+        let page = Range::all().after(after).first(PAGE);
+        let page = dispatch.list::<KeptSchedule>(page).await?;
+        let Some(last) = page.last else {
+            return Ok(all);
+        };
+        after = last;
+        let configured = page.records.into_iter().map(|kept| kept.schedule);
+        let configured = configured.filter(|it| it.source == Source::Configuration);
+        all.extend(configured.map(|it| (it.name.clone(), it)));
+    }
 }
 
 /// Schedules that are there stay paused or not.

@@ -49,7 +49,7 @@ use self::cascade::{Open, SETTLED_MAX};
 use self::input::INPUT_BYTES_MAX;
 use self::limit::MOVED_MAX;
 use crate::error::StoreError;
-use crate::table::{Range, Record as _};
+use crate::table::{Range, Record, Row};
 use crate::tables::component::{COMPONENTS, Component};
 
 pub use self::access::AccessRows;
@@ -62,6 +62,9 @@ pub use self::tables::TableRows;
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
 /// jobs that wait for others. What is still due waits for the next tick.
 const TICK_MS_MAX: u64 = 10;
+
+/// The pause before a row that is due and cannot be read is read again, in milliseconds.
+const UNREADABLE_PAUSE_MS: u64 = 60_000;
 
 /// How many jobs the commands of a batch change together, beside what bounds each of them: dependents that are settled, and
 /// jobs that have waited for limits.
@@ -444,6 +447,30 @@ impl<R: Rows> Batch<'_, R> {
         let job = self.get(id)?;
         let job = self.apply(&job, input)?;
         Ok(Box::new(job))
+    }
+
+    /// Returns what was read, or `None` if this host cannot read it.
+    fn readable<T>(&mut self, read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
+        match read {
+            Err(flaw @ StoreError::Unreadable { .. }) => {
+                self.committed.unreadable.push(flaw.to_string());
+                Ok(None)
+            }
+            read => read.map(Some),
+        }
+    }
+
+    /// Reads a row that is due. One that this host cannot read is due again later: another host may read it.
+    fn read_due<T: Record>(&mut self, row: Row) -> Result<Option<T>, StoreError> {
+        let key = row[..T::TABLE.key].to_vec();
+        let read = self.readable(T::from_row(row))?;
+        if let (None, Some(time)) = (&read, T::TABLE.time) {
+            self.rows.get_rows(T::TABLE, vec![key.clone()])?;
+            let later = self.now.plus_ms(UNREADABLE_PAUSE_MS);
+            self.rows
+                .update_row(T::TABLE, key, vec![(time, later.into())])?;
+        }
+        Ok(read)
     }
 
     /// Reports a job's change.

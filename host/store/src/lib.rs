@@ -29,5 +29,5 @@ pub use finding::Finding;
 pub use sqlite::backup;
 pub use sqlite::check::check;
 pub use sqlite::logs::check as check_logs;
-pub use store::{Followed, Heartbeat, Interrupt, Others, Reader, Store};
-pub use table::Range;
+pub use store::{Followed, Heartbeat, Interrupt, Listing, Others, Reader, Store};
+pub use table::{Range, Record};

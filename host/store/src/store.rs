@@ -25,7 +25,7 @@ use host_core::time::Time;
 use host_core::transition::Effect;
 
 use crate::error::StoreError;
-use crate::table::{Range, Record, Row, Select};
+use crate::table::{Range, Record, Row, Select, Value};
 
 /// The least number of changes of state to keep, for listeners that reconnect.
 pub const CHANGES_KEPT: u64 = 100_000;
@@ -195,6 +195,42 @@ pub trait Reader: Send {
     }
 }
 
+/// The records of a range that this host can read.
+pub struct Listing<T> {
+    /// The records.
+    pub records: Vec<T>,
+    /// Why it cannot read each of the others.
+    pub flaws: Vec<StoreError>,
+    /// The first column of the last row's key, `None` without rows.
+    pub last: Option<Value>,
+}
+
+impl<T: Record> Listing<T> {
+    fn read(rows: Vec<Row>) -> Result<Self, StoreError> {
+        let last = rows.last().and_then(|row| row.first()).cloned();
+        let (mut records, mut flaws) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
+            match T::from_row(row) {
+                Ok(record) => records.push(record),
+                Err(flaw @ StoreError::Unreadable { .. }) => flaws.push(flaw),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Self {
+            records,
+            flaws,
+            last,
+        })
+    }
+}
+
+impl<T> Listing<T> {
+    /// Returns how many rows there are, readable or not.
+    pub fn rows(&self) -> usize {
+        self.records.len() + self.flaws.len()
+    }
+}
+
 impl dyn Reader + '_ {
     /// Returns the record with a key.
     pub fn get<T: Record>(&self, key: T::Key<'_>) -> Result<Option<T>, StoreError> {
@@ -206,6 +242,13 @@ impl dyn Reader + '_ {
         let table = T::TABLE;
         let rows = self.select(&[Select { table, range }])?;
         rows.into_iter().flatten().map(T::from_row).collect()
+    }
+
+    /// Returns the records of a range that this host can read.
+    pub fn list_readable<T: Record>(&self, range: Range) -> Result<Listing<T>, StoreError> {
+        let table = T::TABLE;
+        let rows = self.select(&[Select { table, range }])?;
+        Listing::read(rows.into_iter().flatten().collect())
     }
 
     /// Counts the records of a range.

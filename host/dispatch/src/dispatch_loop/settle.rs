@@ -48,6 +48,9 @@ impl<P: CellPort> DispatchLoop<P> {
         for (job, effect) in committed.effects {
             self.carry_out(now, job, effect);
         }
+        for flaw in &committed.unreadable {
+            self.signals.shared.flaws.report(flaw);
+        }
         for discard in &committed.discards {
             self.discards.report(now, discard);
         }

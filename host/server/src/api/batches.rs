@@ -6,7 +6,7 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use host_api::batch::{BatchView, BatchesQuery, CancelBatchBody, MadeBatchView, NewBatchBody};
 use host_api::new_job::{AcceptedView, NewJobBody, NewJobsBody};
-use host_api::page::{PageView, next_cursor};
+use host_api::page::PageView;
 use host_api::path;
 use host_core::command::{CancelBatch, CloseBatch, Enqueue, Enqueued, NewBatch, NewJob};
 use host_core::id::BatchId;
@@ -114,11 +114,12 @@ pub(super) async fn list(
     let before = before
         .transpose()
         .map_err(|_| ApiError::new(&kinds::INVALID_QUERY, "cursor: must be a next_cursor"))?;
-    let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| reader.list::<JobBatch>(older(before, limit)));
-    let found = read.await?;
-    let next_cursor = next_cursor(&found, limit, |last| &last.id);
-    let seen = found.iter().filter(|batch| sees(&caller, batch));
+    let page = older(before, limit);
+    let page = shared.api.dispatch.list::<JobBatch>(page).await?;
+    let last = page.records.last();
+    let last = last.filter(|_| page.rows() == limit as usize);
+    let next_cursor = last.map(|last| last.id.to_string());
+    let seen = page.records.iter().filter(|batch| sees(&caller, batch));
     Ok(Json(PageView {
         items: seen.map(BatchView::new).collect(),
         next_cursor,

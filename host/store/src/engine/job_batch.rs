@@ -194,8 +194,11 @@ impl<R: Rows> Batch<'_, R> {
         }
         let due = Range::all().due(self.now);
         let due = due.first(SLICE.min(u32::try_from(limit).unwrap_or(SLICE)));
-        for batch in self.rows.list::<JobBatch>(due)? {
+        for row in self.rows.list_rows(&BATCHES, due)? {
             handled += 1;
+            let Some(batch) = self.read_due::<JobBatch>(row)? else {
+                continue;
+            };
             self.note_batch(batch.id);
             let cancel = batch.progress.cancel;
             if let Some((cursor, cancel)) = cancel.and_then(|it| Some((it.cursor?, it))) {
@@ -254,7 +257,8 @@ impl<R: Rows> Batch<'_, R> {
             let keys = steps.keys().map(|id| JobBatch::key(*id)).collect();
             self.rows.get_rows(&BATCHES, keys)?;
             for (id, step) in steps {
-                if let Some(batch) = self.rows.get(id)? {
+                let read = self.rows.get(id);
+                if let Some(batch) = self.readable(read)?.flatten() {
                     self.count_batch(batch, step)?;
                 }
             }

@@ -92,7 +92,11 @@ impl<R: Rows> Batch<'_, R> {
 
     fn remove_schedule(&mut self, remove: &RemoveSchedule) -> Result<(), Stop> {
         let name = &remove.schedule;
-        if self.rows.get::<KeptSchedule>(name)?.is_none() {
+        // It need not be readable.
+        let rows = self
+            .rows
+            .get_rows(&SCHEDULES, vec![KeptSchedule::key(name)])?;
+        if rows.iter().flatten().next().is_none() {
             return Err(ScheduleRefusal::Unknown(name.clone()).into());
         }
         self.delete_schedule(name)?;

@@ -1,7 +1,7 @@
 //! Schedules and their firings.
 
 use host_core::name::Name;
-use host_core::schedule::{Firing, KeptSchedule};
+use host_core::schedule::{Firing, KeptSchedule, Schedule};
 
 use crate::error::StoreError;
 use crate::store::Reader;
@@ -34,11 +34,13 @@ impl Record for KeptSchedule {
 
     fn from_row(row: Row) -> Result<Self, StoreError> {
         let mut fields = Fields::new(&SCHEDULES, row);
-        fields.skip(1);
-        Ok(Self {
-            schedule: fields.json()?,
-            progress: fields.json()?,
-        })
+        let name: Name = fields.parse()?;
+        let schedule: Schedule = fields.json()?;
+        if schedule.name != name {
+            return Err(fields.unreadable(&"it has another name"));
+        }
+        let progress = fields.json()?;
+        Ok(Self { schedule, progress })
     }
 }
 

@@ -4,9 +4,9 @@ use std::io;
 use std::path::Path;
 
 use host_core::cell::{Level, LogSource};
-use host_core::command::{Command, Tick};
+use host_core::command::{Command, RemoveSchedule, Tick};
 use host_core::job::State;
-use host_core::schedule::KeptSchedule;
+use host_core::schedule::{KeptSchedule, Overlap};
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::target::Target;
 use host_store::sqlite::logs::LogStore;
@@ -20,7 +20,10 @@ use tempfile::TempDir;
 
 use crate::check::store;
 use crate::database_check::found;
-use crate::jobs::{NOW, ask, claim, claimed, complete, enqueue, id, job, returned};
+use crate::jobs::{
+    NOW, ask, claim, claimed, commit, complete, enqueue, id, job, returned,
+};
+use crate::schedules::{every, set};
 use crate::server::Schema;
 
 /// What is set aside, in memory.
@@ -385,6 +388,66 @@ fn a_record_that_cannot_be_read_harms_only_commands_about_it() {
         error => panic!("{error}"),
     }
     enqueue(&mut store, vec![job(90)]);
+}
+
+/// A batch of jobs that cannot be read harms neither ticks nor its jobs. It is read again later, because another host may have
+/// written it.
+#[test]
+fn a_batch_that_cannot_be_read_harms_nothing_else() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    let damaged = Connection::open(&path).unwrap();
+    let sql = "UPDATE batches SET progress = '{}', wake_at = 0";
+    damaged.execute_batch(sql).unwrap();
+    drop(damaged);
+    let mut store = SqliteStore::open(&path).unwrap();
+    let tick = Command::from(Tick { limit: 100 });
+    let ticked = commit(&mut store, NOW, vec![tick.clone()]);
+    let [flaw] = &ticked.unreadable[..] else {
+        panic!("{:?}", ticked.unreadable);
+    };
+    assert!(flaw.starts_with("batch 01990000-"), "{flaw}");
+    assert!(ticked.next_wakeup > Some(NOW), "{ticked:?}");
+    let again = commit(&mut store, NOW, vec![tick]);
+    assert_eq!(again.unreadable, [] as [String; 0]);
+    let runs = claimed(&mut store, NOW, claim([91, 92, 93, 94, 95, 96], false));
+    let lease = runs.iter().position(|run| run.lifecycle.id == id(20));
+    let lease = lease.expect("it runs") as u128 + 91;
+    ask(&mut store, NOW, complete(20, lease, returned())).unwrap();
+    let state = store.reader().unwrap().state(id(20)).unwrap();
+    assert_eq!(state, Some(State::Completed));
+}
+
+/// Those that can be read are listed, and the others can be removed.
+#[test]
+fn a_schedule_that_cannot_be_read_harms_no_other() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    let mut store = SqliteStore::open(&path).unwrap();
+    let set = set(every("daily", 86_400_000, Overlap::Skip), NOW);
+    ask(&mut store, NOW, set).unwrap();
+    drop(store);
+    for (name, sql) in [
+        ("hourly", "UPDATE schedules SET progress = '{' WHERE name = 'hourly'"),
+        ("daily", "UPDATE schedules SET body = replace(body, 'daily', 'weekly')"),
+    ] {
+        let damaged = Connection::open(&path).unwrap();
+        damaged.execute_batch(sql).unwrap();
+        drop(damaged);
+        let mut store = SqliteStore::open(&path).unwrap();
+        let reader = store.reader().unwrap();
+        let listing = reader.list_readable::<KeptSchedule>(Range::all()).unwrap();
+        let readable = reader.count_records::<KeptSchedule>(Range::all()).unwrap() - 1;
+        assert_eq!(listing.records.len() as u64, readable, "{name}");
+        let [flaw] = &listing.flaws[..] else {
+            panic!("{name}: {:?}", listing.flaws);
+        };
+        let flaw = flaw.to_string();
+        assert!(flaw.starts_with(&format!("schedule {name}")), "{flaw}");
+        let schedule = name.parse().unwrap();
+        ask(&mut store, NOW, RemoveSchedule { schedule }.into()).unwrap();
+    }
+    assert_eq!(check(&path), []);
 }
 
 fn damage_job(path: &Path, seq: u32) {

@@ -13,7 +13,8 @@ use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, Overlap, Schedule
 use host_core::time::Time;
 use host_dispatch::SubmitError;
 use host_runtime::ids;
-use host_store::Range;
+use host_store::table::Value;
+use host_store::{Range, Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use self::coming::{ClockWatch, Coming, PAGE, READ_EVERY, READ_MS};
@@ -66,10 +67,8 @@ async fn turn(
     let uptime = clock.uptime();
     if coming.is_read_due(uptime) {
         let soon = clock.civil().plus_ms(READ_MS);
-        let dispatch = &shared.api.dispatch;
-        let first = dispatch
-            .read(move |reader| reader.list::<KeptSchedule>(Range::all().due(soon).first(PAGE)));
-        coming.record_read(uptime, first.await?);
+        let first = Range::all().due(soon).first(coming.page());
+        coming.record_read(uptime, shared.api.dispatch.list(first).await?);
         ready = holding(shared).await?;
     }
     let now = clock.civil();
@@ -97,22 +96,24 @@ async fn turn(
 
 /// Sets the schedules right whose next time is too far ahead, and pauses those whose times cannot be found.
 async fn set_right(shared: &Shared) -> Result<(), ApiError> {
-    let mut after = String::new();
+    let mut after = Value::from("");
+    let mut failed = Ok(());
     loop {
-        let dispatch = &shared.api.dispatch;
-        let page = dispatch.read(move |reader| {
-            reader.list::<KeptSchedule>(Range::all().after(after.as_str()).first(PAGE))
-        });
-        let page = page.await?;
-        let Some(last) = page.last() else {
-            return Ok(());
+        let page = Range::all().after(after).first(PAGE);
+        let page = shared.api.dispatch.list::<KeptSchedule>(page).await?;
+        let Some(last) = page.last else {
+            return failed;
         };
-        after = last.schedule.name.to_string();
+        after = last;
         let now = shared.api.clock.civil();
-        for kept in page.into_iter().filter(|kept| kept.is_astray(now)) {
+        for kept in page.records.into_iter().filter(|kept| kept.is_astray(now)) {
             let calendar = kept.schedule.calendar();
             let (schedule, fired) = fire_one(Shared::clone(shared), kept).await;
-            fired?;
+            if let Err(error) = fired {
+                // The others come first.
+                failed = Err(error);
+                continue;
+            }
             let schedule = &schedule.name;
             match calendar {
                 Ok(_) => tracing::warn!(
@@ -133,29 +134,36 @@ async fn set_right(shared: &Shared) -> Result<(), ApiError> {
 /// Returns the schedules that wait for jobs which have all ended.
 async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(|reader| {
-        let (mut ready, mut after) = (Vec::new(), String::new());
-        loop {
-            let page = reader
-                .list::<KeptSchedule>(Range::all().marked().after(after.as_str()).first(PAGE))?;
-            let Some(last) = page.last() else {
-                return Ok(ready);
-            };
-            after = last.schedule.name.to_string();
-            for kept in page {
-                let mut is_open = false;
-                for job in &kept.progress.open {
-                    is_open |= reader
-                        .state(*job)?
-                        .is_some_and(|state| !state.is_terminal());
-                }
-                if !is_open {
-                    ready.push(kept);
+    let (mut ready, mut after) = (Vec::new(), Value::from(""));
+    loop {
+        let page = Range::all().marked().after(after).first(PAGE);
+        let page = dispatch.list::<KeptSchedule>(page).await?;
+        let Some(last) = page.last else {
+            return Ok(ready);
+        };
+        after = last;
+        let of_page = dispatch.read(move |reader| {
+            let mut of_page = Vec::new();
+            for kept in page.records {
+                if !is_open(reader, &kept)? {
+                    of_page.push(kept);
                 }
             }
+            Ok(of_page)
+        });
+        ready.extend(of_page.await?);
+    }
+}
+
+/// Returns whether a job of a schedule has not ended.
+fn is_open(reader: &dyn Reader, kept: &KeptSchedule) -> Result<bool, StoreError> {
+    for job in &kept.progress.open {
+        let state = reader.state(*job)?;
+        if state.is_some_and(|state| !state.is_terminal()) {
+            return Ok(true);
         }
-    });
-    Ok(found.await?)
+    }
+    Ok(false)
 }
 
 /// Lets one schedule fire. Returns what became of its nominal times: nothing if another node was faster.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use host_core::schedule::{KeptSchedule, SET_BACK_MS};
 use host_core::time::Time;
+use host_store::Listing;
 
 /// How often to read schedules that others have set, and jobs that have ended.
 pub(super) const READ_EVERY: Duration = Duration::from_millis(READ_MS);
@@ -46,6 +47,8 @@ pub(super) struct Coming {
     schedules: VecDeque<KeptSchedule>,
     /// Whether there may be more before the next read.
     has_more: bool,
+    /// How many of those that are due cannot be read.
+    unreadable: u32,
     read_at: Option<Duration>,
 }
 
@@ -64,10 +67,16 @@ impl Coming {
         }
     }
 
-    /// Records the first schedules that fire before the next read, at most [`PAGE`].
-    pub(super) fn record_read(&mut self, uptime: Duration, schedules: Vec<KeptSchedule>) {
-        self.has_more = schedules.len() >= PAGE as usize;
-        self.schedules = schedules.into();
+    /// Returns how many schedules to read: a page besides those that could not be read last time.
+    pub(super) fn page(&self) -> u32 {
+        PAGE.saturating_add(self.unreadable)
+    }
+
+    /// Records the first schedules that fire before the next read.
+    pub(super) fn record_read(&mut self, uptime: Duration, read: Listing<KeptSchedule>) {
+        self.has_more = read.records.len() >= PAGE as usize;
+        self.unreadable = u32::try_from(read.flaws.len()).unwrap_or(u32::MAX);
+        self.schedules = read.records.into();
         self.read_at = Some(uptime);
     }
 
@@ -107,7 +116,7 @@ mod tests {
         Duration::from_millis(ms)
     }
 
-    fn firing_at(times: &[u64]) -> Vec<KeptSchedule> {
+    fn firing_at(times: &[u64]) -> Listing<KeptSchedule> {
         let kept = times.iter().map(|ms| KeptSchedule {
             schedule: schedule(host_core::schedule::Overlap::Allow, 0),
             progress: Progress {
@@ -115,7 +124,11 @@ mod tests {
                 ..Progress::default()
             },
         });
-        kept.collect()
+        Listing {
+            records: kept.collect(),
+            flaws: Vec::new(),
+            last: None,
+        }
     }
 
     fn taken(coming: &mut Coming, now: u64) -> usize {
