@@ -20,9 +20,7 @@ use tempfile::TempDir;
 
 use crate::check::store;
 use crate::database_check::found;
-use crate::jobs::{
-    NOW, ask, claim, claimed, commit, complete, enqueue, id, job, returned,
-};
+use crate::jobs::{NOW, ask, claim, claimed, commit, complete, enqueue, id, job, returned};
 use crate::schedules::{every, set};
 use crate::server::Schema;
 
@@ -428,8 +426,14 @@ fn a_schedule_that_cannot_be_read_harms_no_other() {
     ask(&mut store, NOW, set).unwrap();
     drop(store);
     for (name, sql) in [
-        ("hourly", "UPDATE schedules SET progress = '{' WHERE name = 'hourly'"),
-        ("daily", "UPDATE schedules SET body = replace(body, 'daily', 'weekly')"),
+        (
+            "hourly",
+            "UPDATE schedules SET progress = '{' WHERE name = 'hourly'",
+        ),
+        (
+            "daily",
+            "UPDATE schedules SET body = replace(body, 'daily', 'weekly')",
+        ),
     ] {
         let damaged = Connection::open(&path).unwrap();
         damaged.execute_batch(sql).unwrap();
