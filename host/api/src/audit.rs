@@ -1,6 +1,7 @@
 //! The audit as the API shows it.
 
-use host_core::audit::{Entry, hex};
+use host_core::hex::hex;
+use host_engine::audit::Entry;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};

@@ -1,9 +1,9 @@
 //! Batches of jobs as the API takes and shows them.
 
-use host_core::job_batch::{BatchCounts, JobBatch, OPEN_MS_MAX, On};
 use host_core::name::address;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_engine::batch::{BatchCounts, JobBatch, OPEN_MS_MAX, On};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};

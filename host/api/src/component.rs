@@ -2,9 +2,9 @@
 
 use std::ops::Not;
 
-use host_core::handler::{Manifest, Revision};
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Readiness};
+use host_engine::component::{Manifest, Revision};
+use host_engine::node::{NodeRecord, Readiness};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -2,13 +2,14 @@
 
 use host_core::cost::{Cost, RevisionCost, Spread};
 use host_core::grant_words;
-use host_core::handler::{DirGrant, Grants, Limits};
+use host_core::handler::{DirGrant, Limits};
 use host_core::http_grant::HttpGrant;
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
 use host_core::state::StateGrant;
+use host_engine::component::Grants;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;

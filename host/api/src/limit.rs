@@ -1,11 +1,11 @@
 //! Limits by key as the API takes and shows them.
 
 use host_core::access::{Glob, Scope};
-use host_core::limit::{KeptLimit, KeyPart, KeyUse, Limit, Rate, WhenFull};
 use host_core::name::Name;
-use host_core::schedule::Source;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_engine::limit::{KeptLimit, KeyPart, KeyUse, Limit, Rate, WhenFull};
+use host_engine::schedule::Source;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

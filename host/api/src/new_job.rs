@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Not;
 
-use host_core::command::Enqueued;
 use host_core::json::Pairs;
 use host_core::seconds::Seconds;
+use host_engine::job::Enqueued;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;

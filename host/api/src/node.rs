@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use host_core::id::NodeId;
-use host_core::node::{NodeRecord, Running, Standing};
 use host_core::time::Time;
+use host_engine::node::{NodeRecord, Running, Standing};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -1,6 +1,6 @@
 //! The pools of foreign runners as the API shows them.
 
-use host_core::node::{Pool, PoolRunner};
+use host_engine::node::{Pool, PoolRunner};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -3,12 +3,12 @@
 use host_core::job::Origin;
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::schedule::{
+use host_core::seconds::Seconds;
+use host_core::time::Time;
+use host_engine::schedule::{
     CatchUp, Fate, Firing, FiringCounts, KeptSchedule, Overlap, Schedule, Source,
     WINDOW_MS_DEFAULT, When,
 };
-use host_core::seconds::Seconds;
-use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};

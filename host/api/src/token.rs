@@ -1,8 +1,8 @@
 //! Tokens as the API makes and shows them.
 
-use host_core::access::token::KeptToken;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_engine::token::KeptToken;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -15,8 +15,9 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use host_core::cell::{CompileFlaw, CompileReply, Compiled};
-use host_core::handler::Digest;
 use host_core::json::JsonText;
+use host_engine::component::Digest;
+use host_runtime::ids;
 use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -26,7 +27,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use self::seal::{Seal, Sealer};
 use self::vet::{SchemaFlaw, vet};
 use crate::sandbox::child::{CellProgram, Child, Order};
-use host_runtime::ids;
 
 /// How long the child process may compile. The child also limits its own computation.
 const COMPILE_TIMEOUT: Duration = Duration::from_mins(5);

@@ -2,7 +2,6 @@
 //! all three. Allow only: what is not named is refused, and an unknown verb or role is an error.
 
 mod scope;
-pub mod token;
 
 #[cfg(test)]
 mod tests;
@@ -12,8 +11,6 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
-
-use self::token::TokenId;
 
 pub use self::scope::{GLOB_BYTES_MAX, GLOBS_MAX, Glob, GlobError, Object, Scope};
 
@@ -234,11 +231,6 @@ impl Principal {
             scope: Scope::ALL,
             max_waiting: None,
         }
-    }
-
-    /// Returns the token whose holder it is.
-    pub fn token(&self) -> Option<TokenId> {
-        self.name.strip_prefix("token:")?.parse().ok()
     }
 
     /// Returns whether it may do this to an object. The one rule of access.

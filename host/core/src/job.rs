@@ -278,6 +278,12 @@ impl Lifecycle {
         matches!(self.state, State::Available | State::Running)
     }
 
+    /// Returns the batch whose numbers change if the job had the state `before`; `None` for no state if it is new.
+    pub fn counts_in(&self, before: Option<State>) -> Option<BatchId> {
+        let changes = before.is_none_or(|before| before.is_terminal() != self.state.is_terminal());
+        self.batch.filter(|_| changes)
+    }
+
     /// Returns how many attempts count against the limit.
     pub fn attempts_charged(&self) -> u32 {
         self.attempt

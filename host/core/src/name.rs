@@ -44,7 +44,7 @@ impl Name {
     }
 
     /// Returns a name that is known to be one.
-    pub(crate) const fn constant(name: &'static str) -> Self {
+    pub const fn constant(name: &'static str) -> Self {
         Self(CompactString::const_new(name))
     }
 

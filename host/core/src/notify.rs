@@ -84,7 +84,7 @@ impl From<Notify> for Receiver {
 
 impl Sent {
     /// Counts a delivery and returns its id: a UUID of version 7, whose random part is a digest of what it is about.
-    pub(crate) fn next(&mut self, now: Time, of: Uuid, place: usize) -> JobId {
+    pub fn next(&mut self, now: Time, of: Uuid, place: usize) -> JobId {
         self.deliveries += 1;
         let mut about = Sha256::new();
         about.update(b"webhook");

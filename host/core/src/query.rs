@@ -5,7 +5,6 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 use crate::access::{Glob, Scope};
-use crate::command::Change;
 use crate::failure::fingerprint::{fingerprint, pattern};
 use crate::failure::{Failure, FailureKind};
 use crate::id::{BatchId, JobId};
@@ -269,6 +268,22 @@ pub struct Page<T> {
     pub items: Vec<T>,
     /// Where the next page starts; `None` at the end.
     pub next: Option<Cursor>,
+}
+
+/// A job entered, changed or left its state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    pub job: JobId,
+    pub handler: Name,
+    /// The pool of foreign runners that has the handler; `None` for cells.
+    pub runner: Option<Name>,
+    pub queue: Name,
+    /// The state before; `None` for a new job.
+    pub from: Option<State>,
+    /// The state after; `None` for a purged job.
+    pub to: Option<State>,
+    /// The number of the current or latest attempt.
+    pub attempt: u32,
 }
 
 /// A change of state with its number and time.

@@ -91,6 +91,34 @@ impl Revealed {
     }
 }
 
+/// What every token begins with, so that scanners of source code find leaked ones.
+pub const TOKEN_PREFIX: &str = "hst_";
+
+/// How many characters the id of a token has.
+pub const TOKEN_ID_CHARS: usize = 12;
+
+/// Hides what may be tokens in a text: all after their id.
+pub fn hide_tokens(text: &str) -> String {
+    let mut hidden = String::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(TOKEN_PREFIX) {
+        let (before, token) = rest.split_at(at + TOKEN_PREFIX.len());
+        hidden.push_str(before);
+        let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        let end = token.find(|c| !is_part(c)).unwrap_or(token.len());
+        let (token, after) = token.split_at(end);
+        match token.get(..TOKEN_ID_CHARS) {
+            Some(id) if token.len() > TOKEN_ID_CHARS => {
+                hidden.push_str(id);
+                hidden.push_str("_***");
+            }
+            _ => hidden.push_str(token),
+        }
+        rest = after;
+    }
+    hidden + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -10,6 +10,7 @@ mod limit;
 mod lose;
 mod operator;
 mod prerequisite;
+mod refusal;
 mod tick;
 
 #[cfg(test)]
@@ -22,10 +23,10 @@ use crate::id::{JobId, LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold, Lease, Revocation};
 use crate::outcome::Outcome;
-use crate::rejection::{LeaseRefusal, Rejection};
 use crate::time::Time;
 
 pub use lose::{ACK_TIMEOUT, Exit, FREE_LOSSES_MAX, HEARTBEAT_TIMEOUT, Loss};
+pub use refusal::Refusal;
 
 /// An input to a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,7 +123,7 @@ pub enum Effect {
 impl Lifecycle {
     /// Applies `input` at `now`. Changes the job and returns what must be done, or refuses the
     /// input and leaves the job unchanged.
-    pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
+    pub fn apply(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Refusal> {
         let granted_at = self.lease.as_ref().map(|lease| lease.granted_at);
         let effects = self.apply_input(now, input)?;
         if let Some(granted_at) = granted_at.filter(|_| self.lease.is_none()) {
@@ -134,7 +135,7 @@ impl Lifecycle {
         Ok(effects)
     }
 
-    fn apply_input(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Rejection> {
+    fn apply_input(&mut self, now: Time, input: &Input<'_>) -> Result<Vec<Effect>, Refusal> {
         match input {
             Input::Claim {
                 node,
@@ -182,17 +183,17 @@ impl Lifecycle {
 
     /// Checks that the job is running, that `fence` names its current lease or attempt, and that
     /// the lease has not run out.
-    fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Rejection> {
+    fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Refusal> {
         if self.check_current(fence)?.is_expired(now) {
-            return Err(Rejection::Lease(LeaseRefusal::Expired));
+            return Err(Refusal::Expired);
         }
         Ok(())
     }
 
     /// Returns the lease of the running job if `fence` names it or its attempt.
-    fn check_current(&self, fence: &Fence) -> Result<&Lease, Rejection> {
+    fn check_current(&self, fence: &Fence) -> Result<&Lease, Refusal> {
         let Some(lease) = &self.lease else {
-            return Err(Rejection::Lease(LeaseRefusal::Stale));
+            return Err(Refusal::Stale);
         };
         let is_current = |fence: &Fence| match fence {
             Fence::Lease(id) => *id == lease.id,
@@ -205,9 +206,7 @@ impl Lifecycle {
             Fence::Remote(inner) => lease.hold != Hold::Connection && is_current(inner),
             other => is_current(other),
         };
-        current
-            .then_some(lease)
-            .ok_or(Rejection::Lease(LeaseRefusal::Stale))
+        current.then_some(lease).ok_or(Refusal::Stale)
     }
 
     /// Ends the job.

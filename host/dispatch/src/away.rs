@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use host_engine::Others;
 use host_runtime::clock::Clock;
-use host_store::Others;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::Discard;
 use host_core::failure::FailureKind;
 use host_core::time::Time;
+use host_engine::Discard;
 
 /// How long other jobs with the same cause are only counted, in milliseconds.
 const QUIET_MS: u64 = 60_000;

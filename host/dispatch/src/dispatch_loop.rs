@@ -29,14 +29,14 @@ use std::sync::Arc;
 
 use host_cells::pool::executor::CellExecutor;
 use host_cells::port::{CellEvent, CellPort};
-use host_core::command::{Command, Committed, Recover, Reply, TakenBack};
 use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
 use host_core::port::spans::Spans;
 use host_core::time::Time;
+use host_engine::node::{Recover, TakenBack};
+use host_engine::{Command, Committed, Reply, Store, StoreError};
 use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
-use host_store::{Store, StoreError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio_util::sync::DropGuard;
 

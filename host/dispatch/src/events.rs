@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::outcome::Progress;
+use host_core::query::Change;
 use host_core::time::Time;
 use tokio::sync::broadcast;
 

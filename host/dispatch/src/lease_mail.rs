@@ -17,10 +17,10 @@ use host_core::port::lease::{
 };
 use host_core::query::JobFilter;
 use host_core::time::Time;
+use host_engine::{Reader, StoreError};
 use host_runtime::clock::Clock;
 use host_runtime::lease_book::WaitingHeartbeat;
 use host_runtime::mailbox::Mailbox;
-use host_store::{Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use crate::readers::READERS;

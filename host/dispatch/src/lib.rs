@@ -24,12 +24,11 @@ mod workers;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{Ask, Command, Reply};
 use host_core::id::JobId;
 use host_core::outcome::Progress;
-use host_core::rejection::Rejection;
 use host_core::time::Time;
-use host_store::{Listing, Range, Reader, Record, StoreError};
+use host_engine::table::{Range, Record};
+use host_engine::{Ask, Command, Listing, Reader, Rejection, Reply, StoreError};
 use thiserror::Error;
 use tokio::sync::{mpsc, oneshot};
 

@@ -5,9 +5,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use host_core::id::JobId;
-use host_core::node::Reported;
 use host_core::outcome::{Meter, Progress};
 use host_core::time::Time;
+use host_engine::node::Reported;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

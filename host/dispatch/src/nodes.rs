@@ -14,12 +14,12 @@ use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use host_core::command::{TakeOver, Tick};
 use host_core::id::NodeId;
-use host_core::node::{ChangeCounters, ClusterView, Dead, Life};
+use host_engine::job::Tick;
+use host_engine::node::{ChangeCounters, ClusterView, Dead, Life, TakeOver};
+use host_engine::{Heartbeat, StoreError};
 use host_runtime::clock::{Clock, ClockAdjuster};
 use host_runtime::lifeline::Lifeline;
-use host_store::{Heartbeat, StoreError};
 use tokio::sync::{mpsc, watch as latest};
 use tokio_util::sync::CancellationToken;
 

@@ -6,13 +6,13 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use host_cells::pool::Run;
-use host_core::command::Change;
 use host_core::cost::{Sample, is_failure};
 use host_core::job::{Lifecycle, STATES};
 use host_core::name::address;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::requests::RequestWatch;
 use host_core::port::spans::Spans;
+use host_core::query::Change;
 use host_core::time::Time;
 use host_core::trend::Trends;
 use parking_lot::Mutex;

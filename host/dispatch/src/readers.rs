@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use host_store::{Interrupt, Reader, Store, StoreError};
+use host_engine::{Interrupt, Reader, Store, StoreError};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 

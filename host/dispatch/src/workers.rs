@@ -5,9 +5,6 @@ pub(crate) mod assignment;
 pub(crate) mod requests;
 pub(crate) mod table;
 
-use host_core::command::{
-    Ack, CancelAck, CancelReceived, Claimed, Complete, Heartbeat, Log, Lose, lease,
-};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
@@ -15,6 +12,8 @@ use host_core::outcome::{Progress, Report};
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Respond, Standing};
 use host_core::time::Time;
 use host_core::transition::Loss;
+use host_engine::lease;
+use host_engine::lease::{Ack, CancelAck, CancelReceived, Claimed, Complete, Heartbeat, Log, Lose};
 use host_runtime::lease_book::WaitingHeartbeat;
 
 use self::requests::{RequestId, Requests};

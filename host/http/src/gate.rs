@@ -7,8 +7,8 @@ use axum::extract::{FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use futures_util::future::BoxFuture;
-use host_core::access::token::hide_tokens;
 use host_core::access::{Access, Principal, Verb};
+use host_core::secret::hide_tokens;
 use host_runtime::ids;
 use tokio_util::sync::CancellationToken;
 

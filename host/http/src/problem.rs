@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 use crate::json::JsonError;
 use crate::refusal::Refusal;
 
-pub use host_core::rejection::Kind;
+pub use host_core::problem::Kind;
 
 /// Declares kinds as statics, and `KINDS`, a list of them in the same order. The syntax is
 /// `NAME status "code", "title", "meaning", "next";`. Add `retry seconds` before the semicolon if

@@ -9,12 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use host_api::audit::EntryView;
-use host_core::audit::{DONE, Entry, Note};
-use host_core::command::{AddNote, ForgetAudit};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
+use host_engine::audit::{AddNote, DONE, Entry, ForgetAudit, Note};
+use host_engine::table::Range;
 use host_runtime::clock::Clock;
-use host_store::Range;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::AuditConfig;
@@ -110,7 +109,7 @@ impl Export {
         };
         let appended = match last {
             Ok(mut last) => loop {
-                let reading = move |reader: &dyn host_store::Reader| {
+                let reading = move |reader: &dyn host_engine::Reader| {
                     reader.list::<Entry>(Range::all().after(last).first(READ))
                 };
                 // Retries while the database is away.

@@ -17,21 +17,22 @@ use std::time::Duration;
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use futures_util::future::BoxFuture;
-use host_core::access::token::{
-    KeptToken, Proof, Rights, Token, TokenHash, TokenId, TokenText, hide_tokens,
-};
 use host_core::access::{Principal, Verb, Verbs};
-use host_core::audit::{DONE, Note};
-use host_core::command::{AddNote, Ask as _, RevokeToken, UseTokens};
-use host_core::node::Standing;
+use host_core::secret::hide_tokens;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
+use host_engine::audit::{AddNote, DONE, Note};
+use host_engine::node::Standing;
+use host_engine::table::Range;
+use host_engine::token::{
+    KeptToken, Proof, RevokeToken, Rights, Token, TokenHash, TokenId, TokenText, UseTokens,
+};
+use host_engine::{Ask as _, StoreError};
 use host_http::gate::{AccessRecord, CONNECT, Caller, Gate, request_id};
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
 use host_http::share::Share;
 use host_runtime::clock::Clock;
-use host_store::{Range, StoreError};
 use parking_lot::{Mutex, RwLock};
 use rustix::process::geteuid;
 use serde::Deserialize;
@@ -354,7 +355,7 @@ impl Auth {
 
     /// Returns what a principal may do, as a limit for the tokens that it makes.
     pub(crate) fn rights_of(&self, principal: &Principal) -> Rights {
-        match principal.token() {
+        match TokenId::of_principal(principal) {
             None => Rights {
                 verbs: principal.verbs,
                 scope: principal.scope.clone(),

@@ -21,25 +21,26 @@ use host_cells::pool::Isolation;
 use host_cells::run::build::Environment;
 use host_cells::sandbox::broker::Reach;
 use host_cells::sandbox::spawn::Confinement;
-use host_core::capacity::Capacity;
-use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::policy::RetentionChoice;
-use host_core::schedule::Schedule;
-use host_core::webhook::WEBHOOKS;
+use host_engine::Capacity;
+use host_engine::limit::Limit;
+use host_engine::schedule::Schedule;
+use host_engine::webhook::WEBHOOKS;
 use host_wire_kit::Configured;
 use host_wire_kit::section::{ConfigError, Document, Number, Seconds, Section, Stated, Tables};
 use host_wire_kit::settings::Setting;
 use host_wires::WIRES;
 
-pub use self::grants::{ForOneRun, check_roots, for_one_run};
-pub use self::http::{Http, Listener};
 use self::keys::{Auth, Limits, OWN_SETTINGS, Queue, Root};
-pub use self::store::Database;
 use crate::auth::AuthMode;
 use crate::executors::Routes;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
+
+pub use self::grants::{ForOneRun, check_roots, for_one_run};
+pub use self::http::{Http, Listener};
+pub use self::store::Database;
 
 /// The variable with the path of the configuration file, used if no flag gives it.
 const FILE_ENV: &str = "HOST_CONFIG";

@@ -3,17 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use host_core::audit::Note;
-use host_core::command::{Ask as _, Command, RemoveLimit, RemoveSchedule, SetLimit, SetSchedule};
-use host_core::limit::Limit;
 use host_core::name::Name;
-use host_core::schedule::{KeptSchedule, Schedule, Source};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
+use host_engine::audit::Note;
+use host_engine::limit::tables::read_limits;
+use host_engine::limit::{Limit, RemoveLimit, SetLimit};
+use host_engine::schedule::{KeptSchedule, RemoveSchedule, Schedule, SetSchedule, Source};
+use host_engine::table::{Range, Value};
+use host_engine::{Ask as _, Command, StoreError};
 use host_runtime::clock::Clock;
-use host_store::table::Value;
-use host_store::tables::limit::read_limits;
-use host_store::{Range, StoreError};
 
 use crate::config::Config;
 

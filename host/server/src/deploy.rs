@@ -11,25 +11,26 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_core::audit::Note;
-use host_core::command::{self, Ask, Deploy, RemoveComponent, RemovedHandler, Rollback};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Release, Revision};
-use host_core::job::Origin;
-use host_core::name::Name;
-use host_core::time::Time;
-use host_store::StoreError;
-use host_store::tables::component::{Blob, read_deployed, read_revisions};
-use thiserror::Error;
-use tokio::sync::{Mutex, MutexGuard, oneshot};
-
 use host_cells::deploy::examine::{self, Candidate, Component, Examiner};
 use host_cells::deploy::grants::{self, GrantChanges};
 use host_cells::deploy::limits::{self, LimitChange};
 use host_cells::run::handlers::{Handlers, Program};
+use host_core::handler::HandlerInfo;
+use host_core::job::Origin;
+use host_core::name::Name;
+use host_core::time::Time;
 use host_dispatch::nodes::{Presence, SyncOutcome};
 use host_dispatch::{Dispatch, SubmitError};
+use host_engine::audit::Note;
+use host_engine::component::tables::{Blob, read_deployed, read_revisions};
+use host_engine::component::{
+    Deploy, Digest, Manifest, Release, RemoveComponent, RemovedHandler, Revision, Rollback,
+};
+use host_engine::{Ask, StoreError, component};
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
+use thiserror::Error;
+use tokio::sync::{Mutex, MutexGuard, oneshot};
 
 use self::restore::record_loaded;
 
@@ -431,11 +432,11 @@ impl Shared {
 
     async fn change(
         &self,
-        command: impl Ask<Reply = command::Deployed>,
+        command: impl Ask<Reply = component::Deployed>,
         changes: RevisionChanges,
     ) -> Result<Deployed, DeployError> {
         let deployed = self.dispatch.submit(command).await;
-        let command::Deployed {
+        let component::Deployed {
             revision,
             unchanged,
             removed,

@@ -9,9 +9,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Offer};
 use host_core::policy::Policy;
 use host_core::time::Time;
+use host_engine::node::{NodeRecord, Offer};
 use host_http::json::nearest;
 use host_wire_kit::executors::{self, ExecutorHealth, NamedBy, RestartError};
 

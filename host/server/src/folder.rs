@@ -1,24 +1,22 @@
 //! A folder of components: `<name>.wasm`, with an optional manifest `<name>.toml`. A host deploys
 //! the folder when it starts; a worker without a store only loads its handlers.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
-
-use host_core::access::Verb;
-use host_core::audit::{HOST, Note};
-use host_core::encoding;
-use host_core::handler::{Manifest, Release, Revision};
-use host_core::name::Name;
-use host_core::rejection::{ComponentRefusal, Rejection};
-use thiserror::Error;
+use std::{fs, io};
 
 use host_cells::deploy::examine::{COMPONENT_BYTES_MAX, Candidate, Component, Examiner, Flaw};
 use host_cells::deploy::manifest::{self, ManifestError};
 use host_cells::run::handlers::Handlers;
+use host_core::access::Verb;
+use host_core::encoding;
+use host_core::name::Name;
+use host_dispatch::SubmitError;
+use host_engine::Rejection;
+use host_engine::audit::{HOST, Note};
+use host_engine::component::{ComponentRefusal, Manifest, Release, Revision};
+use thiserror::Error;
 
 use crate::deploy::{Consent, DeployError, DeployedBy, Deployments};
-use host_dispatch::SubmitError;
 
 /// Why a folder is not deployed.
 #[derive(Debug, Error)]

@@ -12,14 +12,14 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port;
 use host_core::time::Time;
-use host_store::StoreError;
+use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
+use host_dispatch::readers::Readers;
+use host_engine::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
 use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::api::ports;
-use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
-use host_dispatch::readers::Readers;
 
 /// The most messages written in one transaction.
 const BATCH_MAX: usize = 256;

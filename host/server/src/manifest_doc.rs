@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
-use host_core::handler::{BackoffSection, DirGrant, FUEL_PER_SECOND, Limits, ManifestSection};
+use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits};
 use host_core::http_grant::{
     REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
     TOTAL_MIB_DEFAULT, TOTAL_MIB_MAX,
@@ -12,6 +12,7 @@ use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 use host_core::state::{QUOTA_KIB_DEFAULT, QUOTA_KIB_MAX, SHARED_MAX, StateGrant};
+use host_engine::component::{BackoffSection, ManifestSection};
 
 use crate::published;
 

@@ -9,14 +9,14 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use host_core::job::{STATES, State};
-use host_core::limit::Limits;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, STANDINGS, Standing};
 use host_core::port::Counters;
 use host_core::query::QueueStatus;
-use host_core::schedule::{Fate, Firing};
 use host_core::time::Time;
 use host_dispatch::labels::{Labels, OTHER};
+use host_engine::limit::Limits;
+use host_engine::node::{NodeRecord, STANDINGS, Standing};
+use host_engine::schedule::{Fate, Firing};
 use host_http::metrics as http;
 use host_runtime::log;
 use parking_lot::Mutex;

@@ -1,19 +1,18 @@
 //! The nodes that share the store, as seen by this host, which may be the only one. Also drains and resumes
 //! them.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
-use host_core::node::{Life, NodeInfo, NodeRecord};
 use host_core::time::Time;
 use host_dispatch::Dispatch;
 use host_dispatch::nodes::Presence;
-use host_store::{Others, StoreError};
+use host_engine::node::{Life, NodeInfo, NodeRecord};
+use host_engine::{Others, StoreError};
 
 use crate::api::ports;
 use crate::config::Config;

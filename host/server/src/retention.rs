@@ -7,7 +7,7 @@ use std::sync::Arc;
 use host_cells::run::handlers::Handler;
 use host_core::name::Name;
 use host_core::policy::{Retention, RetentionChoice};
-use host_core::webhook::executor;
+use host_engine::webhook::executor;
 
 /// The configured retention of queues. Cloning shares it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -24,24 +24,25 @@ use host_cells::deploy::examine::StartError;
 use host_cells::sandbox::needs;
 use host_cells::sandbox::spawn::CellProgram;
 use host_dispatch::dispatch_loop::Phase;
+use host_engine::StoreError;
 use host_http::tls::TlsError;
-use host_store::StoreError;
+use host_runtime::lock::{self, DataLock, LockError};
+use host_runtime::owner::Owner;
+use host_runtime::socket::SocketError;
+use host_runtime::stops::{Hangup, Stops, StopsError};
 use host_wire_kit::{OpenError, OpenWire};
 use rustix::fs::Mode;
 use rustix::process::{Resource, Rlimit, geteuid, getrlimit, setrlimit, umask};
 use thiserror::Error;
 
-pub use self::damage::{LOGS, STORE};
-pub(crate) use self::host::END_TIMEOUT;
 use self::host::Host;
 use self::listeners::Listeners;
-pub use self::node_id::FILE as NODE;
 use crate::config::Config;
 use crate::folder::{self, FolderError};
-use host_runtime::lock::{self, DataLock, LockError};
-use host_runtime::owner::Owner;
-use host_runtime::socket::SocketError;
-use host_runtime::stops::{Hangup, Stops, StopsError};
+
+pub use self::damage::{LOGS, STORE};
+pub(crate) use self::host::END_TIMEOUT;
+pub use self::node_id::FILE as NODE;
 
 /// Where a host listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,7 +17,7 @@ use host_core::http_grant::{AMBIGUOUS, HttpGrant, OriginPattern, is_ambiguous};
 use host_core::name::Name;
 use host_core::notify::{Event, JOB_EVENTS, Notify};
 use host_core::seconds::Seconds;
-use host_core::webhook::{ANSWER_MS_MAX, URL_BYTES_MAX};
+use host_engine::webhook::{ANSWER_MS_MAX, URL_BYTES_MAX};
 use serde::Deserialize;
 
 /// How much of an answer is kept, in KiB.

@@ -25,10 +25,10 @@ use host_core::port::spans::Spans;
 use host_dispatch::dispatch_loop::EVENTS_MAX;
 use host_dispatch::foreign::{Foreign, Wiring};
 use host_dispatch::numbers::Numbers;
+use host_engine::StoreError;
 use host_runtime::clock::Clock;
 use host_runtime::stops::{Hangup, Stops, StopsError};
 use host_runtime::tasks::Tasks;
-use host_store::StoreError;
 use host_store::sqlite::open_reader;
 use host_wire_kit::{Configured, Mode, OpenError, Ports};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
@@ -39,12 +39,11 @@ use tokio_util::sync::CancellationToken;
 
 use self::job_lines::JobLines;
 use self::refusals::LoggedRefusals;
-use crate::config;
-use crate::deploy;
 use crate::folder::{self, FolderError};
 use crate::metrics::Metrics;
 use crate::serve::{OtherOwner, files, refuse_other_owner};
 use crate::telemetry::{self, Collect, Settings, SettingsError};
+use crate::{config, deploy};
 
 /// Where a worker's handlers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::io;
 
 use host_core::job::Lifecycle;
-use host_core::limit::{Limit, WhenFull};
+use host_engine::StoreError;
+use host_engine::limit::{Limit, WhenFull};
 use serde_json::{Map, json};
 
 use self::rest::Rest;
-use crate::error::StoreError;
 use crate::judge::{JOB, hex, job_columns, judge, name};
 use crate::parts::{PARTS, Row, See, Value};
 use crate::record::empty_changes;
@@ -177,7 +177,7 @@ fn stand_in(row: &Row) -> Row {
         concurrency: Some(1),
         rate: None,
         when_full: WhenFull::Wait,
-        source: host_core::schedule::Source::Api,
+        source: host_engine::schedule::Source::Api,
     };
     let body = json!(limit).to_string();
     vec![

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 
 use host_core::id::NodeId;
+use host_engine::StoreError;
 
-use crate::error::StoreError;
 use crate::parts::{LOGS, PARTS, Row, StorePart};
 use crate::postgres::copy::{Sink, Source};
 use crate::postgres::target::Target;

@@ -2,17 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::audit::{Chain, Entry};
 use host_core::id::{BatchId, JobId};
 use host_core::job::{KeyOfJob, Lifecycle, LimitKey, State};
-use host_core::job_batch::{BatchCounts, JobBatch};
-use host_core::limit::Limits;
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::audit::{Chain, Entry};
+use host_engine::batch::{BatchCounts, JobBatch};
+use host_engine::limit::Limits;
+use host_engine::limit::tables::KeptKey;
 
-use crate::error::StoreError;
 use crate::judge::{judge, name};
 use crate::parts::{PARTS, Row};
-use crate::tables::limit::KeptKey;
 
 /// The maximum number of findings in one check. A store with more cannot be repaired row by row.
 pub(crate) const FINDINGS_MAX: usize = 1_000;

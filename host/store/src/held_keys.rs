@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, LimitKey};
-use host_core::limit::KeyUse;
 use host_core::time::Time;
+use host_engine::limit::KeyUse;
 
 /// How many keys stay in memory between batches.
 const KEYS_MAX: usize = 16_384;

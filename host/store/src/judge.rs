@@ -2,24 +2,23 @@
 
 use std::str::FromStr;
 
-use host_core::access::token::{Token, TokenId};
-use host_core::audit;
 use host_core::failure::Failure;
-use host_core::handler::Revision;
 use host_core::id::{BatchId, JobId};
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
-use host_core::job_batch::{BatchPlan, BatchProgress};
-use host_core::limit::Limit;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
-use host_core::schedule::{self, Firing, Schedule};
 use host_core::state::Space;
 use host_core::time::Time;
+use host_engine::batch::{BatchPlan, BatchProgress};
+use host_engine::component::Revision;
+use host_engine::limit::Limit;
+use host_engine::schedule::{Firing, Schedule};
+use host_engine::token::{Token, TokenId};
+use host_engine::{StoreError, schedule};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use uuid::Uuid;
 
-use crate::error::StoreError;
 use crate::logs::{LEVELS, SOURCES};
 use crate::parts::{PARTS, Row, Value};
 use crate::record::{ChangesRow, Extra, decode};
@@ -50,7 +49,7 @@ pub(crate) fn name(part: usize, row: &Row) -> (&'static str, String) {
 
 /// Writes bytes as hexadecimal digits behind `\x`.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    format!("\\x{}", audit::hex(bytes))
+    format!("\\x{}", host_core::hex::hex(bytes))
 }
 
 /// The columns of a row, each read as what it must be.

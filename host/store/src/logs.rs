@@ -4,8 +4,7 @@
 use host_core::cell::{Level, LogSource};
 use host_core::id::JobId;
 use host_core::time::Time;
-
-use crate::error::StoreError;
+use host_engine::StoreError;
 
 /// The default limit on the size of the lines and their index, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;

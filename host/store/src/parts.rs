@@ -1,6 +1,6 @@
 //! The parts of a store, in terms that all engines share, so that it can be moved from one to another.
 
-use crate::error::StoreError;
+use host_engine::StoreError;
 
 /// Rows of the same kind.
 pub(crate) struct StorePart {
@@ -51,7 +51,7 @@ pub(crate) const PARTS: [StorePart; 25] = [
 /// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.
 pub(crate) const LOGS: usize = PARTS.len() - 1;
 
-pub(crate) use crate::table::{Row, Value};
+pub(crate) use host_engine::table::{Row, Value};
 
 /// Receives the rows of a part, one after the other.
 pub(crate) type See<'a> = &'a mut dyn FnMut(Row) -> Result<(), StoreError>;

@@ -10,6 +10,7 @@ mod changes;
 pub mod check;
 mod claim;
 mod client;
+mod columns;
 pub(crate) mod copy;
 mod counts;
 mod dependencies;
@@ -44,12 +45,11 @@ mod wait;
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed};
 use host_core::id::NodeId;
 use host_core::port::Clock;
 use host_core::port::lease::Secret;
 use host_core::time::Time;
+use host_engine::{Bounds, Capacity, Command, Committed, Reader, Store, StoreError};
 
 use self::client::{Connector, Readers};
 use self::counts::Counts;
@@ -64,10 +64,7 @@ use self::session::Session;
 use self::target::Target;
 use self::trouble::{CONFLICT, Trouble};
 use self::wait::Driver;
-use crate::engine::{self, Bounds};
-use crate::error::StoreError;
 use crate::record::ChangesRow;
-use crate::store::{Reader, Store};
 
 /// How long a connection may take to open.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -299,7 +296,7 @@ impl PostgresStore {
             claim_goes_on: false,
             trouble: None,
         };
-        let mut committed = match engine::run(&mut transaction, now, &self.bounds, batch) {
+        let mut committed = match host_engine::run(&mut transaction, now, &self.bounds, batch) {
             Ok(committed) => committed,
             Err(error) => {
                 let trouble = transaction.trouble.take();

@@ -6,10 +6,9 @@ mod parts;
 #[cfg(test)]
 mod tests;
 
+use host_engine::StoreError;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::error::StoreError;
 
 pub(crate) use self::parts::{ChangesRow, CountsOfBatch, Extra, empty_changes};
 

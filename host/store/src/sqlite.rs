@@ -8,6 +8,7 @@ pub mod backup;
 mod changes;
 pub mod check;
 mod checkpoint;
+mod columns;
 pub(crate) mod copy;
 mod counters;
 mod dependencies;
@@ -39,11 +40,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed, batch, component, job};
 use host_core::id::{JobId, NodeId};
 use host_core::port::Clock;
 use host_core::time::Time;
+use host_engine::{
+    Bounds, Capacity, Command, Committed, Reader, Store, StoreError, batch, component, job,
+};
 use rusqlite::{Connection, ErrorCode, OpenFlags, Params, Row};
 use uuid::Uuid;
 
@@ -52,12 +54,10 @@ use self::counters::Counters;
 use self::hot::Hot;
 use self::jobs::Transaction;
 use self::reader::SqliteReader;
-pub use self::reserve::reserved;
 use self::reserve::{FreeSpace, Reserve};
-use crate::engine::{self, Bounds};
-use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
-use crate::store::{Reader, Store};
+
+pub use self::reserve::reserved;
 
 /// How many prepared statements a connection keeps.
 const STATEMENTS_CACHED: usize = 128;
@@ -149,7 +149,7 @@ impl SqliteStore {
             &mut self.hot,
             &mut self.held,
         );
-        let committed = engine::run(&mut rows, now, &self.bounds, batch)?;
+        let committed = host_engine::run(&mut rows, now, &self.bounds, batch)?;
         rows.flush()?;
         self.counters.find_firsts(&transaction)?;
         self.counters.save(&transaction)?;

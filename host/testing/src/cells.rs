@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use host_core::cell::{ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
-use host_core::json::JsonText;
-use host_core::outcome::{Meter, Outcome, Progress};
-use host_core::time::Time;
-use parking_lot::{Mutex, MutexGuard};
-use tokio::sync::mpsc;
-
 use host_cells::port::{CellEvent, CellId, CellPort, Unresponsive};
 use host_cells::run::chain::Planning;
 use host_cells::run::handlers::Handlers;
+use host_core::cell::{ComponentKey, FromCell, Level, LogLine, LogSource, RunId, Start, ToCell};
+use host_core::handler::HandlerInfo;
+use host_core::json::JsonText;
+use host_core::outcome::{Meter, Outcome, Progress};
+use host_core::time::Time;
+use host_engine::component::{Digest, Manifest, Revision};
+use parking_lot::{Mutex, MutexGuard};
+use tokio::sync::mpsc;
 
 use crate::compiled;
 
@@ -298,7 +298,7 @@ pub fn handlers() -> Handlers {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
-        release: host_core::handler::Release::default(),
+        release: host_engine::component::Release::default(),
     }]);
     handlers
 }

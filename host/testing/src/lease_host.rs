@@ -20,18 +20,18 @@ use host_core::port::Clock as _;
 use host_core::port::lease::{
     End, EndCause, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
 };
-use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
+use host_engine::Rejection;
+use host_engine::job::JobRefusal;
 use host_runtime::lease_book::LeaseBook;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use crate::{KeptLogs, TestClock};
-
 use self::job::Job;
 use self::nodes::Nodes;
+use crate::{KeptLogs, TestClock};
 
 pub use self::nodes::LeaseNode;
 
@@ -291,7 +291,7 @@ impl Inner {
         let before = job.lifecycle.clone();
         let effects = match job.lifecycle.apply(now, input) {
             Ok(effects) => effects,
-            Err(rejection) => return (Err(rejection), Calls::new()),
+            Err(refusal) => return (Err(refusal.into()), Calls::new()),
         };
         let mut calls = Calls::new();
         for effect in effects {

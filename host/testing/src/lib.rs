@@ -18,14 +18,13 @@ mod lease_host;
 mod log;
 mod random;
 mod refusals;
+pub mod store;
 pub mod transcript;
 
 #[cfg(feature = "cells")]
 pub mod cells;
 #[cfg(feature = "database")]
 pub mod database;
-#[cfg(feature = "store")]
-pub mod store;
 
 use host_core::cell::Compiled;
 

@@ -10,28 +10,29 @@ mod waits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use host_core::capacity::Capacity;
-use host_core::command::{Change, Command, Committed, NewJob};
 use host_core::failure::Failure;
-use host_core::handler::Revision;
 use host_core::id::JobId;
-use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
-use host_core::job_batch::JobBatch;
+use host_core::job::{Lane, Lifecycle, LimitKey, NewJob, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::port::Clock;
-use host_core::query::NumberedChange;
-use host_core::rejection::QueueRefusal;
+use host_core::query::{Change, NumberedChange};
 use host_core::state::Space;
 use host_core::time::Time;
-use host_store::engine::{
-    self, AccessRows, Bounds, Cascade, Counts, Ended, LIVE_JOBS_COUNTED, Rows, StateRows,
-    TableRows as _, Terms,
+use host_engine::batch::JobBatch;
+use host_engine::component::Revision;
+use host_engine::component::tables::Blob;
+use host_engine::job::Cascade;
+use host_engine::queue::QueueRefusal;
+use host_engine::state::StateRows;
+use host_engine::state::tables::StateEntry;
+use host_engine::table::{Range, TableRows as _};
+use host_engine::token::AccessRows;
+use host_engine::{
+    Bounds, Capacity, Command, Committed, Counts, Ended, LIVE_JOBS_COUNTED, Reader, Rows, Store,
+    StoreError, Terms,
 };
-use host_store::tables::component::Blob;
-use host_store::tables::state::StateEntry;
-use host_store::{Range, Reader, Store, StoreError};
 use parking_lot::Mutex;
 
 use self::reader::MemoryReader;
@@ -80,7 +81,7 @@ struct Ending {
 
 impl Store for MemoryStore {
     fn commit(&mut self, now: Time, batch: &[Command]) -> Result<Committed, StoreError> {
-        engine::run(&mut *self.state.lock(), now, &self.bounds, batch)
+        host_engine::run(&mut *self.state.lock(), now, &self.bounds, batch)
     }
 
     fn limit(&mut self, capacity: Capacity, clock: Arc<dyn Clock>) {

@@ -9,11 +9,13 @@ use axum::http::header::{
 };
 use axum::response::{IntoResponse, Response};
 use host_core::access::Principal;
-pub(crate) use host_core::access::Verb;
 use host_core::time::Time;
+use host_engine::token::TokenId;
 
 use crate::format::{ago, cut};
 use crate::same::{Command, curl};
+
+pub(crate) use host_core::access::Verb;
 
 /// Nothing but our own files, and forms and questions to ourselves: no script in a page, no frame, no other host.
 const POLICY: &str = "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; \
@@ -114,7 +116,7 @@ impl Frame {
 
     /// Returns the token whose holder looks at it.
     pub(crate) fn token(&self) -> Option<String> {
-        self.who.as_ref()?.token().map(String::from)
+        TokenId::of_principal(self.who.as_ref()?).map(String::from)
     }
 
     /// Returns the sections that the caller may see.

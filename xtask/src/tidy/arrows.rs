@@ -15,6 +15,7 @@ struct Rule {
 }
 
 const API: &str = "host-api";
+const ENGINE: &str = "host-engine";
 const DISPATCH: &str = "host-dispatch";
 const WIRES: &str = "host-wires";
 const KIT: &str = "host-wire-kit";
@@ -24,6 +25,19 @@ const RULES: &[Rule] = &[
     Rule {
         package: "host-core",
         never: &["tokio", "tracing", "rand", "getrandom", "rustix"],
+        never_directly: &[],
+    },
+    // Nor does what applies commands: each store brings its rows.
+    Rule {
+        package: ENGINE,
+        never: &[
+            "tokio",
+            "tracing",
+            "rand",
+            "getrandom",
+            "rustix",
+            "rusqlite",
+        ],
         never_directly: &[],
     },
     Rule {
@@ -115,7 +129,7 @@ const RULES: &[Rule] = &[
     Rule {
         package: WIRES,
         never: &["rusqlite"],
-        never_directly: &["axum", "hyper", "redis", "clap", "tokio"],
+        never_directly: &["axum", "hyper", "redis", "clap", "tokio", ENGINE],
     },
     Rule {
         package: SERVER,
@@ -125,10 +139,12 @@ const RULES: &[Rule] = &[
     },
 ];
 
-/// What a wire may see: `host-console` for its commands and `host-http` for its routes, but no other wire.
+/// What a wire may see: `host-console` for its commands and `host-http` for its routes, but no other wire. The API links
+/// the engine.
 const WIRE_MAY_SEE: &[&str] = &[
     "host-core",
     API,
+    ENGINE,
     "host-runtime",
     "host-http",
     "host-console",
@@ -143,27 +159,38 @@ const WIRE_LINKS_FOR_ITSELF: &[&str] = &["axum", "redis", "clap"];
 const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-core", &[]),
     ("host-toolchain", &[]),
-    (API, &["host-core"]),
+    (ENGINE, &["host-core"]),
+    (API, &["host-core", ENGINE]),
     ("host-runtime", &["host-core"]),
-    ("host-console", &["host-core", API]),
-    ("host-store", &["host-core"]),
+    ("host-console", &["host-core", ENGINE, API]),
+    ("host-store", &["host-core", ENGINE]),
     ("host-confine", &["host-core"]),
     ("host-cell", &["host-core", "host-confine"]),
     ("host-egress", &["host-core", "host-confine"]),
-    ("host-cells", &["host-core", "host-runtime"]),
-    (TESTING, &["host-core", "host-runtime"]),
+    ("host-cells", &["host-core", ENGINE, "host-runtime"]),
+    (TESTING, &["host-core", ENGINE, "host-runtime"]),
     (
         DISPATCH,
-        &["host-core", "host-runtime", "host-store", "host-cells"],
+        &[
+            "host-core",
+            ENGINE,
+            "host-runtime",
+            "host-store",
+            "host-cells",
+        ],
     ),
     ("host-http", &["host-core", "host-runtime"]),
-    ("host-web", &["host-core", API, "host-runtime", "host-http"]),
+    (
+        "host-web",
+        &["host-core", ENGINE, API, "host-runtime", "host-http"],
+    ),
     (KIT, &["host-core", "host-runtime"]),
     (WIRES, WIRE_MAY_SEE),
     (
         SERVER,
         &[
             "host-core",
+            ENGINE,
             API,
             "host-runtime",
             "host-store",
@@ -304,6 +331,8 @@ fn no_wire_links_what_another_needs() {
             let is_direct = direct.iter().any(|it| it == name);
             assert!(!is_linked || is_direct, "{wire} links {name} for others");
         }
+        let is_direct = direct.iter().any(|it| it == ENGINE);
+        assert!(!is_direct, "{wire} knows commands: use the ports");
     }
 }
 
@@ -329,9 +358,11 @@ fn doubles_are_in_no_release() {
 
 #[test]
 fn the_rules_have_no_clock_and_no_chance() {
-    let tree = tree("host-core", "normal,features", "999");
-    for feature in CORE_FEATURES_BANNED {
-        assert!(!tree.contains(feature), "host-core enables {feature}");
+    for package in ["host-core", ENGINE] {
+        let tree = tree(package, "normal,features", "999");
+        for feature in CORE_FEATURES_BANNED {
+            assert!(!tree.contains(feature), "{package} enables {feature}");
+        }
+        assert!(tree.contains("uuid feature"), "the tree shows features");
     }
-    assert!(tree.contains("uuid feature"), "the tree shows features");
 }

@@ -14,7 +14,7 @@ const ALLOWED: [(&str, usize, &str); 5] = [
     (BINDING, 66, "write `let _ =`, or name the guard"),
     (TYPE, 71, "name it with a noun of the domain"),
     (FUNCTION, 233, "name it with a verb and its object"),
-    (REBOUND, 265, "name the second value, or chain the calls"),
+    (REBOUND, 264, "name the second value, or chain the calls"),
     (TUPLE, 80, "pass arguments, or a struct"),
 ];
 

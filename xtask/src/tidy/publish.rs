@@ -5,6 +5,7 @@ use crate::cargo::{cargo, output, root};
 /// The crates, in the order of publishing, each with files that it must contain.
 const PUBLISHED: &[(&str, &[&str])] = &[
     ("host-core", &["src/lib.rs"]),
+    ("host-engine", &["src/lib.rs"]),
     ("host-api", &["src/lib.rs"]),
     ("host-jobs-client", &["README.md", "src/lib.rs"]),
     ("host-guest-sdk-macros", &["src/lib.rs"]),

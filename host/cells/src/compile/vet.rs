@@ -6,14 +6,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use host_core::json::JsonText;
+use host_runtime::ids;
 use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::compile::schema::{SCHEMA_BYTES_MAX, Schema};
 use crate::compile::seal::Sealer;
 use crate::sandbox::child::{CellProgram, Child, Order};
-
-use host_runtime::ids;
 
 /// The memory that a child may write to, in bytes.
 pub const MEMORY_BYTES_MAX: u64 = 128 << 20;
@@ -68,7 +67,7 @@ pub(crate) async fn vet(
     }
     let text = serde_json::to_vec(schemas)
         .map_err(|error| SchemaFlaw::All(format!("cannot write the schemas: {error}")))?;
-    let digest = host_core::handler::Digest(Sha256::digest(&text).into());
+    let digest = host_engine::component::Digest(Sha256::digest(&text).into());
     let name = format!("{digest}-{}.schemas", program.engine_hash);
     let note = folder.join(&name);
     if std::fs::read(&note).is_ok_and(|seal| sealer.holds(&seal, &name, PASSED)) {

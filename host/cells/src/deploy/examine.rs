@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use host_core::cell::{HANDLERS_MAX, Protection};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Release, Revision, Signature};
+use host_core::handler::HandlerInfo;
 use host_core::name::Name;
 use host_core::time::Time;
+use host_engine::component::{Digest, Manifest, Release, Revision, Signature};
 use host_runtime::tasks::Tasks;
 use sha2::{Digest as _, Sha256};
 use thiserror::Error;

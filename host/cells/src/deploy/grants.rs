@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host_core::grant_words;
-use host_core::handler::{Grants, Manifest, Revision};
 use host_core::http_grant::HttpGrant;
 use host_core::name::Name;
+use host_engine::component::{Grants, Manifest, Revision};
 
 use crate::run::handlers::Flaw;
 use crate::run::programs::{Environment, NO_VARIABLE};

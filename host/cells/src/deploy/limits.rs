@@ -1,8 +1,9 @@
 //! Which limits of handlers a new revision changes. They are shown to the user who deploys: a deploy without
 //! a manifest resets what an earlier one set.
 
-use host_core::handler::{HandlerInfo, Manifest, Revision};
+use host_core::handler::HandlerInfo;
 use host_core::name::Name;
+use host_engine::component::{Manifest, Revision};
 
 /// A changed limit of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +64,8 @@ fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>
 
 #[cfg(test)]
 mod tests {
-    use host_core::handler::Digest;
     use host_core::time::Time;
+    use host_engine::component::Digest;
 
     use super::*;
     use crate::deploy::grants::tests::handlers;
@@ -83,7 +84,7 @@ mod tests {
             deployed_at: Time(0),
             signature: None,
             schedules: Vec::new(),
-            release: host_core::handler::Release::default(),
+            release: host_engine::component::Release::default(),
         };
         let names = handlers(&["x", "y", "new"]);
         let changes = |manifest: &str| {

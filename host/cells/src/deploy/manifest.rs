@@ -5,13 +5,14 @@ pub mod values;
 
 use std::collections::BTreeSet;
 
-use host_core::handler::{BackoffSection, DirGrant, HandlerInfo, Manifest, ManifestSection};
+use host_core::handler::{DirGrant, HandlerInfo};
 use host_core::http_grant::is_secret_name;
 use host_core::jobs_grant::JobsGrant;
 use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
 use host_core::state::StateGrant;
+use host_engine::component::{BackoffSection, Manifest, ManifestSection};
 use thiserror::Error;
 
 /// The largest manifest, in bytes.

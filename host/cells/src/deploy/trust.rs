@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use host_core::handler::Signature;
+use host_engine::component::Signature;
 use minisign_verify::{PublicKey, Signature as Decoded};
 use thiserror::Error;
 

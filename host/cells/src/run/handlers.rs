@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use host_core::cell::{Compiled, ComponentKey};
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::{Digest, Grants, HandlerInfo, Limits, Revision};
+use host_core::handler::{HandlerInfo, Limits};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::node::{Component, Components};
 use host_core::policy::{Policy, RetentionChoice};
+use host_engine::component::{Digest, Grants, Revision};
+use host_engine::node::{Component, Components};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use tokio::sync::Notify;
 

@@ -10,12 +10,13 @@ use host_core::chain::ChainKind;
 use host_core::desk::DeskPass;
 use host_core::egress::Pass;
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::{Grants, Limits};
+use host_core::handler::Limits;
 use host_core::id::JobId;
 use host_core::job::Origin;
 use host_core::name::Name;
 use host_core::trace::Parent;
 use host_core::writes::{CollectedBytes, WriteBuffer};
+use host_engine::component::Grants;
 
 use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 

@@ -16,12 +16,13 @@ use host_cells::run::order::Order;
 use host_core::cell::{ComponentKey, Context, FromCell, Offer, RunId, Start, TimeBound};
 use host_core::chain::ChainKind;
 use host_core::failure::FailureKind;
-use host_core::handler::{Digest, HandlerInfo, Limits, Manifest, ManifestSection, Revision};
+use host_core::handler::{HandlerInfo, Limits};
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
 use host_core::outcome::{Meter, Outcome};
 use host_core::seconds::Seconds;
 use host_core::time::Time;
+use host_engine::component::{Digest, Manifest, ManifestSection, Revision};
 use host_testing::cells::{CellMessage, FakePort, Record};
 use host_testing::compiled;
 use tokio::sync::mpsc;
@@ -463,7 +464,7 @@ fn chained(steps: &[&str]) -> (Start, Option<Box<Chain>>) {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
-        release: host_core::handler::Release::default(),
+        release: host_engine::component::Release::default(),
     }]);
     let steps: Vec<_> = steps
         .iter()

@@ -8,8 +8,9 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain, waiting};
-use host_core::audit::{Chain, Entry, from_hex, hex};
+use host_core::hex::{from_hex, hex};
 use host_core::query::PAGE_ITEMS_MAX;
+use host_engine::audit::{Chain, Entry};
 use serde_json::json;
 
 use super::moment::{self, Moment};

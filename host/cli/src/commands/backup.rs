@@ -14,15 +14,16 @@ use host_console::output::{Output, say};
 use host_console::progress::Spinner;
 use host_console::table::Rows;
 use host_console::{human, plain};
+use host_engine::StoreError;
 use host_runtime::owner::Owner;
-use host_store::StoreError;
 use host_store::backup::Copied;
 use serde_json::json;
 
 use self::folder::Way;
-pub(crate) use self::restore::Restore;
 use self::step::Step;
 use super::{LOGS, STORE, keep_private, leave_note, store_of};
+
+pub(crate) use self::restore::Restore;
 
 /// How much less of a processor the copy gets than a host that needs it.
 const NICE: i32 = 10;

@@ -9,8 +9,8 @@ use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
-use host_core::limit::WhenFull;
 use host_core::seconds::Seconds;
+use host_engine::limit::WhenFull;
 
 use crate::complete;
 

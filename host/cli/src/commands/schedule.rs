@@ -13,8 +13,8 @@ use host_console::options::Remote;
 use host_console::output::put_line;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, json, plain};
-use host_core::schedule::{CatchUp, Overlap};
 use host_core::seconds::Seconds;
+use host_engine::schedule::{CatchUp, Overlap};
 
 use crate::complete;
 

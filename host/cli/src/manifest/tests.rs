@@ -64,7 +64,7 @@ fn what_is_sent_is_what_the_host_reads() {
         ["--fuel does not apply to a/b: the manifest sets fuel for it"]
     );
     let text = manifest.text("x").unwrap().unwrap();
-    let host: host_core::handler::Manifest = toml::from_str(&text).unwrap();
+    let host: host_engine::component::Manifest = toml::from_str(&text).unwrap();
     let name = "other".parse().unwrap();
     let (limits, grants) = (host.limits(&name), host.grants(&name));
     assert_eq!(host.name, Some("y".parse().unwrap()));

@@ -1,7 +1,8 @@
 //! `host token`, `host audit` and `host context`.
 
-use host_core::audit::{Entry, hex};
+use host_core::hex::hex;
 use host_core::time::Time;
+use host_engine::audit::Entry;
 
 use crate::canned::{CannedHost, HANGS_UP, Transcript, run, run_alone};
 

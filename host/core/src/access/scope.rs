@@ -168,7 +168,7 @@ impl Scope {
     }
 
     /// Returns whether all that is in this scope is in another.
-    pub(crate) fn is_within(&self, other: &Self) -> bool {
+    pub fn is_within(&self, other: &Self) -> bool {
         within(&self.queues, &other.queues) && within(&self.handlers, &other.handlers)
     }
 }

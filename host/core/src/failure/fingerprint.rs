@@ -3,7 +3,7 @@
 use sha2::{Digest as _, Sha256};
 
 use super::Failure;
-use crate::audit::hex;
+use crate::hex::hex;
 
 /// The longest message that counts, in characters.
 const MESSAGE_CHARS_MAX: usize = 200;

@@ -24,7 +24,7 @@ impl JsonText {
 
     /// Returns the text at a JSON pointer, or the number or word there as it is written. Returns `None` if the pointer
     /// leads nowhere, or to `null`, an array or an object.
-    pub(crate) fn scalar_at(&self, pointer: &str) -> Option<String> {
+    pub fn scalar_at(&self, pointer: &str) -> Option<String> {
         let at = self.from(pointer)?;
         if let Some(inside) = at.strip_prefix('"') {
             let written = within(inside, super::after_text(inside));
@@ -36,7 +36,7 @@ impl JsonText {
     }
 
     /// Returns whether something other than `null` is at a JSON pointer.
-    pub(crate) fn has_at(&self, pointer: &str) -> bool {
+    pub fn has_at(&self, pointer: &str) -> bool {
         self.from(pointer).is_some_and(|at| !at.starts_with("null"))
     }
 

@@ -1,10 +1,9 @@
 //! A user cancels a job, or its worker reports that it has received the cancel or has stopped.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::failure::FailureKind;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::lease::{Fence, Hold};
-use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -18,9 +17,9 @@ pub(super) fn apply(
     now: Time,
     reason: Option<&str>,
     grace_ms: Option<u64>,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     if job.state.is_terminal() {
-        return Err(Rejection::Job(JobRefusal::Terminal(job.state)));
+        return Err(Refusal::Terminal(job.state));
     }
     let grace_ms = grace_ms.or(job.policy.cancel_grace_ms);
     let grace_ends_at = match &job.lease {
@@ -56,10 +55,10 @@ pub(super) fn received(
     now: Time,
     fence: &Fence,
     grace_ms: u64,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     let Some(cancel) = &mut job.cancel else {
-        return Err(Rejection::Lease(LeaseRefusal::CancelNotRequested));
+        return Err(Refusal::CancelNotRequested);
     };
     let end = now.plus_ms(grace_ms);
     cancel.grace_ends_at = cancel.grace_ends_at.map(|earlier| earlier.min(end));
@@ -72,10 +71,10 @@ pub(super) fn acknowledge(
     job: &mut Lifecycle,
     now: Time,
     fence: &Fence,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     if job.cancel.is_none() {
-        return Err(Rejection::Lease(LeaseRefusal::CancelNotRequested));
+        return Err(Refusal::CancelNotRequested);
     }
     job.suspicion = Suspicion::NONE;
     job.failure = Some(FailureKind::Cancelled);

@@ -1,10 +1,9 @@
 //! A worker takes an available job.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::id::{LeaseId, NodeId};
 use crate::job::{Lifecycle, State};
 use crate::lease::{Hold, Lease};
-use crate::rejection::{JobRefusal, Rejection};
 use crate::time::Time;
 
 /// Grants `lease`, and the job runs its next attempt. If the job is past its deadline, the claim is
@@ -16,9 +15,9 @@ pub(super) fn apply(
     lease: LeaseId,
     worker: &str,
     hold: Hold,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     if job.state != State::Available || job.is_overdue(now) {
-        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
+        return Err(Refusal::WrongState(job.state));
     }
     let expires_at = match hold {
         Hold::Connection => None,

@@ -1,11 +1,10 @@
 //! The worker of a running job reports how the attempt ended.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
-use crate::rejection::{LeaseRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -16,10 +15,10 @@ pub(super) fn apply(
     now: Time,
     fence: &Fence,
     outcome: &Outcome,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     if job.awaits_ack() {
-        return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
+        return Err(Refusal::NotAcknowledged);
     }
     job.suspicion = Suspicion::NONE;
     match outcome {

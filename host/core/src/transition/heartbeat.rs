@@ -1,14 +1,13 @@
 //! The worker of a running job acknowledges its lease or reports that it is alive.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::job::Lifecycle;
 use crate::lease::{Fence, Hold, Lease};
-use crate::rejection::{LeaseRefusal, Rejection};
 use crate::time::Time;
 
 /// Acknowledges the lease, which extends a lease by TTL like a heartbeat. A repeated acknowledgement
 /// changes nothing.
-pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Rejection> {
+pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease
         && lease.ack_by.take().is_some()
@@ -19,15 +18,11 @@ pub(super) fn ack(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<E
 }
 
 /// Extends a lease by TTL. The returned job shows whether a cancel is requested.
-pub(super) fn apply(
-    job: &mut Lifecycle,
-    now: Time,
-    fence: &Fence,
-) -> Result<Vec<Effect>, Rejection> {
+pub(super) fn apply(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease {
         if lease.ack_by.is_some() {
-            return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
+            return Err(Refusal::NotAcknowledged);
         }
         extend(lease, now);
     }
@@ -42,16 +37,14 @@ pub(super) fn log(
     fence: &Fence,
     offset: u64,
     bytes: u64,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     job.check_fence(now, fence)?;
     if let Some(lease) = &mut job.lease {
         if lease.ack_by.is_some() {
-            return Err(Rejection::Lease(LeaseRefusal::NotAcknowledged));
+            return Err(Refusal::NotAcknowledged);
         }
         if offset != lease.logged {
-            return Err(Rejection::Lease(LeaseRefusal::LogOffset {
-                next: lease.logged,
-            }));
+            return Err(Refusal::LogOffset { next: lease.logged });
         }
         lease.logged = offset.saturating_add(bytes);
         extend(lease, now);
@@ -66,7 +59,7 @@ pub(super) fn renew(
     fence: &Fence,
     until: Time,
     host_was_away: bool,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     job.check_current(fence)?;
     if let Some(lease) = &mut job.lease {
         let ends_by = lease.ends_by.as_mut().filter(|_| host_was_away);

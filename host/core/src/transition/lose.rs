@@ -4,11 +4,10 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, State};
 use crate::lease::Fence;
-use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::suspicion::LONE_DEATHS_MAX;
 use crate::time::Time;
 
@@ -123,14 +122,14 @@ pub(super) fn apply(
     now: Time,
     fence: &Fence,
     loss: Loss,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     match job.check_fence(now, fence) {
-        Err(Rejection::Lease(LeaseRefusal::Expired)) if loss != Loss::NotBegun => {}
+        Err(Refusal::Expired) if loss != Loss::NotBegun => {}
         checked => checked?,
     }
     let is_acknowledged = job.policy.ack_window_ms.is_some() && !job.awaits_ack();
     if loss == Loss::NotBegun && is_acknowledged {
-        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
+        return Err(Refusal::WrongState(job.state));
     }
     Ok(lose(job, now, loss))
 }

@@ -1,8 +1,7 @@
 //! An operator's decisions about a job.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::job::{Lifecycle, State};
-use crate::rejection::{JobRefusal, Rejection};
 use crate::suspicion::Suspicion;
 use crate::time::Time;
 
@@ -14,7 +13,7 @@ pub(super) fn retry(
     job: &mut Lifecycle,
     now: Time,
     prerequisites_open: u32,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     match job.state {
         State::Cancelled | State::Discarded => {}
         State::Pending if prerequisites_open == 0 && job.waits_for_jobs() => {
@@ -22,8 +21,8 @@ pub(super) fn retry(
             job.enter_queue(now);
             return Ok(Vec::new());
         }
-        State::Completed => return Err(Rejection::Job(JobRefusal::Terminal(job.state))),
-        state => return Err(Rejection::Job(JobRefusal::WrongState(state))),
+        State::Completed => return Err(Refusal::Terminal(job.state)),
+        state => return Err(Refusal::WrongState(state)),
     }
     job.ended_ms += job.finished_at.map_or(0, |ended| now.since_ms(ended));
     if job.is_overdue(now) {
@@ -45,9 +44,9 @@ pub(super) fn retry(
 }
 
 /// Gives a job another priority, which holds from its next claim.
-pub(super) fn set_priority(job: &mut Lifecycle, priority: u8) -> Result<Vec<Effect>, Rejection> {
+pub(super) fn set_priority(job: &mut Lifecycle, priority: u8) -> Result<Vec<Effect>, Refusal> {
     if job.state.is_terminal() {
-        return Err(Rejection::Job(JobRefusal::Terminal(job.state)));
+        return Err(Refusal::Terminal(job.state));
     }
     job.priority = priority;
     Ok(Vec::new())
@@ -59,13 +58,13 @@ pub(super) fn reschedule(
     job: &mut Lifecycle,
     now: Time,
     run_at: Time,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     let run_at = (run_at > now).then_some(run_at);
     job.state = match (job.state, run_at) {
         (state, _) if state.is_terminal() => {
-            return Err(Rejection::Job(JobRefusal::Terminal(state)));
+            return Err(Refusal::Terminal(state));
         }
-        (State::Running, _) => return Err(Rejection::Job(JobRefusal::WrongState(job.state))),
+        (State::Running, _) => return Err(Refusal::WrongState(job.state)),
         (State::Pending, Some(_)) if !job.waits_for_jobs() => State::Scheduled,
         (State::Pending, _) => State::Pending,
         (_, None) => State::Available,
@@ -77,9 +76,9 @@ pub(super) fn reschedule(
 }
 
 /// Purges an ended job before its retention is over.
-pub(super) fn purge(job: &Lifecycle) -> Result<Vec<Effect>, Rejection> {
+pub(super) fn purge(job: &Lifecycle) -> Result<Vec<Effect>, Refusal> {
     if !job.state.is_terminal() {
-        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
+        return Err(Refusal::WrongState(job.state));
     }
     Ok(vec![Effect::Purge])
 }

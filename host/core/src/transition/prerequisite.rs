@@ -1,11 +1,10 @@
 //! A job that this one depends on has ended, which means what its conditions say.
 
-use super::Effect;
+use super::{Effect, Refusal};
 use crate::failure::{Failure, FailureKind};
 use crate::id::JobId;
 use crate::job::{Cancel, Lifecycle, State};
 use crate::prerequisite::{Verdict, When};
-use crate::rejection::{JobRefusal, Rejection};
 use crate::time::Time;
 
 /// Records that one prerequisite has ended. After the last one, the job is scheduled or available, unless one has ended
@@ -15,9 +14,9 @@ pub(super) fn ended(
     now: Time,
     prerequisite: JobId,
     state: State,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     if !job.waits_for_jobs() {
-        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
+        return Err(Refusal::WrongState(job.state));
     }
     Ok(match job.judge(prerequisite, state) {
         Verdict::Met => {
@@ -40,9 +39,9 @@ pub(super) fn input_failed(
     job: &mut Lifecycle,
     now: Time,
     failure: &Failure,
-) -> Result<Vec<Effect>, Rejection> {
+) -> Result<Vec<Effect>, Refusal> {
     if !job.waits_for_jobs() {
-        return Err(Rejection::Job(JobRefusal::WrongState(job.state)));
+        return Err(Refusal::WrongState(job.state));
     }
     job.failure = Some(failure.kind);
     job.finish(now, State::Discarded);

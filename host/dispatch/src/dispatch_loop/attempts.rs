@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use host_core::command::{Claimed, Command, Committed, Reply};
 use host_core::id::LeaseId;
 use host_core::port::spans::Spans;
-use host_core::rejection::Rejection;
 use host_core::time::Time;
+use host_engine::lease::Claimed;
+use host_engine::{Command, Committed, Rejection, Reply};
 
 use super::batch::{Finished, Origin};
 use super::intake::BATCH_BYTES_MAX;

@@ -3,9 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_cells::pool::CellSlot;
-use host_core::command::{
-    Claim, Command, Complete, Lose, Renew, Reply, SetPaused, Slot, Tick, job, lease, node, queue,
-};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::Lane;
 use host_core::lease::{Fence, Hold, Renewal};
@@ -15,6 +12,10 @@ use host_core::requests::Requests;
 use host_core::suspicion::{Groups, Suspicion};
 use host_core::transition::Loss;
 use host_core::writes::Writes;
+use host_engine::job::Tick;
+use host_engine::lease::{Claim, Complete, Lose, Renew, Slot};
+use host_engine::queue::SetPaused;
+use host_engine::{Command, Reply, job, lease, node, queue};
 use host_runtime::ids;
 use tokio::sync::oneshot;
 

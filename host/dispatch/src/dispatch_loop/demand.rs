@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::{Change, Command, SetPaused, queue};
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
+use host_core::query::Change;
+use host_engine::queue::SetPaused;
+use host_engine::{Command, queue};
 
 use super::batch::{End, Finished};
 

@@ -3,10 +3,12 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use host_cells::port::CellEvent;
-use host_core::command::{Command, NewJob, SetState, batch, component, job, schedule, state};
+use host_core::job::NewJob;
 use host_core::name::Name;
 use host_core::state::{StateWrite, StateWrites};
 use host_core::time::Time;
+use host_engine::state::SetState;
+use host_engine::{Command, batch, component, job, schedule, state};
 use host_runtime::clock::Clock;
 use tokio::sync::{mpsc, watch};
 
@@ -221,9 +223,10 @@ pub(super) fn weight_of(jobs: &[NewJob]) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use host_core::command::{Change, Enqueue, NewBatch, Retry};
     use host_core::id::BatchId;
-    use host_core::job_batch::BatchPlan;
+    use host_core::query::Change;
+    use host_engine::batch::{BatchPlan, NewBatch};
+    use host_engine::job::{Enqueue, Retry};
 
     use super::super::tests::bench::job;
     use super::*;

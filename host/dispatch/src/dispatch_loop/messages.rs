@@ -10,16 +10,14 @@ use host_core::lease::Fence;
 use host_core::name::address;
 use host_core::outcome::Progress;
 use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
-use host_core::rejection::Rejection;
 use host_core::time::Time;
-use host_store::StoreError;
+use host_engine::{Rejection, StoreError};
 
 use super::DispatchLoop;
 use super::batch::Batch;
 use crate::SubmitError;
 use crate::lease_mail::{LeaseMail, Resume};
-use crate::workers::WorkerMessage;
-use crate::workers::assignment;
+use crate::workers::{WorkerMessage, assignment};
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Handles what wires say of their workers, except for the messages that it returns.
@@ -132,7 +130,7 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             Err(rejection) => {
                 tracing::debug!(job = %message.job, %rejection, "a worker's message was rejected");
-                match LeaseError::from_current(&rejection) {
+                match rejection.current_lease_error() {
                     // The worker may have gone.
                     Some(error) => drop(message.respond.respond(Err(error))),
                     None => self.leases.explain(message),

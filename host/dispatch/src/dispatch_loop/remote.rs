@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use host_cells::port::CellPort;
 use host_cells::run::build::StartFailure;
-use host_core::command::Change;
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::lease::Revocation;
 use host_core::name::Name;
+use host_core::query::Change;
 use host_core::time::Time;
 
 use super::DispatchLoop;

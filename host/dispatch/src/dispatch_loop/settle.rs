@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use host_cells::pool::executor::NotStarted;
 use host_cells::port::CellPort;
-use host_core::command::{Change, Claimed, Committed, Reply};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lane, Lifecycle, State};
 use host_core::lease::Revocation;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
-use host_core::rejection::Rejection;
+use host_core::query::Change;
 use host_core::suspicion::Groups;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
+use host_engine::lease::Claimed;
+use host_engine::{Committed, Rejection, Reply};
 
-use super::DispatchLoop;
 use super::batch::{End, Finished, Offer, Origin, Target};
-use super::start;
 use super::unconfigured::Unconfigured;
+use super::{DispatchLoop, start};
 use crate::SubmitError;
 use crate::workers::requests::RequestId;
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use host_core::command::Change;
-use host_core::node::Running;
+use host_core::query::Change;
 use host_core::time::Time;
-use host_store::StoreError;
+use host_engine::StoreError;
+use host_engine::node::Running;
 
 use crate::Shared;
 use crate::logged::{Logged, Logs};

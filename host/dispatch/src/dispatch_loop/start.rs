@@ -2,9 +2,9 @@
 
 use host_cells::run::build::{Caps, RunRequest};
 use host_core::cell::Context;
-use host_core::command::Claimed;
 use host_core::id::LeaseId;
 use host_core::time::Time;
+use host_engine::lease::Claimed;
 
 /// Makes the request for a claimed job. Its params were checked when it was accepted.
 pub(super) fn request(claimed: Claimed, lease: LeaseId, worker: &str) -> RunRequest {

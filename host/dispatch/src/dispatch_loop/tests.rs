@@ -10,24 +10,25 @@ mod runners;
 mod traces;
 mod unrunnable;
 
-use host_core::command::{Cancel, Enqueue, NewJob, Recover, Retry, SetPaused};
-use host_core::failure::FailureKind;
-use host_core::job::State;
-use host_core::json::JsonText;
-use host_core::rejection::{JobRefusal, Rejection};
-use host_core::suspicion::Suspicion;
+use std::sync::atomic::Ordering;
 
-use self::bench::{Bench, PARAMS_BYTES_MAX, job};
-use self::failing::{Disk, POISON};
-use crate::SubmitError;
-use crate::events::EventKind;
-use crate::logged::Logged;
+use host_core::failure::FailureKind;
+use host_core::job::{NewJob, State};
+use host_core::json::JsonText;
+use host_core::suspicion::Suspicion;
+use host_engine::Rejection;
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Retry};
+use host_engine::node::Recover;
+use host_engine::queue::SetPaused;
 use host_testing::Log;
 use host_testing::cells::{Began, CellMessage};
 
-use std::sync::atomic::Ordering;
-
+use self::bench::{Bench, PARAMS_BYTES_MAX, job};
+use self::failing::{Disk, POISON};
 use super::*;
+use crate::SubmitError;
+use crate::events::EventKind;
+use crate::logged::Logged;
 
 #[tokio::test]
 async fn a_job_runs_and_its_end_is_published() {

@@ -4,16 +4,18 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use host_core::command::{Change, Claimed, Command, Committed, Enqueue, Reply, job};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::name::{Name, address};
 use host_core::port::lease::LeaseMessage;
 use host_core::port::spans::{Attribute, Kind, Spans};
-use host_core::rejection::Rejection;
+use host_core::query::Change;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
+use host_engine::job::Enqueue;
+use host_engine::lease::Claimed;
+use host_engine::{Command, Committed, Rejection, Reply, job};
 
 use super::batch::{End, Finished, Origin};
 use super::settle::refused_writes;
@@ -50,7 +52,7 @@ impl Traces {
         let Command::Job(job::Command::Enqueue(Enqueue(jobs))) = command else {
             return Vec::new();
         };
-        let begin = |job: &mut host_core::command::NewJob| {
+        let begin = |job: &mut host_core::job::NewJob| {
             let mut open = Open::begin(now, ENQUEUE, &mut job.payload.trace_context)?;
             describe(&mut open, job.runner.as_ref(), &job.handler, &job.queue);
             open.correlate(&job.payload.attributes);

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use host_core::command::{Command, Reply, TakenBack, Ticked, job};
-use host_core::rejection::Rejection;
+use host_engine::job::Ticked;
+use host_engine::node::TakenBack;
+use host_engine::{Command, Rejection, Reply, job};
 
 use crate::numbers::Numbers;
 
@@ -61,7 +62,7 @@ impl fmt::Display for Works {
 
 #[cfg(test)]
 mod tests {
-    use host_core::command::{Enqueue, Tick};
+    use host_engine::job::{Enqueue, Tick};
     use host_testing::Log;
 
     use super::super::tests::bench::job;

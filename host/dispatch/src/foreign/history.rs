@@ -4,20 +4,20 @@
 use std::sync::Arc;
 
 use futures_util::future::join_all;
-use host_core::command::{Foreign, NewJob, Record};
-use host_core::job::Payload;
+use host_core::job::{NewJob, Payload};
 use host_core::name::Name;
 use host_core::outcome::{Outcome, Report};
 use host_core::policy::{Policy, Retention};
 use host_core::port::ForeignJob;
 use host_core::time::Time;
+use host_engine::job::{Foreign, Record};
+use host_runtime::tasks::Tasks;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use super::request::Ids;
 use crate::Dispatch;
-use host_runtime::tasks::Tasks;
 
 /// How many entries may wait.
 const WAITING_MAX: usize = 2_048;

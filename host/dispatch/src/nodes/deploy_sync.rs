@@ -2,8 +2,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use host_core::node::LEASE_MS;
 use host_core::time::Time;
+use host_engine::node::LEASE_MS;
 
 /// When this node last took in what was deployed, and whether other nodes live.
 #[derive(Debug)]

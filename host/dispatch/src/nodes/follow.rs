@@ -5,12 +5,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::command::Change;
 use host_core::id::JobId;
-use host_core::node::ChangeCounters;
+use host_core::query::Change;
 use host_core::transition::Effect;
+use host_engine::node::ChangeCounters;
+use host_engine::{Followed, Others, StoreError};
 use host_runtime::clock::Clock;
-use host_store::{Followed, Others, StoreError};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{Components, NodeInfo, Running};
+use host_engine::node::{Components, NodeInfo, Running};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use host_core::node::ChangeCounters;
-use host_store::Others;
+use host_engine::Others;
+use host_engine::node::ChangeCounters;
 use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 

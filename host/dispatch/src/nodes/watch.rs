@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_core::node::{Dead, LEASE, Life, Seen};
+use host_engine::node::{Dead, LEASE, Life, Seen};
 
 /// After how long without an answered heartbeat a node stops its guests: what remains of [`LEASE`] is for
 /// cells to end, and for clocks that do not run equally fast.

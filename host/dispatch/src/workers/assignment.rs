@@ -1,10 +1,10 @@
 //! Builds the assignment that a foreign worker gets for a claimed job. Pure.
 
-use host_core::command::Claimed;
 use host_core::id::LeaseId;
 use host_core::json::JsonText;
 use host_core::port::Assignment;
 use host_core::time::Time;
+use host_engine::lease::Claimed;
 
 /// The time limit of a job that sets none, in milliseconds.
 const TIMEOUT_MS: u64 = 30_000;

@@ -5,13 +5,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use host_core::command::Change;
 use host_core::id::{JobId, LeaseId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::{Fence, Hold, Renewal, Revocation};
 use host_core::name::{Name, address};
 use host_core::port::lease::{EndCause, LeaseEvents, LeaseRecord, Respond, Standing};
-use host_core::query::RemoteLease;
+use host_core::query::{Change, RemoteLease};
 use host_core::time::Time;
 use host_core::transition::Input;
 use host_runtime::lease_book::{LeaseBook, WaitingHeartbeat};

@@ -1,6 +1,6 @@
 //! The kinds of problem that every JSON API has.
 
-pub use host_core::rejection::kinds::INVALID_REQUEST;
+pub use host_core::problem::INVALID_REQUEST;
 
 crate::kinds! {
     NOT_HTTP 400 "not_http", "Invalid HTTP request",

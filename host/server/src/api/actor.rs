@@ -3,8 +3,8 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::access::Access;
-use host_core::audit::{DONE, Note};
-use host_core::command::{AddNote, Ask};
+use host_engine::Ask;
+use host_engine::audit::{AddNote, DONE, Note};
 use host_http::gate::{Caller, REQUEST_ID, request_id};
 use host_http::peer::Peer;
 use host_http::problem::{Problem, kinds};

@@ -5,10 +5,10 @@ use axum::extract::State;
 use host_api::audit::{AuditQuery, EntryView, RecordView};
 use host_api::page::PageView;
 use host_api::{path, time};
-use host_core::audit::Entry;
+use host_engine::audit::Entry;
+use host_engine::table::Range;
 use host_http::extract::InQuery;
 use host_http::query::{cursor, page_limit};
-use host_store::Range;
 
 use super::Shared;
 use super::error::ApiError;
@@ -38,7 +38,7 @@ pub(super) async fn list(
     let since = since.transpose()?.unwrap_or_default();
     let (mut items, mut examined) = (Vec::new(), 0);
     loop {
-        let reading = move |reader: &dyn host_store::Reader| {
+        let reading = move |reader: &dyn host_engine::Reader| {
             reader.list::<Entry>(Range::all().after(after).since(since).first(READ))
         };
         let page = shared.api.dispatch.scan(reading).await?;

@@ -8,28 +8,30 @@ use host_api::batch::{BatchView, BatchesQuery, CancelBatchBody, MadeBatchView, N
 use host_api::new_job::{AcceptedView, NewJobBody, NewJobsBody};
 use host_api::page::PageView;
 use host_api::path;
-use host_core::command::{CancelBatch, CloseBatch, Enqueue, Enqueued, NewBatch, NewJob};
 use host_core::id::BatchId;
-use host_core::job::Origin;
-use host_core::job_batch::{self, BatchCounts, BatchPlan, JobBatch, NAME_CHARS_MAX, On};
+use host_core::job::{NewJob, Origin};
 use host_core::notify::BATCH_EVENTS;
 use host_core::policy::{RETENTION_MS_MIN, Retention};
-use host_core::rejection::{BatchRefusal, Rejection};
+use host_engine::batch::tables::older;
+use host_engine::batch::{
+    BatchCounts, BatchPlan, BatchRefusal, CancelBatch, CloseBatch, JobBatch, NAME_CHARS_MAX,
+    NewBatch, On,
+};
+use host_engine::job::{Enqueue, Enqueued};
+use host_engine::{Rejection, batch};
 use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::json;
 use host_http::query::page_limit;
 use host_runtime::ids;
-use host_store::tables::job_batch::older;
 
-use super::Shared;
 use super::actor::Actor;
 use super::enqueue::{self, JOBS_BYTES_MAX, join, let_read, origin_of, trace_headers};
 use super::error::ApiError;
 use super::jobs::check_reason;
-use super::one_line;
 use super::problem::kinds;
 use super::scoped::scope;
+use super::{Shared, one_line};
 use crate::webhooks::Sender;
 
 /// Makes a batch with its first jobs, all or nothing.
@@ -251,7 +253,7 @@ async fn callbacks(
             let on = on.as_str();
             return Err(invalid(format!("{on}.{field}: a callback cannot have it")));
         }
-        let params = job_batch::params(id, on, BatchCounts::default(), &[]);
+        let params = batch::params(id, on, BatchCounts::default(), &[]);
         callback.params = Some(host_api::raw(params));
         kinds.push(on);
         bodies.push(callback);

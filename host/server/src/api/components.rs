@@ -17,27 +17,28 @@ use host_cells::deploy::manifest::{self, MANIFEST_BYTES_MAX};
 use host_cells::deploy::trust::SIGNATURE_BYTES_MAX;
 use host_core::access::Verb;
 use host_core::encoding;
-use host_core::handler::{Digest, LABEL_CHARS_MAX, Manifest, NOTE_CHARS_MAX, Release};
 use host_core::name::Name;
-use host_core::rejection::{ComponentRefusal, Rejection};
 use host_core::time::Time;
+use host_engine::Rejection;
+use host_engine::component::tables::{read_deployed, read_revisions};
+use host_engine::component::{
+    ComponentRefusal, Digest, LABEL_CHARS_MAX, Manifest, NOTE_CHARS_MAX, Release,
+};
 use host_http::budget::ByteBudget;
 use host_http::extract::{InPath, InQuery, small_body};
 use host_http::gate::Caller;
 use host_http::guard::media_type;
 use host_http::json::with_nearest;
-use host_store::tables::component::{read_deployed, read_revisions};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 
-use super::Shared;
 use super::actor::Actor;
 use super::enqueue::origin_of;
 use super::error::ApiError;
-use super::one_line;
 use super::ports::{Consent, Deployed, DeployedBy};
 use super::problem::kinds;
 use super::scoped::needs;
+use super::{Shared, one_line};
 
 /// The largest body that deploys, in bytes: component, manifest and what separates them.
 const DEPLOY_BYTES_MAX: usize = COMPONENT_BYTES_MAX + (1 << 20);

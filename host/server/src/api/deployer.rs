@@ -2,17 +2,17 @@
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
-use host_core::audit::Note;
+use host_cells::compile::CompileError;
+use host_cells::deploy::examine::{Component, Flaw};
 use host_core::cell::CompileFlaw;
-use host_core::handler::Manifest;
 use host_core::name::Name;
+use host_engine::audit::Note;
+use host_engine::component::Manifest;
 use host_http::problem::Kind;
 
 use super::ports::{Consent, DeployError, Deployed, DeployedBy, Deployer};
 use super::problem::kinds;
 use crate::deploy::{DeployError as Reason, Deployments};
-use host_cells::compile::CompileError;
-use host_cells::deploy::examine::{Component, Flaw};
 
 impl Deployer for Deployments {
     fn deploy(

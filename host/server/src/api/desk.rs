@@ -10,18 +10,18 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::NewJobBody;
 use host_api::webhook::NotifyBody;
 use host_cells::process::DeskConnection;
-use host_core::command::{Enqueue, NewJob};
 use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
 };
 use host_core::glob;
 use host_core::id::JobId;
-use host_core::job::HANDLER_WIRE;
+use host_core::job::{HANDLER_WIRE, NewJob};
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::state::StateWrite;
 use host_core::writes::TooMuch;
+use host_engine::job::Enqueue;
 use host_http::problem::Kind;
 use host_runtime::tasks::Tasks;
 use tokio::net::UnixStream;

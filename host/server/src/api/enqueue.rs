@@ -20,20 +20,21 @@ use host_api::new_job::{
 };
 use host_api::path;
 use host_core::access::Principal;
-use host_core::command::{Enqueue, NewJob};
 use host_core::encoding;
 use host_core::id::BatchId;
-use host_core::job::Origin;
+use host_core::job::{NewJob, Origin};
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
+use host_engine::job::Enqueue;
 use host_http::gate::Caller;
 use serde::Serialize;
+
+use super::Shared;
+use super::error::ApiError;
 
 pub(super) use self::checking::LongChecks;
 pub(super) use self::entry::priority as checked_priority;
 pub(super) use self::lines::REQUESTS_MAX as LINE_REQUESTS_MAX;
 pub(super) use self::prerequisites::let_read;
-use super::Shared;
-use super::error::ApiError;
 
 /// The largest body of jobs, in bytes.
 pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;

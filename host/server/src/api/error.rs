@@ -1,12 +1,11 @@
 //! Problems with which handlers refuse requests, made from the errors of other parts of the host.
 
 use axum::response::{IntoResponse, Response};
-use host_core::rejection::Rejection;
 use host_dispatch::SubmitError;
+use host_engine::{Rejection, StoreError};
 use host_http::json::JsonError;
 use host_http::problem::{Kind, Problem};
 use host_http::refusal::Refusal;
-use host_store::StoreError;
 
 use super::problem::kinds;
 

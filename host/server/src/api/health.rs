@@ -12,10 +12,9 @@ use host_api::path;
 use host_core::access::{Object, Scope};
 use host_core::name::RUNNER_SEPARATOR;
 use host_dispatch::SubmitError;
-use host_http::gate::Caller;
-use host_store::tables::component::read_deployed;
-
+use host_engine::component::tables::read_deployed;
 use host_http::door::Door;
+use host_http::gate::Caller;
 
 use super::Shared;
 use super::error::ApiError;

@@ -11,20 +11,19 @@ use host_api::job::JobView;
 use host_api::node::NamedNode;
 use host_api::page::{PageView, WaitQuery};
 use host_api::{path, time};
-use host_core::command::{Cancel, Purge, Reschedule, Retry, SetPriority};
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lifecycle, State as JobState};
 use host_core::lease::Hold;
-use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::Attempt;
 use host_core::query::JobDetail;
 use host_core::time::Time;
 use host_dispatch::Dispatch;
+use host_engine::job::{Cancel, Purge, Reschedule, Retry, SetPriority};
+use host_engine::node::{NodeRecord, Reported};
 use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::{cursor, page_limit, wait_timeout};
 
-use super::Shared;
 use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
@@ -32,7 +31,7 @@ use super::filter::{after, checked, read as read_filter};
 use super::job_id::{IdInPath, unknown};
 use super::problem::kinds;
 use super::scoped::{hide_failure, hide_payload, sees_payload_of, sees_payloads, shown_to};
-use super::waiting;
+use super::{Shared, waiting};
 
 /// The longest reason of a cancel, in bytes.
 const REASON_BYTES_MAX: usize = 1_024;

@@ -10,25 +10,23 @@ use host_api::change::{CancelBody, CountView, ManyView, PriorityBody, RefusalVie
 use host_api::filter::FilterQuery;
 use host_api::filter_text::{self, Filter};
 use host_api::path;
-use host_core::command::{Ask, Command, Purge, Retry, SetPriority, job};
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, State as JobState};
 use host_core::query::JobCount;
-use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
 use host_dispatch::SubmitError;
+use host_engine::job::{JobRefusal, Purge, Retry, SetPriority};
+use host_engine::{Ask, Command, Reader, Rejection, StoreError, job};
 use host_http::extract::{InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::page_limit;
-use host_store::{Reader, StoreError};
 
-use super::Shared;
 use super::actor::Actor;
 use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::{after, checked, read};
-use super::jobs;
 use super::problem::kinds;
+use super::{Shared, jobs};
 
 /// How many jobs a count examines at most: a tenth of a second, also on a database that is busy.
 const COUNT_JOBS_MAX: u64 = 20_000;

@@ -6,7 +6,7 @@ use host_api::node::{AskedView, NodeView};
 use host_api::page::PageView;
 use host_api::path;
 use host_core::id::NodeId;
-use host_core::node::{NodeRecord, Standing};
+use host_engine::node::{NodeRecord, Standing};
 use host_http::extract::TextInPath;
 
 use super::Shared;

@@ -2,14 +2,14 @@
 
 use futures_util::future::BoxFuture;
 use host_cells::deploy::examine::Component;
-use host_core::audit::Note;
-use host_core::handler::Manifest;
 use host_core::id::{JobId, NodeId};
 use host_core::name::Name;
-use host_core::node::NodeRecord;
 use host_dispatch::SubmitError;
+use host_engine::StoreError;
+use host_engine::audit::Note;
+use host_engine::component::Manifest;
+use host_engine::node::NodeRecord;
 use host_http::problem::Kind;
-use host_store::StoreError;
 use host_store::logs::LogPage;
 
 use super::error::ApiError;

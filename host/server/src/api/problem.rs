@@ -62,7 +62,7 @@ fn declared() -> Vec<&'static Kind> {
     let shared = host_http::problem::kinds::KINDS.iter();
     shared
         .copied()
-        .chain(host_core::rejection::kinds())
+        .chain(host_engine::kinds())
         .chain(kinds::KINDS.iter().chain(of_wires).copied())
         .collect()
 }

@@ -5,10 +5,10 @@ use axum::extract::{Request, State};
 use host_api::page::PageView;
 use host_api::path;
 use host_api::queue::{PauseBody, QueueView, RemovedQueueView};
-use host_core::command::{RemoveQueue, SetPaused};
 use host_core::name::Name;
 use host_core::query::QueueStatus;
-use host_core::rejection::{QueueRefusal, Rejection};
+use host_engine::Rejection;
+use host_engine::queue::{QueueRefusal, RemoveQueue, SetPaused};
 use host_http::extract::{EmptyBody, InPath, small_body_or_default};
 use host_http::gate::Caller;
 

@@ -8,15 +8,14 @@ use host_api::path;
 use host_api::runner::{NodeQuery, PoolView, RestartBody};
 use host_core::id::NodeId;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Pool};
+use host_engine::node::{NodeRecord, Pool};
 use host_http::extract::{InPath, InQuery, small_body_or_default};
 use host_wire_kit::executors::RestartError;
 
-use super::Shared;
 use super::actor::Actor;
 use super::error::ApiError;
-use super::nodes;
 use super::problem::kinds;
+use super::{Shared, nodes};
 
 /// The pools of a node.
 struct NodePools {

@@ -14,17 +14,19 @@ use host_api::schedule::{
 };
 use host_api::time::instant;
 use host_core::access::{Object, Verb};
-use host_core::command::{Ask as _, NewJob, RemoveSchedule, SetSchedule};
+use host_core::job::NewJob;
 use host_core::name::{Name, RUNNER_SEPARATOR};
-use host_core::rejection::{Rejection, ScheduleRefusal};
-use host_core::schedule::{Fate, Firing, KeptSchedule, NOMINALS_MAX, Schedule, Source};
 use host_core::time::Time;
+use host_engine::schedule::tables::read_firings;
+use host_engine::schedule::{
+    Fate, Firing, KeptSchedule, NOMINALS_MAX, RemoveSchedule, Schedule, ScheduleRefusal,
+    SetSchedule, Source,
+};
+use host_engine::table::{Range, Value};
+use host_engine::{Ask as _, Rejection};
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::{items, page_limit};
-use host_store::Range;
-use host_store::table::Value;
-use host_store::tables::schedule::read_firings;
 use serde_json::value::RawValue;
 
 use self::firing::fire;

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use host_cells::run::handlers::Handlers;
-use host_core::job_batch::JobBatch;
 use host_core::name::Name;
 use host_dispatch::Dispatch;
 use host_dispatch::numbers::Numbers;
+use host_engine::StoreError;
+use host_engine::batch::JobBatch;
+use host_engine::limit::tables::read_limits;
+use host_engine::table::Range;
 use host_runtime::clock::Clock;
-use host_store::tables::limit::read_limits;
-use host_store::{Range, StoreError};
 
 use super::ports::Nodes;
 use crate::executors::Executors;

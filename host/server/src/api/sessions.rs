@@ -6,8 +6,9 @@ use axum::http::header::{AUTHORIZATION, SET_COOKIE};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use host_api::path;
 use host_api::token::{SessionEndedView, SessionView};
-use host_core::access::token::{NewSession, SESSION_MS, TokenHash, TokenText};
-use host_core::command::{BeginSession, EndSession};
+use host_engine::token::{
+    BeginSession, EndSession, NewSession, SESSION_MS, TokenHash, TokenId, TokenText,
+};
 use host_http::gate::Caller;
 use host_http::peer::Peer;
 use host_http::refusal::Refusal;
@@ -37,7 +38,7 @@ pub(super) async fn begin(
         .and_then(|it| it.to_str().ok())
         .and_then(bearer)
         .map(TokenHash::of);
-    let (Some(token), Some(presented)) = (caller.principal.token(), shown) else {
+    let (Some(token), Some(presented)) = (TokenId::of_principal(&caller.principal), shown) else {
         return Err(Refusal::Unauthenticated.into());
     };
     let text = TokenText::new(&token, &ids::key());
@@ -74,7 +75,7 @@ pub(super) async fn end(
 ) -> Result<WithCookie<SessionEndedView>, ApiError> {
     let shown = session::read_cookie(&headers, peer.is_tls).map(TokenHash::of);
     let ended = shown.is_some();
-    if let (Some(token), Some(session)) = (caller.principal.token(), shown) {
+    if let (Some(token), Some(session)) = (TokenId::of_principal(&caller.principal), shown) {
         let object = format!("session of token {token}");
         let end = EndSession { token, session };
         let detail = Some("ended".to_owned());

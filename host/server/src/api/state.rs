@@ -8,16 +8,16 @@ use host_api::state::{
     RemoveStateQuery, RemovedStateView, SetStateBody, StateKeyQuery, StateKeyView, StateQuery,
     StateSpaceView, StateSpacesQuery, StateValueView,
 };
-use host_core::command::SetState;
 use host_core::state::{
     KEYS_MAX, Space, SpaceUsage, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key,
 };
+use host_engine::state::SetState;
+use host_engine::state::tables::StateEntry;
+use host_engine::table::Range;
 use host_http::extract::{InPath, InQuery};
 use host_http::gate::Caller;
 use host_http::json;
 use host_http::query::page_limit;
-use host_store::Range;
-use host_store::tables::state::StateEntry;
 
 use super::Shared;
 use super::actor::Actor;

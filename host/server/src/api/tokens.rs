@@ -9,13 +9,14 @@ use host_api::path;
 use host_api::token::{
     MintedView, NewTokenBody, RevokedView, RotateBody, SelfView, ShareView, TokenView,
 };
-use host_core::access::token::{
-    KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, PREFIX, Rights, Token, TokenId, TokenText, token_id,
-};
 use host_core::access::{GLOBS_MAX, Glob, GlobError, Role, Scope, Verb, Verbs};
-use host_core::command::{PutToken, RevokeToken};
 use host_core::seconds::Seconds;
+use host_core::secret::TOKEN_PREFIX;
 use host_core::time::Time;
+use host_engine::token::{
+    KeptToken, NAME_BYTES_MAX, NETWORKS_MAX, PutToken, RevokeToken, Rights, Token, TokenId,
+    TokenText, token_id,
+};
 use host_http::extract::{TextInPath, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::share::{BODY_BYTES_MAX, STREAMS_MAX};
@@ -213,7 +214,7 @@ pub(super) async fn own(
     caller: Caller,
 ) -> Result<Json<SelfView>, ApiError> {
     let principal = &caller.principal;
-    let kept = principal.token().and_then(|id| shared.api.auth.find(&id));
+    let kept = TokenId::of_principal(principal).and_then(|id| shared.api.auth.find(&id));
     let waiting = match principal.max_waiting {
         Some(_) => {
             let name = principal.name.clone();
@@ -238,7 +239,7 @@ pub(super) async fn own(
 
 /// Returns when the tokens that a caller may make end at the latest.
 fn latest_end(auth: &Auth, caller: &Caller) -> Option<Time> {
-    let own = caller.principal.token().and_then(|id| auth.find(&id))?;
+    let own = TokenId::of_principal(&caller.principal).and_then(|id| auth.find(&id))?;
     // The first token lasts a day, and makes those that last.
     let is_first = first::is_first(&own.token);
     own.token.rights.expires_at.filter(|_| !is_first)
@@ -268,7 +269,7 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
     if let Some(kept) = by_id.filter(is_seen) {
         return Ok(kept);
     }
-    if id.starts_with(PREFIX) {
+    if id.starts_with(TOKEN_PREFIX) {
         let detail = "expected the id of a token, its 12 characters after hst_; got a token, \
                       which may now be in logs: rotate or revoke it";
         return Err(invalid(detail.to_owned()));

@@ -7,12 +7,11 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, LimitKey, State};
 use host_core::lease::Lease;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Readiness, Standing, last_node_with};
 use host_core::prerequisite::{Verdict, When};
-use host_store::tables::limit::{read_key_use, read_limits};
-
+use host_engine::StoreError;
+use host_engine::limit::tables::{read_key_use, read_limits};
+use host_engine::node::{NodeRecord, Readiness, Standing, last_node_with};
 use host_http::gate::Caller;
-use host_store::StoreError;
 
 use super::Shared;
 use super::error::ApiError;

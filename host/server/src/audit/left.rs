@@ -6,9 +6,8 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use host_core::audit::{DONE, Note, cut};
-use host_core::command::AddNote;
 use host_dispatch::Dispatch;
+use host_engine::audit::{AddNote, DONE, Note, cut};
 use host_runtime::owner::Owner;
 use host_runtime::{folder, ids};
 use serde::{Deserialize, Serialize};

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use host_core::audit::Note;
 use host_core::time::Time;
+use host_engine::audit::Note;
 
 /// How long repetitions are counted, in milliseconds.
 pub(super) const WINDOW_MS: u64 = 60_000;

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 
-use host_core::access::token::TokenId;
 use host_core::time::Time;
+use host_engine::token::TokenId;
 use host_http::peer::network;
 
 /// How many wrong texts of one token an address may present in [`WINDOW_MS`], and how many in all.

@@ -3,13 +3,12 @@
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use host_core::access::token::{Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verb};
-use host_core::audit::{HOST, Note};
-use host_core::command::{Ask as _, PutToken};
 use host_dispatch::SubmitError;
+use host_engine::audit::{HOST, Note};
+use host_engine::token::{PutToken, Rights, Token, TokenText, token_id};
+use host_engine::{Ask as _, StoreError};
 use host_runtime::{file, ids};
-use host_store::StoreError;
 use thiserror::Error;
 
 use super::Auth;

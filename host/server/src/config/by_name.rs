@@ -2,8 +2,8 @@
 
 use host_api::limit::LimitBody;
 use host_api::schedule::ScheduleBody;
-use host_core::limit::Limit;
-use host_core::schedule::{Schedule, Source};
+use host_engine::limit::Limit;
+use host_engine::schedule::{Schedule, Source};
 use host_wire_kit::section::{At, ConfigError, Tables};
 use serde_json::value::to_raw_value;
 

@@ -14,7 +14,7 @@ use host_api::webhook::NotifyBody;
 use host_cells::deploy::trust::KEYS_MAX;
 use host_cells::pool::Isolation;
 use host_cells::sandbox::roots::ROOTS_MAX;
-use host_core::schedule::{CatchUp, Overlap};
+use host_engine::schedule::{CatchUp, Overlap};
 use host_wire_kit::section::{At, List, Number, Seconds, Tables};
 use host_wire_kit::settings::Setting;
 use host_wire_kit::{documented_settings, settings};

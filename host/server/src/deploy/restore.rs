@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use host_cells::compile::CompileError;
 use host_cells::deploy::examine::Examiner;
 use host_cells::run::handlers::{Flaw, Handlers};
-use host_core::handler::{Digest, Revision};
-use host_store::tables::component::{Blob, read_deployed, read_revisions};
-use host_store::{Reader, StoreError};
+use host_engine::component::tables::{Blob, read_deployed, read_revisions};
+use host_engine::component::{Digest, Revision};
+use host_engine::{Reader, StoreError};
 
 /// Reads the current revisions, with the bytes of their components.
 pub fn current(reader: &dyn Reader) -> Result<Vec<(Revision, Vec<u8>)>, StoreError> {

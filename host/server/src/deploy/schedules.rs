@@ -6,12 +6,13 @@ use host_api::new_job::NewJobBody;
 use host_api::schedule::{ScheduleBody, may_be_scheduled};
 use host_cells::compile::schema::{Budget, Schema};
 use host_cells::deploy::manifest::ManifestError;
-use host_core::handler::{HandlerInfo, Manifest, ScheduleSection};
+use host_core::handler::HandlerInfo;
 use host_core::job::Origin;
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::schedule::{Schedule, Source};
 use host_core::time::Time;
+use host_engine::component::{Manifest, ScheduleSection};
+use host_engine::schedule::{Schedule, Source};
 use host_http::json::read_object;
 
 /// Reads the schedules of a component's manifest, whose jobs run with the rights of `origin`.

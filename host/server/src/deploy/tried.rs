@@ -1,11 +1,11 @@
 //! Deploys in the audit, and new grants that need two principals: one tries to deploy and is refused, the other accepts.
 //! The audit has the first, whichever node was asked.
 
-use host_core::audit::{self, Entry, Note};
-use host_core::command::AddNote;
-use host_core::handler::Revision;
 use host_core::time::Time;
-use host_store::{Range, Reader, StoreError};
+use host_engine::audit::{AddNote, Entry, Note};
+use host_engine::component::Revision;
+use host_engine::table::Range;
+use host_engine::{Reader, StoreError, audit};
 use serde::Deserialize;
 
 use super::{Consent, DeployError, Deployed, Shared, unread};

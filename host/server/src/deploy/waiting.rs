@@ -9,7 +9,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::query::{JobFilter, Order};
-use host_store::{Reader, StoreError};
+use host_engine::{Reader, StoreError};
 
 /// The states of jobs whose next attempt gets the new revision.
 const WAITING: [State; 4] = [

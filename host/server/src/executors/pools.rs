@@ -1,7 +1,7 @@
 //! The state of this host's foreign runners, for its API and for the other nodes.
 
-use host_core::node::{Pool, PoolRunner, shorten};
 use host_dispatch::nodes::Presence;
+use host_engine::node::{Pool, PoolRunner, shorten};
 use host_wire_kit::executors::{ExecutorHealth, WorkerHealth, WorkerState};
 
 use super::Executors;
@@ -60,7 +60,7 @@ fn runner(worker: WorkerHealth) -> PoolRunner {
 
 #[cfg(test)]
 mod tests {
-    use host_core::node::NodeInfo;
+    use host_engine::node::NodeInfo;
 
     use super::*;
 

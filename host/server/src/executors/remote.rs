@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use host_core::name::Name;
-use host_core::node::{LEASE_MS, NodeRecord, Offer, last_node_with};
 use host_core::policy::Policy;
 use host_core::time::Time;
+use host_engine::node::{LEASE_MS, NodeRecord, Offer, last_node_with};
 use parking_lot::RwLock;
 
 /// The executors of other nodes, if known. Cloning shares it.
@@ -103,7 +103,7 @@ impl RemoteExecutors {
 #[cfg(test)]
 mod tests {
     use host_core::id::NodeId;
-    use host_core::node::{Life, NodeInfo};
+    use host_engine::node::{Life, NodeInfo};
 
     use super::*;
 

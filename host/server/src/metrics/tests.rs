@@ -5,27 +5,25 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use host_api::limit::LimitBody;
-use host_core::command::Change;
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::limit::KeptLimit;
-use host_core::node::Life;
 use host_core::outcome::Outcome;
 use host_core::port::requests::EndedRequest;
+use host_core::query::Change;
 use host_core::requests::{Asked, Ended, RequestEnd};
-use host_core::schedule::Source;
 use host_dispatch::foreign::register_dropped;
-use host_wire_kit::executors::ExecutorHealth;
-
+use host_dispatch::logged::Logs;
+use host_dispatch::numbers::Numbers;
+use host_engine::limit::KeptLimit;
+use host_engine::node::Life;
+use host_engine::schedule::Source;
 use host_http::metrics::Metrics as _;
+use host_wire_kit::executors::ExecutorHealth;
 
 use super::*;
 use crate::executors::numbers::Numbers as ExecutorNumbers;
-use crate::published;
 use crate::serve::certificates;
-use crate::telemetry;
-use host_dispatch::logged::Logs;
-use host_dispatch::numbers::Numbers;
+use crate::{published, telemetry};
 
 const INTRO: &str = "\
 # Metrics

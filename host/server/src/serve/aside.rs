@@ -6,8 +6,9 @@ use std::io::{self, BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use host_engine::StoreError;
 use host_runtime::clock::Clock;
-use host_store::{Keep, SetAside, StoreError, postgres, sqlite};
+use host_store::{Keep, SetAside, postgres, sqlite};
 use serde_json::json;
 
 use super::damage::STORE;

@@ -1,10 +1,9 @@
 //! Handles missing or damaged files of a data directory before the host starts.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-use host_store::StoreError;
+use host_engine::StoreError;
 use host_store::sqlite::logs::LogStore;
 
 /// The file of the jobs and components.

@@ -7,14 +7,14 @@ use host_core::id::NodeId;
 use host_core::port::lease::Secret;
 use host_dispatch::lease_mail::LeaseService;
 use host_dispatch::nodes::{
-    self, CommitSignal, Following, JoinError, REMOTE_CHANGES_MAX, RemoteChange,
+    self, CommitSignal, Following, JoinError, Membership, Presence, REMOTE_CHANGES_MAX,
+    RemoteChange,
 };
-use host_dispatch::nodes::{Membership, Presence};
 use host_dispatch::{Dispatch, RENEWAL_MS_MAX, Shared};
+use host_engine::Others;
 use host_runtime::clock::Clock;
 use host_runtime::lifeline::Lifeline;
 use host_runtime::tasks::Tasks;
-use host_store::Others;
 use host_store::postgres::PostgresStore;
 use tokio::sync::mpsc;
 

@@ -7,16 +7,16 @@ use std::sync::Arc;
 use host_cells::deploy::examine::{Examiner, Setup};
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::spawn::CellProgram;
-use host_core::handler::Digest;
 use host_core::id::NodeId;
 use host_dispatch::nodes::Presence;
+use host_engine::component::Digest;
+use host_engine::{Store, StoreError};
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
 use host_store::logs::LogWriter;
 use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::{Options, PostgresStore};
 use host_store::sqlite::SqliteStore;
-use host_store::{Store, StoreError};
 
 use super::node::Node;
 use super::{ServeError, damage, node_id, system};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use host_core::command::Tick;
 use host_dispatch::{Dispatch, SubmitError};
+use host_engine::job::Tick;
 use sd_notify::NotifyState;
 use tokio_util::sync::CancellationToken;
 

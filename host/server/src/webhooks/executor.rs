@@ -11,7 +11,7 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::port::Tag;
 use host_core::port::lease::{Assignment, End, Leases};
-use host_core::webhook::{ANSWER_MS_MAX, DELIVER, Delivery, WEBHOOKS, executor, policy};
+use host_engine::webhook::{ANSWER_MS_MAX, DELIVER, Delivery, WEBHOOKS, executor, policy};
 use host_runtime::clock::Clock;
 use host_runtime::slots::{Pusher, Slots};
 use host_runtime::tasks::Tasks;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::id::{BatchId, JobId};
 use host_core::job::LimitKey;
-use host_core::job_batch::BatchProgress;
 use host_core::time::Time;
+use host_engine::batch::BatchProgress;
 use serde_json::json;
 use uuid::Uuid;
 

@@ -1,12 +1,12 @@
 //! What is particular about the rows of tokens, quotas and the audit.
 
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::token::AccessRows;
 
 use super::client::{Client, rows};
 use super::pipeline::values;
 use super::rows::Transaction;
-use crate::engine::AccessRows;
-use crate::error::StoreError;
 
 /// How many jobs of a principal have not ended, as all nodes have counted them.
 const OWNED: &str = "SELECT COALESCE(sum(jobs), 0)::bigint FROM host_owned WHERE principal = $1";

@@ -1,11 +1,12 @@
 //! Operations on a database without a host: show its status and migrate its schema.
 
+use host_engine::StoreError;
+
 use super::client::{Client, Connector, rows};
 use super::schema;
 use super::target::Target;
 use super::trouble::{CONNECT, damaged};
 use super::wait::Driver;
-use crate::error::StoreError;
 
 /// The status of a database.
 #[derive(Clone, Debug, PartialEq, Eq)]

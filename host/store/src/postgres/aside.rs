@@ -2,13 +2,14 @@
 
 use host_core::outcome::Progress;
 use host_core::transition::Effect;
+use host_engine::StoreError;
 use tokio_postgres::types::ToSql;
 
+use super::columns::Column;
 use super::copy::{Open, columns, count_queues, table};
 use super::target::Target;
 use super::trouble::doing;
 use crate::aside::{self, Engine, Keep};
-use crate::error::StoreError;
 use crate::parts::{PARTS, Row, See, Value};
 use crate::record::decode;
 
@@ -107,8 +108,9 @@ impl Engine for Open {
 impl Open {
     /// Runs a statement with values.
     fn execute(&self, sql: &str, values: &[Value]) -> Result<(), StoreError> {
-        let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|it| it as _).collect();
-        let run = self.driver().wait(self.client().execute(sql, &values));
+        let columns: Vec<_> = values.iter().map(Column).collect();
+        let sent: Vec<&(dyn ToSql + Sync)> = columns.iter().map(|it| it as _).collect();
+        let run = self.driver().wait(self.client().execute(sql, &sent));
         run.map(drop)
             .map_err(doing("set aside what cannot be read"))
     }

@@ -6,10 +6,10 @@ use std::collections::{BTreeSet, HashMap};
 use host_core::id::JobId;
 use host_core::job::{Lane, State};
 use host_core::name::Name;
+use host_engine::StoreError;
 
 use super::claim;
 use super::rows::Transaction;
-use crate::error::StoreError;
 use crate::ready::{QueuePosition, runner_of};
 
 /// The fewest queues that a claim searches at a time, in the order of their first jobs.

@@ -5,12 +5,12 @@
 use futures_util::future::try_join4;
 use host_core::query::{Changes, NumberedChange};
 use host_core::time::Time;
+use host_engine::StoreError;
 use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::fetch::BEGIN;
 use super::trouble::{damaged, doing};
-use crate::error::StoreError;
 use crate::record::ChangesRow;
 
 /// The number that the next change will have once all that are committed are numbered.

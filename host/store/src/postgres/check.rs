@@ -4,27 +4,26 @@
 use std::pin::pin;
 
 use futures_util::StreamExt as _;
-use host_core::audit::{Chain, Entry};
 use host_core::id::JobId;
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::schedule::KeptSchedule;
+use host_engine::StoreError;
+use host_engine::audit::{Chain, Entry};
+use host_engine::schedule::KeptSchedule;
+use host_engine::table::{Range, Record as _};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::admin;
 use super::client::{Client, LONG, rows};
-use super::schema;
+use super::columns::Column;
 use super::target::Target;
 use super::trouble::doing;
-use super::{copy, limits, tables};
-use crate::error::StoreError;
+use super::{admin, copy, limits, schema, tables};
 use crate::finding::{Finding, Findings, is_compared, unreadable};
 use crate::parts::{PARTS, StorePart};
 use crate::record::decode;
-use crate::table::{Range, Record as _};
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding, and names what
 /// it concerns.
@@ -175,8 +174,8 @@ async fn records(
     let others = PARTS.into_iter().enumerate();
     for (part, StorePart { name, .. }) in others.filter(|(part, _)| !is_compared(*part)) {
         each(client, (name, copy::reading(part)), on_progress, |row| {
-            let values = (0..row.len()).map(|column| row.get(column)).collect();
-            findings.record(part, &values);
+            let values = (0..row.len()).map(|column| row.get::<_, Column<_>>(column).0);
+            findings.record(part, &values.collect());
         })
         .await?;
     }

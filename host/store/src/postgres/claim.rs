@@ -211,7 +211,7 @@ async fn load_claimable(
     Ok(found)
 }
 
-fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, crate::error::StoreError> {
+fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, host_engine::StoreError> {
     let extra = Extra::read(row.get(5), || id.to_string())?;
     let (payload, _) = extra.whole(params, row.get(4));
     Ok(payload)

@@ -11,6 +11,7 @@ use deadpool_postgres::{
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use host_engine::StoreError;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
@@ -22,7 +23,6 @@ use super::tls::Tls;
 use super::trouble::{CONNECT, Trouble, connecting, doing};
 use super::typed::{Values, as_sent, with_types};
 use super::{ANSWER_TIMEOUT, CONNECT_TIMEOUT};
-use crate::error::StoreError;
 
 /// The most connections of the readers.
 const READERS_MAX: usize = 10;

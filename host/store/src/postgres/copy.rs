@@ -7,18 +7,18 @@ use futures_util::StreamExt as _;
 use host_core::id::NodeId;
 use host_core::job::Lifecycle;
 use host_core::lease::Hold;
+use host_engine::StoreError;
 use tokio_postgres::RowStream;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
-use tokio_postgres::types::private::BytesMut;
-use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::types::Type;
 
 use super::client::{Client, Connector, LONG, rows};
+use super::columns::{Column, row_of};
 use super::logs::LINE_BYTES;
 use super::target::Target;
 use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
 use super::{changes, nodes, schema};
-use crate::error::StoreError;
 use crate::held_keys::key_columns;
 use crate::parts::{PARTS, Row, Value};
 use crate::record::decode;
@@ -153,61 +153,6 @@ pub(super) fn count_queues(node: &str) -> String {
     )
 }
 
-type Error = Box<dyn std::error::Error + Sync + Send>;
-
-impl<'a> FromSql<'a> for Value {
-    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Error> {
-        Ok(match *ty {
-            Type::INT2 => Self::Int(i16::from_sql(ty, raw)?.into()),
-            Type::INT4 => Self::Int(i32::from_sql(ty, raw)?.into()),
-            Type::INT8 => Self::Int(i64::from_sql(ty, raw)?),
-            Type::BOOL => Self::Int(bool::from_sql(ty, raw)?.into()),
-            Type::TEXT => Self::Text(String::from_sql(ty, raw)?),
-            _ => Self::Bytes(raw.to_owned()),
-        })
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Error> {
-        Ok(Self::Null)
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        [
-            Type::INT2,
-            Type::INT4,
-            Type::INT8,
-            Type::BOOL,
-            Type::TEXT,
-            Type::BYTEA,
-            Type::UUID,
-        ]
-        .contains(ty)
-    }
-}
-
-impl ToSql for Value {
-    fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Error> {
-        match self {
-            Self::Null => Ok(IsNull::Yes),
-            Self::Int(number) => match *ty {
-                Type::INT2 => i16::try_from(*number)?.to_sql(ty, out),
-                Type::INT4 => i32::try_from(*number)?.to_sql(ty, out),
-                Type::BOOL => (*number != 0).to_sql(ty, out),
-                _ => number.to_sql(ty, out),
-            },
-            Self::Text(text) => text.to_sql(ty, out),
-            // The bytes of an id are those of a uuid.
-            Self::Bytes(bytes) => bytes.to_sql(ty, out),
-        }
-    }
-
-    fn accepts(ty: &Type) -> bool {
-        <Self as FromSql<'_>>::accepts(ty)
-    }
-
-    to_sql_checked!();
-}
-
 /// The rows of one part, in their order.
 pub(crate) struct Rows {
     driver: Arc<Driver>,
@@ -218,12 +163,8 @@ impl Rows {
     pub(crate) fn next(&mut self) -> Result<Option<Row>, StoreError> {
         let row = self.driver.wait(self.stream.next());
         let row = row.transpose().map_err(doing("read the store"))?;
-        let values = |row: tokio_postgres::Row| {
-            let values = (0..row.len()).map(|column| row.try_get(column));
-            values.collect::<Result<Row, _>>()
-        };
-        let row = row.map(values).transpose();
-        row.map_err(doing("read the store"))
+        let values = row.as_ref().map(row_of).transpose();
+        values.map_err(doing("read the store"))
     }
 }
 
@@ -283,9 +224,8 @@ impl Open {
     /// Returns all rows of a query.
     pub(super) fn all(&self, operation: &'static str, sql: &str) -> Result<Vec<Row>, StoreError> {
         let found = self.driver.wait(rows(&self.client, operation, sql, &[]))?;
-        let row =
-            |row: &tokio_postgres::Row| (0..row.len()).map(|column| row.get(column)).collect();
-        Ok(found.iter().map(row).collect())
+        let rows: Result<_, _> = found.iter().map(row_of).collect();
+        rows.map_err(doing(operation))
     }
 
     fn number(&self, operation: &'static str, sql: &str) -> Result<i64, StoreError> {
@@ -455,7 +395,7 @@ impl Sink {
         };
         let origin = [Value::Int(self.node), Value::Int(0)];
         let origin = &origin[..if self.part == CHANGES { 2 } else { 0 }];
-        let values: Vec<&Value> = row.iter().chain(origin).collect();
+        let values: Vec<_> = row.iter().chain(origin).map(Column).collect();
         let written = self.open.driver.wait(writing.as_mut().write_raw(values));
         written.map_err(doing("write the copy"))
     }

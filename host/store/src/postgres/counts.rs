@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use host_core::command::{Claim, Command, Slot, lease};
 use host_core::job::{Lane, Lifecycle, STATES, State};
-use host_core::limit::Limits;
 use host_core::name::Name;
+use host_engine::lease::{Claim, Slot};
+use host_engine::limit::Limits;
+use host_engine::{Command, Counts as Limited, lease};
 use tokio_postgres::Row;
 
 use super::client::Client;
@@ -17,7 +18,6 @@ use super::limits;
 use super::passed::Passed;
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, unreadable};
-use crate::engine::Counts as Limited;
 use crate::ready::{QueuePosition, Ready, runner_of};
 use crate::record::{CountsOfBatch, decode};
 
@@ -476,7 +476,7 @@ impl Counts {
 }
 
 /// Reads a name that a row has.
-pub(super) fn parse_name(name: &str) -> Result<Name, crate::error::StoreError> {
+pub(super) fn parse_name(name: &str) -> Result<Name, host_engine::StoreError> {
     name.parse()
         .map_err(|error| unreadable(format!("the name {name}"), &error))
 }

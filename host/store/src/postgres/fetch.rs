@@ -3,11 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
-use host_core::command::{Command, NewJob, Record, batch, job, schedule};
 use host_core::id::{BatchId, JobId};
-use host_core::job::Lifecycle;
-use host_core::job_batch::JobBatch;
+use host_core::job::{Lifecycle, NewJob};
 use host_core::name::Name;
+use host_engine::batch::JobBatch;
+use host_engine::job::Record;
+use host_engine::table::Record as _;
+use host_engine::{Command, StoreError, batch, job, schedule};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -19,9 +21,7 @@ use super::overlay::{Held, Key, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::state::NamedState;
 use super::trouble::{Trouble, damaged, unreadable};
-use crate::error::StoreError;
 use crate::record::decode;
-use crate::table::Record as _;
 
 /// How many times to read a job that keeps moving between tables.
 const READS_MAX: u32 = 8;

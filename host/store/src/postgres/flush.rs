@@ -7,6 +7,7 @@ use host_core::job::LimitKey;
 use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::time::Time;
+use host_engine::{CHANGES_KEPT, StoreError};
 use uuid::Uuid;
 
 use super::client::Client;
@@ -15,9 +16,7 @@ use super::dependencies::Changes;
 use super::overlay::{Entry, Overlay, Table, Write};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::Trouble;
-use crate::error::StoreError;
 use crate::record::{ChangesRow, Extra, encode};
-use crate::store::CHANGES_KEPT;
 
 /// How often old changes are forgotten, in batches of a node.
 const FORGET_EVERY: i64 = 256;

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use host_engine::StoreError;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::trouble::Trouble;
-use crate::error::StoreError;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {

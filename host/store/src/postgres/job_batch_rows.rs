@@ -1,12 +1,12 @@
 //! The jobs of batches, for the engine.
 
 use host_core::id::{BatchId, JobId};
+use host_engine::StoreError;
+use host_engine::batch::BatchRows;
 
 use super::fetch;
 use super::pipeline::values;
 use super::rows::Transaction;
-use crate::engine::BatchRows;
-use crate::error::StoreError;
 
 impl BatchRows for Transaction<'_> {
     fn jobs_of_batch(

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits, WhenFull};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::limit::tables::{KeptKey, LIMIT_KEYS};
+use host_engine::limit::{KeptLimit, KeyUse, LimitChange, LimitRows, Limits, WhenFull};
+use host_engine::table::{Range, Record as _};
 use tokio_postgres::Row;
 
 use super::client::Client;
@@ -18,12 +21,8 @@ use super::pipeline::{Pipeline, Value, values};
 use super::rows::Transaction;
 use super::tables::{add, rows_of};
 use super::trouble::{Trouble, damaged};
-use crate::engine::{LimitChange, LimitRows};
-use crate::error::StoreError;
 use crate::held_keys::First;
-use crate::table::statement::Dialect;
-use crate::table::{Range, Record as _, row};
-use crate::tables::limit::{KeptKey, LIMIT_KEYS};
+use crate::statement::Dialect;
 
 /// How many numbers are reserved at a time, if those of the batch do not suffice.
 const SEQS_AT_ONCE: i32 = 64;
@@ -145,7 +144,7 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        self.keys(Range::of(row![number]).from(from), limit)
+        self.keys(Range::of(vec![number.into()]).from(from), limit)
     }
 
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {

@@ -6,8 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::limit::tables::{KeptKey, LIMIT_KEYS};
+use host_engine::limit::{KeptLimit, KeyUse, Limits};
+use host_engine::table::{Range, Record as _};
 use tokio_postgres::Row;
 
 use super::client::{Client, rows};
@@ -15,10 +18,7 @@ use super::pipeline::{Pipeline, values};
 use super::tables::{self, rows_of};
 use super::trouble::Trouble;
 use super::typed::Values;
-use crate::error::StoreError;
 use crate::held_keys::{HeldKeys, KeyRow, key_columns};
-use crate::table::{Range, Record as _};
-use crate::tables::limit::{KeptKey, LIMIT_KEYS};
 
 /// What a batch has read and changed of the keys of limits.
 #[derive(Default)]

@@ -9,11 +9,11 @@ use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
 use host_core::time::Time;
+use host_engine::StoreError;
 use uuid::Uuid;
 
 use super::client::{Client, rows};
 use super::rows::payload_of;
-use crate::error::StoreError;
 use crate::record::decode;
 use crate::scan::{Budget, is_by_id};
 use crate::start;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use host_core::id::JobId;
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
+use host_engine::StoreError;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -18,7 +19,6 @@ use super::schema;
 use super::target::Target;
 use super::trouble::{CONNECT, Trouble, damaged, unreadable};
 use super::wait::Driver;
-use crate::error::StoreError;
 use crate::logs::{DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
 
 /// How often lines are written again after the connection broke, and the pause before each retry. A line

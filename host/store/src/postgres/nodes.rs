@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_core::node::{
+use host_core::time::Time;
+use host_engine::node::{
     ClusterView, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, LEASE, Life, NodeInfo, NodeRecord,
     Seen,
 };
-use host_core::time::Time;
+use host_engine::{Heartbeat, StoreError};
 use serde::Serialize;
 
 use super::changes::NEXT;
@@ -20,8 +21,6 @@ use super::reports;
 use super::trouble::{Trouble, damaged, doing};
 use super::typed::Values;
 use super::wait::Driver;
-use crate::error::StoreError;
-use crate::store::Heartbeat;
 
 /// How long a heartbeat may take before its connection is given up.
 const BEAT_TIMEOUT: Duration = Duration::from_secs(2);

@@ -9,20 +9,18 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use host_core::id::{JobId, NodeId};
-use host_core::node::{ChangeCounters, Reported};
 use host_core::transition::Effect;
+use host_engine::node::{ChangeCounters, Reported};
+use host_engine::{Followed, Others, StoreError};
 use tokio::sync::{Mutex, Notify};
 use tokio_postgres::{AsyncMessage, Row};
 
-use super::changes;
 use super::client::{Client, Connector, Listening, Readers, rows};
 use super::gate::Gate;
-use super::reports;
 use super::trouble::{Trouble, damaged};
 use super::typed::Values;
-use crate::error::StoreError;
+use super::{changes, reports};
 use crate::record::decode;
-use crate::store::{Followed, Others};
 
 /// The pause before reconnecting.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -5,40 +5,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use host_core::command::Claimed;
 use host_core::failure::Failure;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
-use host_core::limit::KeyUse;
 use host_core::name::Name;
-use host_core::node::{NodeRecord, Reported};
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
     Changes, Cursor, JobCount, JobDetail, JobFilter, JobSummary, Page, QueueStatus, RemoteLease,
 };
 use host_core::state::{Space, StateKey, first_key};
 use host_core::time::Time;
+use host_engine::lease::Claimed;
+use host_engine::limit::KeyUse;
+use host_engine::node::{NodeRecord, Reported};
+use host_engine::table::{Row, Select};
+use host_engine::{Interrupt, Reader, StoreError};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
-use super::access;
-use super::changes;
 use super::client::{Client, Readers, rows};
 use super::counts::parse_name;
-use super::list;
-use super::nodes;
-use super::reports;
 use super::rows::payload_of;
-use super::state;
 use super::trouble::{damaged, doing};
 use super::wait::Driver;
-use super::{limits, tables};
-use crate::error::StoreError;
+use super::{access, changes, limits, list, nodes, reports, state, tables};
 use crate::record::decode;
 use crate::start;
-use crate::store::{Interrupt, Reader};
-use crate::table::{Row, Select};
 
 /// Reads committed data.
 pub(super) struct PostgresReader {

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use host_core::id::JobId;
-use host_core::node::Reported;
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::node::Reported;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::{Client, rows};
-use crate::error::StoreError;
 use crate::record::{decode, encode};
 
 /// How many reports are read at a time.

@@ -4,17 +4,21 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::id::{JobId, NodeId};
-use host_core::job::{Lane, Lifecycle, Payload, STATES, State};
+use host_core::job::{Lane, Lifecycle, NewJob, Payload, STATES, State};
 use host_core::json::JsonText;
 use host_core::lease::{Hold, Lease};
 use host_core::name::Name;
-use host_core::node::Dead;
-use host_core::rejection::QueueRefusal;
+use host_core::query::Change;
 use host_core::time::Time;
 use host_core::transition::Effect;
+use host_engine::component::tables::{COMPONENTS, Component};
+use host_engine::job::Cascade;
+use host_engine::node::Dead;
+use host_engine::queue::QueueRefusal;
+use host_engine::table::{Range, Record as _, TableRows as _};
+use host_engine::{Ended, LIVE_JOBS_COUNTED, Rows, StoreError, Terms};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -26,11 +30,7 @@ use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged, unreadable};
 use super::wait::Driver;
 use super::{claim, fetch, flush, nodes};
-use crate::engine::{Cascade, Ended, LIVE_JOBS_COUNTED, Rows, TableRows as _, Terms};
-use crate::error::StoreError;
 use crate::record::{Extra, encode};
-use crate::table::{Range, Record as _};
-use crate::tables::component::{COMPONENTS, Component};
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {
@@ -451,7 +451,7 @@ impl Rows for Transaction<'_> {
         self.counts.has(queue)
     }
 
-    fn counts(&mut self) -> crate::engine::Counts {
+    fn counts(&mut self) -> host_engine::Counts {
         self.counts.limited()
     }
 

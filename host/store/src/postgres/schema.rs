@@ -1,11 +1,11 @@
 //! The tables, and the checks before a host uses them. Migrations only go forward, one host at a time. A
 //! released migration never changes: append the next one.
 
+use host_engine::StoreError;
 use tokio_postgres::error::SqlState;
 
 use super::client::Client;
 use super::trouble::{damaged, doing};
-use crate::error::StoreError;
 
 /// Each migration takes the schema from the version before it to its own.
 const MIGRATIONS: [&str; 1] = [include_str!("schema/1.sql")];

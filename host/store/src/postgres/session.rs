@@ -5,17 +5,15 @@ use std::time::Duration;
 
 use host_core::id::NodeId;
 use host_core::time::Time;
+use host_engine::StoreError;
 
-use super::Options;
 use super::client::{Client, Connector, Readers};
 use super::fetch::{BEGIN, BatchOwner};
 use super::flush::NEXT_WAKEUP;
 use super::gate::Gate;
-use super::nodes;
-use super::schema;
 use super::target::Target;
 use super::trouble::{CONNECT, Trouble};
-use crate::error::StoreError;
+use super::{Options, nodes, schema};
 
 /// The pause before each time that a connection is tried again.
 const CONNECT_PAUSE: Duration = Duration::from_millis(500);

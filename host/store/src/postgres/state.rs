@@ -3,15 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::command::Command;
 use host_core::state::{Space, StateKey, Usage};
 use host_core::time::Time;
+use host_engine::{Command, StoreError};
 use tokio_postgres::Row;
 
 use super::client::{Client, rows};
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, damaged, unreadable};
-use crate::error::StoreError;
 
 /// A key in its space.
 type Key = (Space, String);

@@ -2,10 +2,10 @@
 
 use host_core::state::{Space, Usage};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::state::StateRows;
 
 use super::rows::Transaction;
-use crate::engine::StateRows;
-use crate::error::StoreError;
 
 impl StateRows for Transaction<'_> {
     fn state_usage(&mut self, space: &Space) -> Result<Usage, StoreError> {

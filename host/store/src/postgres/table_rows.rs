@@ -1,5 +1,7 @@
 //! The rows of tables of one open transaction, for the engine.
 
+use host_engine::StoreError;
+use host_engine::table::{Range, Row, Table, TableRows, Value};
 use tokio_postgres::Row as SqlRow;
 
 use super::client::Client;
@@ -7,10 +9,7 @@ use super::pipeline::Pipeline;
 use super::rows::Transaction;
 use super::tables::{HeldRows, add, counted, rows_of};
 use super::trouble::Trouble;
-use crate::engine::TableRows;
-use crate::error::StoreError;
-use crate::table::statement::{Dialect, Statement};
-use crate::table::{Range, Row, Table, Value};
+use crate::statement::{Dialect, Statement};
 
 impl Transaction<'_> {
     /// Writes what has changed of tables, then runs a statement, in the same round trip.

@@ -3,17 +3,18 @@
 
 use std::collections::BTreeMap;
 
+use host_engine::StoreError;
+use host_engine::table::{Kind, Range, Record, Row, Select, Table, Value};
 use tokio_postgres::Row as SqlRow;
 use tokio_postgres::types::private::BytesMut;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::client::Client;
+use super::columns::{Column, row_of};
 use super::pipeline::{Pipeline, Value as Param};
 use super::trouble::Trouble;
 use super::typed::Typed;
-use crate::error::StoreError;
-use crate::table::statement::{Dialect, Statement};
-use crate::table::{Kind, Range, Record, Row, Select, Table, Value};
+use crate::statement::{Dialect, Statement};
 
 /// A value of a column of this kind.
 #[derive(Debug)]
@@ -25,11 +26,11 @@ impl ToSql for ColumnValue {
         ty: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        self.0.to_sql(ty, out)
+        Column(&self.0).to_sql(ty, out)
     }
 
     fn accepts(ty: &Type) -> bool {
-        <Value as ToSql>::accepts(ty)
+        <Column<&Value> as ToSql>::accepts(ty)
     }
 
     to_sql_checked!();
@@ -47,11 +48,6 @@ impl Typed for ColumnValue {
     }
 }
 
-/// Returns the values of a row.
-pub(super) fn row_of(row: &SqlRow) -> Result<Row, tokio_postgres::Error> {
-    (0..row.len()).map(|column| row.try_get(column)).collect()
-}
-
 pub(super) fn rows_of(operation: &'static str, rows: &[SqlRow]) -> Result<Vec<Row>, Trouble> {
     let rows: Result<_, _> = rows.iter().map(row_of).collect();
     rows.map_err(|error| Trouble::of(operation, &error))
@@ -62,9 +58,10 @@ pub(super) async fn add(
     operation: &'static str,
     Statement { sql, values, .. }: Statement,
 ) -> Result<(), Trouble> {
-    let values = values.into_iter();
-    let values = values.map(|(value, kind)| Box::new(ColumnValue(value, kind)) as Param);
-    pipeline.add(operation, sql, values.collect()).await
+    let params = values
+        .into_iter()
+        .map(|(value, kind)| Box::new(ColumnValue(value, kind)) as Param);
+    pipeline.add(operation, sql, params.collect()).await
 }
 
 /// Returns the rows of each of these ranges.

@@ -1,9 +1,9 @@
 //! Why a statement failed, and whether to retry, reconnect or give up.
 
+use host_engine::StoreError;
 use tokio_postgres::error::SqlState;
 
 use super::target::Target;
-use crate::error::StoreError;
 
 /// What a conflict is called in messages.
 pub(super) const CONFLICT: &str = "it conflicted with other hosts";

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+use host_engine::StoreError;
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::coop::unconstrained;
-
-use crate::error::StoreError;
 
 /// The thread that drives connections. It ends when this is dropped.
 pub(super) struct Driver(Option<Runtime>);

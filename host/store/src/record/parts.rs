@@ -2,17 +2,16 @@
 
 use std::borrow::Cow;
 
-use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::job::{Origin, Payload};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::query::NumberedChange;
+use host_core::query::{Change, NumberedChange};
 use host_core::time::Time;
+use host_engine::StoreError;
 use serde::{Deserialize, Serialize};
 
 use super::{decode, encode};
-use crate::error::StoreError;
 use crate::ready::QueuePosition;
 
 /// The most changes in a row. A listener that catches up decodes whole rows.

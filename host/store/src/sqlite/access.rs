@@ -1,11 +1,11 @@
 //! How many jobs of principals have not ended.
 
+use host_engine::StoreError;
+use host_engine::token::AccessRows;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::jobs::Transaction;
 use super::{doing, execute};
-use crate::engine::AccessRows;
-use crate::error::StoreError;
 
 impl AccessRows for Transaction<'_> {
     fn owned(&mut self, principal: &str) -> Result<u64, StoreError> {

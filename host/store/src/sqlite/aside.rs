@@ -2,11 +2,12 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OpenFlags, params, params_from_iter};
+use host_engine::StoreError;
+use rusqlite::{Connection, OpenFlags};
 
+use super::columns::{Column, params};
 use super::{check, connect, copy, counters, doing, execute, parts, schema, wal};
 use crate::aside::{self, Engine, Keep};
-use crate::error::StoreError;
 use crate::parts::{PARTS, Row, See, Value};
 
 /// The statements that remove a row of each part, by its keys.
@@ -95,12 +96,7 @@ impl Engine for File {
 
     fn delete(&self, part: usize, keys: &Row) -> Result<(), StoreError> {
         let deleting = "remove what is set aside";
-        execute(
-            &self.connection,
-            deleting,
-            DELETE[part],
-            params_from_iter(keys),
-        )
+        execute(&self.connection, deleting, DELETE[part], params(keys))
     }
 
     fn insert(&self, part: usize, row: &Row) -> Result<(), StoreError> {
@@ -117,7 +113,7 @@ impl Engine for File {
             &self.connection,
             "empty changes",
             sql,
-            params![row[0], body],
+            rusqlite::params![Column(&row[0]), body],
         )
     }
 

@@ -5,11 +5,11 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::thread;
 
+use host_engine::StoreError;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use super::{FILES, connect, doing, name_of, wal};
-use crate::error::StoreError;
 
 /// How many pages of 4 KiB are copied in one step. The copy is synced after each step, so that the host's own
 /// syncs never wait long for it.

@@ -1,15 +1,13 @@
 //! The latest changes of state, for listeners that reconnect. A row holds changes of one batch.
 
-use host_core::command::Change;
-use host_core::query::Changes;
+use host_core::query::{Change, Changes};
 use host_core::time::Time;
+use host_engine::{CHANGES_KEPT, StoreError};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
 use super::moment::Moment;
-use crate::error::StoreError;
 use crate::record::ChangesRow;
-use crate::store::CHANGES_KEPT;
 
 /// Adds the changes of a batch, and forgets those that are too old.
 pub(super) fn keep(

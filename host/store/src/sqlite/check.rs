@@ -4,21 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use host_core::audit::{Chain, Entry};
 use host_core::invariants;
 use host_core::job::{Lifecycle, LimitKey, STATES};
-use host_core::limit::Limits;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
-use host_core::schedule::KeptSchedule;
+use host_engine::StoreError;
+use host_engine::audit::{Chain, Entry};
+use host_engine::limit::Limits;
+use host_engine::schedule::KeptSchedule;
+use host_engine::table::{Range, Record as _};
 use rusqlite::{Connection, OpenFlags, Row};
 
 use super::{connect, doing, limits, parts, tables, wal};
-use crate::error::StoreError;
 use crate::finding::{Finding, Findings, is_compared, unreadable};
 use crate::parts::LOGS;
 use crate::record::decode;
-use crate::table::{Range, Record as _};
 
 /// Queries that find errors, each with the text of the finding. Every row is one finding. The first
 /// column names what it concerns.

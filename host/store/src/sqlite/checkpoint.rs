@@ -13,11 +13,11 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use host_engine::StoreError;
 use parking_lot::Mutex;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{BUSY_TIMEOUT, connect, doing};
-use crate::error::StoreError;
 
 /// The thread is woken after this many more pages of 4 KiB.
 const WAKE_PAGES: i32 = 2_048;

@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use host_core::id::NodeId;
+use host_engine::StoreError;
 use rusqlite::{Connection, OpenFlags};
 
 use super::logs::LogStore;
 use super::parts::{each, insert, reading_of};
 use super::{SqliteStore, backup, changes, connect, counters, doing};
-use crate::error::StoreError;
 use crate::parts::{PARTS, Row, See};
 
 const LOGS_FILE: &str = "logs.db";

@@ -6,17 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use host_core::job::{Lifecycle, STATES, State};
-use host_core::limit::Limits;
 use host_core::name::Name;
-use host_core::rejection::QueueRefusal;
+use host_engine::limit::Limits;
+use host_engine::queue::QueueRefusal;
+use host_engine::table::Range;
+use host_engine::{Counts, StoreError};
 use rusqlite::{Connection, params};
 
 use super::live_jobs::{self, LiveJobs};
 use super::{available, changes, doing, tables};
-use crate::engine::Counts;
-use crate::error::StoreError;
 use crate::ready::Ready;
-use crate::table::Range;
 
 struct Queue {
     id: i64,

@@ -2,11 +2,11 @@
 
 use host_core::id::JobId;
 use host_core::job::{STATES, State};
+use host_engine::StoreError;
+use host_engine::job::Cascade;
 use rusqlite::{Connection, Row, params};
 
 use super::{doing, execute, job_id};
-use crate::engine::Cascade;
-use crate::error::StoreError;
 
 /// Makes the job at this place wait for others.
 pub(super) fn add(

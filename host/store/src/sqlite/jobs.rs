@@ -2,25 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use host_core::command::{Change, NewJob};
 use host_core::failure::Failure;
 use host_core::id::JobId;
-use host_core::job::{Lane, Lifecycle, LimitKey, Payload, State};
+use host_core::job::{Lane, Lifecycle, LimitKey, NewJob, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::Name;
-use host_core::rejection::QueueRefusal;
+use host_core::query::Change;
 use host_core::time::Time;
+use host_engine::batch::tables::BATCHES;
+use host_engine::job::Cascade;
+use host_engine::queue::QueueRefusal;
+use host_engine::{Counts, Ended, Rows, StoreError, Terms};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::{available, changes, dependencies, doing, execute, job_id, limits, payloads, tables};
-use crate::engine::{Cascade, Counts, Ended, Rows, Terms};
-use crate::error::StoreError;
 use crate::held_keys::HeldKeys;
 use crate::ready::{QueuePosition, runner_of};
 use crate::record::{Extra, decode, encode};
-use crate::tables::job_batch::BATCHES;
 
 /// One open transaction of the writer.
 pub(super) struct Transaction<'a> {

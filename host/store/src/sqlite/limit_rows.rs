@@ -5,19 +5,18 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeyUse, Limits};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::limit::tables::KeptKey;
+use host_engine::limit::{KeyUse, LimitChange, LimitRows, Limits};
+use host_engine::table::{Range, TableRows as _};
 use rusqlite::params;
 
 use super::jobs::Transaction;
 use super::limits::write;
 use super::{doing, execute, job_id};
-use crate::engine::{LimitChange, LimitRows, TableRows as _};
-use crate::error::StoreError;
 use crate::held_keys::{First, WaitingPlace};
 use crate::record::decode;
-use crate::table::{Range, row};
-use crate::tables::limit::KeptKey;
 
 /// How many waiting jobs of a key are read at a time, after the first.
 const WAITING_AT_ONCE: usize = 8;
@@ -80,7 +79,7 @@ impl LimitRows for Transaction<'_> {
         from: &str,
         limit: usize,
     ) -> Result<Vec<LimitKey>, StoreError> {
-        self.keys(Range::of(row![number]).from(from), limit)
+        self.keys(Range::of(vec![number.into()]).from(from), limit)
     }
 
     fn take_new_rank(&mut self, job: JobId) -> Result<(), StoreError> {

@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::limit::tables::{KeptKey, LIMIT_KEYS};
+use host_engine::limit::{AT_ONCE, KeptLimit, KeyUse, Limits};
+use host_engine::table::{Kind, Record as _};
 use rusqlite::{Connection, params};
 
 use super::{doing, execute, job_id, tables};
-use crate::engine::AT_ONCE;
-use crate::error::StoreError;
 use crate::held_keys::{HeldKeys, Kept, KeyRow};
-use crate::table::statement::{Dialect, names};
-use crate::table::{Kind, Record as _};
-use crate::tables::limit::{KeptKey, LIMIT_KEYS};
+use crate::statement::{Dialect, names};
 
 /// Writes the keys that have changed. An index is touched only if its column changes.
 pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), StoreError> {

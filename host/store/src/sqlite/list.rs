@@ -5,12 +5,11 @@ use host_core::job::{Lifecycle, State};
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{Cursor, JobCount, JobFilter, Order, PAGE_ITEMS_MAX, Page};
+use host_engine::StoreError;
 use rusqlite::{Connection, OptionalExtension, Params, params};
 
-use super::doing;
 use super::moment::Moment;
-use super::payloads;
-use crate::error::StoreError;
+use super::{doing, payloads};
 use crate::record::decode;
 use crate::scan::{Budget, is_by_id};
 use crate::start;

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::job::Lifecycle;
 use host_core::name::Name;
+use host_engine::StoreError;
 use rusqlite::{Connection, params};
 
 use super::doing;
-use crate::error::StoreError;
 
 #[derive(Default)]
 pub(super) struct LiveJobs {

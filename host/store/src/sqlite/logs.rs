@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use host_core::id::JobId;
 use host_core::query::PAGE_ITEMS_MAX;
 use host_core::time::Time;
+use host_engine::StoreError;
 use rusqlite::{Connection, OpenFlags, Row, params};
 
 use super::{check, connect, damaged, doing, log_of, name_of};
-use crate::error::StoreError;
 use crate::finding::Finding;
 use crate::logs::{
     DROP_LINES, LEVELS, LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter, SOURCES,

@@ -2,13 +2,14 @@
 //! by its number.
 
 use host_core::job::State;
-use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
-use rusqlite::{Connection, params_from_iter};
+use host_engine::StoreError;
+use rusqlite::Connection;
 
-use super::doing;
-use crate::error::StoreError;
+use super::columns::params;
+use super::{doing, tables};
 use crate::held_keys::key_columns;
-use crate::parts::{LOGS, Row, See, Value};
+use crate::parts::{LOGS, Row, See};
+use crate::statement::Dialect;
 
 /// The query that reads the rows of a part in order, and the statement that writes one.
 struct Part {
@@ -149,37 +150,11 @@ const SQL: [Part; LOGS] = [
     ),
 ];
 
-impl FromSql for Value {
-    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
-        Ok(match value {
-            ValueRef::Null => Self::Null,
-            ValueRef::Integer(number) => Self::Int(number),
-            ValueRef::Text(text) => match std::str::from_utf8(text) {
-                Ok(text) => Self::Text(text.to_owned()),
-                Err(_) => Self::Bytes(text.to_owned()),
-            },
-            ValueRef::Blob(bytes) => Self::Bytes(bytes.to_owned()),
-            ValueRef::Real(_) => return Err(rusqlite::types::FromSqlError::InvalidType),
-        })
-    }
-}
-
-impl ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
-        Ok(ToSqlOutput::Borrowed(match self {
-            Self::Null => ValueRef::Null,
-            Self::Int(number) => ValueRef::Integer(*number),
-            Self::Text(text) => ValueRef::Text(text.as_bytes()),
-            Self::Bytes(bytes) => ValueRef::Blob(bytes),
-        }))
-    }
-}
-
 /// Adds a row to a part.
 pub(super) fn insert(connection: &Connection, part: usize, row: &Row) -> Result<(), StoreError> {
     let written = connection
         .prepare_cached(SQL[part].write)
-        .and_then(|mut statement| statement.execute(params_from_iter(row)));
+        .and_then(|mut statement| statement.execute(params(row)));
     written.map(drop).map_err(doing("write the store"))
 }
 
@@ -189,15 +164,6 @@ pub(super) fn reading_of(part: usize) -> &'static str {
 
 /// Calls `see` with each row of a part.
 pub(super) fn each(connection: &Connection, part: usize, see: See<'_>) -> Result<(), StoreError> {
-    let reading = doing("read the store");
-    let mut statement = connection
-        .prepare_cached(reading_of(part))
-        .map_err(&reading)?;
-    let columns = statement.column_count();
-    let mut rows = statement.query([]).map_err(&reading)?;
-    while let Some(row) = rows.next().map_err(&reading)? {
-        let values = (0..columns).map(|column| row.get(column));
-        see(values.collect::<Result<Row, _>>().map_err(&reading)?)?;
-    }
-    Ok(())
+    let statement = Dialect::Sqlite.plain(reading_of(part));
+    tables::each(connection, "read the store", &statement, see)
 }

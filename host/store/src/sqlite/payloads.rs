@@ -3,10 +3,10 @@
 use host_core::id::JobId;
 use host_core::job::Payload;
 use host_core::json::JsonText;
+use host_engine::StoreError;
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{doing, execute};
-use crate::error::StoreError;
 use crate::record::Extra;
 
 /// Reads a job's payload and the data kept with it.

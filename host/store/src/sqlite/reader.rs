@@ -7,7 +7,6 @@ use host_core::failure::Failure;
 use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::json::JsonText;
-use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::outcome::{Attempt, Progress};
 use host_core::query::{
@@ -15,6 +14,9 @@ use host_core::query::{
 };
 use host_core::state::{Space, StateKey, first_key};
 use host_core::time::Time;
+use host_engine::limit::KeyUse;
+use host_engine::table::{Row as TableRow, Select};
+use host_engine::{Interrupt, Reader, StoreError};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::jobs::seq_of;
@@ -22,11 +24,8 @@ use super::moment::Moment;
 use super::{
     access, available, changes, dependencies, doing, job_id, limits, list, payloads, state, tables,
 };
-use crate::error::StoreError;
 use crate::record::decode;
 use crate::start;
-use crate::store::{Interrupt, Reader};
-use crate::table::{Row as TableRow, Select};
 
 /// A job's result, failure and progress.
 type Ending = (Option<JsonText>, Option<Failure>, Option<Progress>);

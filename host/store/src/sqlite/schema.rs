@@ -1,9 +1,9 @@
 //! The tables, and the checks when a file is opened.
 
+use host_engine::StoreError;
 use rusqlite::Connection;
 
 use super::doing;
-use crate::error::StoreError;
 
 /// Each step takes the tables and records from the version before it to its own. A released step never
 /// changes: append the next one.

@@ -2,12 +2,12 @@
 
 use host_core::state::{Space, StateKey};
 use host_core::time::Time;
+use host_engine::StoreError;
+use host_engine::state::StateRows;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::doing;
 use super::jobs::Transaction;
-use crate::engine::StateRows;
-use crate::error::StoreError;
 
 impl StateRows for Transaction<'_> {
     fn state_length(&mut self, space: &Space, key: &str) -> Result<Option<u64>, StoreError> {

@@ -1,14 +1,13 @@
 //! The rows of tables of one open transaction, for the engine.
 
-use rusqlite::params_from_iter;
+use host_engine::StoreError;
+use host_engine::table::{Range, Row, Table, TableRows, Value};
 
+use super::columns::params;
 use super::doing;
 use super::jobs::Transaction;
 use super::tables::{count, select};
-use crate::engine::TableRows;
-use crate::error::StoreError;
-use crate::table::statement::{Dialect, Statement};
-use crate::table::{Range, Row, Table, Value};
+use crate::statement::{Dialect, Statement};
 
 impl Transaction<'_> {
     /// Runs a statement that writes. Returns how many rows it has changed.
@@ -16,7 +15,7 @@ impl Transaction<'_> {
         let values = statement.values.iter().map(|(value, _)| value);
         self.connection
             .prepare_cached(&statement.sql)
-            .and_then(|mut it| it.execute(params_from_iter(values)))
+            .and_then(|mut it| it.execute(params(values)))
             .map(|changed| changed as u64)
             .map_err(doing(table.writing))
     }

@@ -1,12 +1,13 @@
 //! The rows of tables.
 
 use host_core::time::Time;
-use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use host_engine::StoreError;
+use host_engine::table::{Range, Record, Row, Table};
+use rusqlite::{Connection, OptionalExtension as _};
 
+use super::columns::{params, row_of};
 use super::doing;
-use crate::error::StoreError;
-use crate::table::statement::{Dialect, Statement};
-use crate::table::{Range, Record, Row, Table};
+use crate::statement::{Dialect, Statement};
 
 /// Calls `see` with each row that a statement reads.
 pub(super) fn each(
@@ -21,10 +22,9 @@ pub(super) fn each(
         .map_err(&reading)?;
     let columns = prepared.column_count();
     let values = statement.values.iter().map(|(value, _)| value);
-    let mut rows = prepared.query(params_from_iter(values)).map_err(&reading)?;
+    let mut rows = prepared.query(params(values)).map_err(&reading)?;
     while let Some(row) = rows.next().map_err(&reading)? {
-        let values = (0..columns).map(|column| row.get(column));
-        see(values.collect::<Result<Row, _>>().map_err(&reading)?)?;
+        see(row_of(row, columns).map_err(&reading)?)?;
     }
     Ok(())
 }
@@ -63,7 +63,7 @@ pub(super) fn count(
     let values = values.iter().map(|(value, _)| value);
     connection
         .prepare_cached(&sql)
-        .and_then(|mut it| it.query_row(params_from_iter(values), |row| row.get(0)))
+        .and_then(|mut it| it.query_row(params(values), |row| row.get(0)))
         .map_err(doing(table.reading))
 }
 

@@ -4,13 +4,15 @@ mod bounded;
 
 use std::collections::BTreeSet;
 
-use host_core::command::{Claim, Complete, Enqueue, NewJob, Reply, Slot};
 use host_core::id::{JobId, LeaseId, NodeId};
-use host_core::job::{Lane, Payload};
+use host_core::job::{Lane, NewJob, Payload};
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::policy::Policy;
+use host_engine::Reply;
+use host_engine::job::Enqueue;
+use host_engine::lease::{Claim, Complete, Slot};
 use tempfile::TempDir;
 use uuid::Uuid;
 

@@ -12,8 +12,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek as _};
 use std::path::Path;
 
+use host_engine::StoreError;
+
 use super::{check_kind, log_of, name_of};
-use crate::error::StoreError;
 
 const HEADER_BYTES: usize = 32;
 const FRAME_HEADER_BYTES: usize = 24;

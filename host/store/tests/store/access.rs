@@ -1,21 +1,20 @@
 //! Tokens, the chain of the audit, and what the scope of a job's principal holds it to.
 
-use host_core::access::token::{
-    KeptToken, NewSession, Rights, SESSIONS_MAX, Token, TokenHash, TokenId, TokenText,
-};
 use host_core::access::{Glob, Role, Scope};
-use host_core::audit::{Chain, Entry, Note};
-use host_core::command::{
-    AddNote, Ask as _, BeginSession, Cancel, Command, EndSession, Enqueue, Enqueued, ForgetAudit,
-    NewJob, Purge, PutToken, Reply, Retry, RevokeToken, SetPaused, Tick, UseTokens,
-};
 use host_core::id::NodeId;
-use host_core::job::{Origin, UniqueScope};
+use host_core::job::{NewJob, Origin, UniqueScope};
 use host_core::name::Name;
-use host_core::rejection::{JobRefusal, Rejection, TokenRefusal};
 use host_core::time::Time;
+use host_engine::audit::{AddNote, Chain, Entry, ForgetAudit, Note};
+use host_engine::job::{Cancel, Enqueue, Enqueued, JobRefusal, Purge, Retry, Tick};
+use host_engine::queue::SetPaused;
+use host_engine::table::Range;
+use host_engine::token::{
+    BeginSession, EndSession, KeptToken, NewSession, PutToken, RevokeToken, Rights, SESSIONS_MAX,
+    Token, TokenHash, TokenId, TokenRefusal, TokenText, UseTokens,
+};
+use host_engine::{Ask as _, Command, Rejection, Reply, Store};
 use host_store::postgres::PostgresStore;
-use host_store::{Range, Store};
 use uuid::Uuid;
 
 use crate::cases::check;

@@ -1,11 +1,12 @@
 //! The conformance suite, continued: jobs that are enqueued or run again, and the numbers of changes.
 
-use host_core::command::{Cancel, Command, Enqueue, Purge, RemoveQueue, Reply, Retry, Tick};
 use host_core::job::{State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::policy::Retention;
 use host_core::query::JobFilter;
-use host_core::rejection::{JobRefusal, QueueRefusal, Rejection};
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Purge, Retry, Tick};
+use host_engine::queue::{QueueRefusal, RemoveQueue};
+use host_engine::{Command, Rejection, Reply};
 
 use crate::cases::{check, state};
 use crate::jobs::{

@@ -4,17 +4,17 @@ use std::io;
 use std::path::Path;
 
 use host_core::cell::{Level, LogSource};
-use host_core::command::{Command, RemoveSchedule, Tick};
 use host_core::job::State;
-use host_core::schedule::{KeptSchedule, Overlap};
+use host_engine::job::Tick;
+use host_engine::limit::tables::read_limits;
+use host_engine::schedule::{KeptSchedule, Overlap, RemoveSchedule};
+use host_engine::table::Range;
+use host_engine::{Command, Heartbeat as _, Store, StoreError};
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::target::Target;
 use host_store::sqlite::logs::LogStore;
 use host_store::sqlite::{SqliteStore, aside};
-use host_store::tables::limit::read_limits;
-use host_store::{
-    Finding, Heartbeat as _, Keep, Range, SetAside, Store, StoreError, check, check_logs, postgres,
-};
+use host_store::{Finding, Keep, SetAside, check, check_logs, postgres};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -376,7 +376,7 @@ fn a_record_that_cannot_be_read_harms_only_commands_about_it() {
     let path = store(&folder);
     damage_job(&path, 6);
     let mut store = SqliteStore::open(&path).unwrap();
-    let cancel = host_core::command::Retry {
+    let cancel = host_engine::job::Retry {
         job: id(6),
         force: false,
     };

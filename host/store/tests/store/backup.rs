@@ -3,12 +3,14 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use host_core::access::token::KeptToken;
-use host_core::audit::Entry;
+use host_engine::audit::Entry;
+use host_engine::component::tables::Blob;
+use host_engine::table::Range;
+use host_engine::token::KeptToken;
+use host_engine::{Reader, Store, StoreError};
 use host_store::backup::{Copied, Original};
+use host_store::check;
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::tables::component::Blob;
-use host_store::{Range, Reader, Store, StoreError, check};
 use tempfile::TempDir;
 
 use crate::jobs::{NOW, ask, enqueue, id, job, read, revision};
@@ -41,7 +43,7 @@ fn a_copy_is_the_store_in_one_file() {
     assert_eq!(read(&*open_reader(&copy).unwrap()), whole);
     assert_eq!(whole.state.len(), 1, "what handlers keep");
     let copied = open_reader(&copy).unwrap();
-    let is_last = |it: &&host_core::handler::Revision| it.component.as_str() == "last";
+    let is_last = |it: &&host_engine::component::Revision| it.component.as_str() == "last";
     let digest = whole.components.iter().find(is_last).unwrap().digest;
     let blob: Option<Blob> = copied.get(digest).unwrap();
     assert_eq!(blob.map(|it| it.bytes), Some(vec![7; 10]));

@@ -3,15 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 
-use host_core::command::{Cancel, Command, Committed, NewJob, Purge, Reply, Retry, Tick};
 use host_core::id::NodeId;
-use host_core::job::State;
-use host_core::rejection::{JobRefusal, Rejection};
+use host_core::job::{NewJob, State};
 use host_core::time::Time;
+use host_engine::job::{Cancel, JobRefusal, Purge, Retry, Tick};
+use host_engine::{Command, Committed, Rejection, Reply, Store};
 use host_store::check;
 use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
-use host_store::store::Store;
 use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 use uuid::Uuid;

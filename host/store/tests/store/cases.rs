@@ -1,9 +1,5 @@
 //! The conformance suite: cases that every engine must pass.
 
-use host_core::command::{
-    Cancel, Claim, Claimed, Command, Enqueue, Lose, RemoveComponent, Reply, Retry, SetPaused, Tick,
-    lease,
-};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::{State, UniqueScope};
@@ -12,11 +8,14 @@ use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_core::policy::{Policy, Retention};
 use host_core::query::JobFilter;
-use host_core::rejection::{ComponentRefusal, JobRefusal, LeaseRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
+use host_engine::component::{ComponentRefusal, RemoveComponent};
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Retry, Tick};
+use host_engine::lease::{Claim, Claimed, LeaseRefusal, Lose};
+use host_engine::queue::SetPaused;
+use host_engine::{Command, Rejection, Reply, Store, lease};
 use host_store::sqlite::SqliteStore;
-use host_store::store::Store;
 use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 

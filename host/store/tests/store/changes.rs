@@ -1,8 +1,8 @@
 //! The changes of a commit that is larger than a row of changes, on each engine.
 
-use host_core::command::{Command, Enqueue};
 use host_core::id::JobId;
-use host_store::Store;
+use host_engine::job::Enqueue;
+use host_engine::{Command, Store};
 use host_store::sqlite::SqliteStore;
 use rusqlite::Connection;
 use tempfile::TempDir;

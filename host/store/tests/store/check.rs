@@ -1,12 +1,14 @@
 //! The check finds nothing in an intact store, and names each damage.
 
-use host_core::audit::Note;
-use host_core::command::{Ask as _, Cancel, Command, Retry, Tick};
-use host_core::schedule::Overlap;
-use host_store::sqlite::SqliteStore;
-use host_store::{StoreError, check};
-use rusqlite::Connection;
 use std::collections::BTreeSet;
+
+use host_engine::audit::Note;
+use host_engine::job::{Cancel, Retry, Tick};
+use host_engine::schedule::Overlap;
+use host_engine::{Ask as _, Command, StoreError};
+use host_store::check;
+use host_store::sqlite::SqliteStore;
+use rusqlite::Connection;
 use tempfile::TempDir;
 
 use crate::access::{put, token};

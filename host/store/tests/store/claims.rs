@@ -1,10 +1,11 @@
 //! How many jobs one claim returns.
 
-use host_core::command::{Claim, Command, Enqueue, NewJob, Reply, lease};
 use host_core::id::{JobId, NodeId};
-use host_core::job::Lane;
+use host_core::job::{Lane, NewJob};
 use host_core::json::JsonText;
-use host_store::Store;
+use host_engine::job::Enqueue;
+use host_engine::lease::Claim;
+use host_engine::{Command, Reply, Store, lease};
 use host_store::postgres::PostgresStore;
 use uuid::Uuid;
 

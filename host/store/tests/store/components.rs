@@ -2,17 +2,16 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{
-    Cancel, Command, Deployed, Enqueue, NewJob, RemoveComponent, RemovedHandler, Reply, Rollback,
-};
-use host_core::handler::Digest;
 use host_core::id::NodeId;
-use host_core::job::State;
+use host_core::job::{NewJob, State};
 use host_core::query::JobFilter;
-use host_core::rejection::{ComponentRefusal, Rejection};
-use host_store::Store as _;
+use host_engine::component::tables::{Blob, read_deployed, read_revisions};
+use host_engine::component::{
+    ComponentRefusal, Deployed, Digest, RemoveComponent, RemovedHandler, Rollback,
+};
+use host_engine::job::{Cancel, Enqueue};
+use host_engine::{Command, Rejection, Reply, Store as _};
 use host_store::postgres::PostgresStore;
-use host_store::tables::component::{Blob, read_deployed, read_revisions};
 use uuid::Uuid;
 
 use crate::cases::check;

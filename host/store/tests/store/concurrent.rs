@@ -3,18 +3,15 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use host_core::command::{
-    Ack, Cancel, Claim, Command, Committed, Enqueue, NewJob, Purge, Reply, Reschedule, Retry,
-    SetPriority, lease,
-};
 use host_core::id::NodeId;
-use host_core::job::UniqueScope;
+use host_core::job::{NewJob, UniqueScope};
 use host_core::lease::Fence;
 use host_core::prerequisite::{Conditions, When};
 use host_core::query::NumberedChange;
-use host_core::rejection::Rejection;
+use host_engine::job::{Cancel, Enqueue, Purge, Reschedule, Retry, SetPriority};
+use host_engine::lease::{Ack, Claim};
+use host_engine::{Command, Committed, Rejection, Reply, Store as _, lease};
 use host_store::postgres::PostgresStore;
-use host_store::store::Store as _;
 use host_testing::store::MemoryStore;
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -277,7 +274,7 @@ proptest! {
         }
         let kept = by_id(read(&*store.reader().unwrap()));
         prop_assert_eq!(&kept, &by_id(read(&*model.reader().unwrap())));
-        let changes = |store: &dyn host_store::store::Store| {
+        let changes = |store: &dyn host_engine::Store| {
             store.reader().unwrap().changes(0, 10_000).unwrap()
         };
         prop_assert_eq!(changes(&store), changes(&model));

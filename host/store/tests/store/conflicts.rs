@@ -1,11 +1,11 @@
 //! A new job may change the waiting one with its unique key.
 
 use host_core::access::Scope;
-use host_core::command::{Command, Enqueue, Reply, Tick};
 use host_core::job::{OnConflict, Origin, State, UniqueKey, UniqueScope};
 use host_core::json::JsonText;
 use host_core::time::Time;
-use host_store::store::Store;
+use host_engine::job::{Enqueue, Tick};
+use host_engine::{Command, Reply, Store};
 
 use crate::cases::check;
 use crate::jobs::{NOW, ask, claim, claimed, enqueue, id, job, unique};

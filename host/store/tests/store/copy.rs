@@ -2,11 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use host_core::access::token::KeptToken;
-use host_core::audit::{Entry, Note};
 use host_core::cell::{Level, LogSource};
-use host_core::command::{AddNote, Cancel, Command, Deployed, Purge, RemoveComponent, Reply};
 use host_core::job::{State, UniqueScope};
+use host_engine::audit::{AddNote, Entry, Note};
+use host_engine::component::tables::Blob;
+use host_engine::component::{Deployed, RemoveComponent};
+use host_engine::job::{Cancel, Purge};
+use host_engine::table::Range;
+use host_engine::token::KeptToken;
+use host_engine::{Command, Heartbeat as _, Reply, Store, StoreError};
+use host_store::check;
 use host_store::copy::{Moved, Progress, Step, to_postgres, to_sqlite};
 use host_store::logs::{LogEntry, LogWriter as _};
 use host_store::postgres::PostgresStore;
@@ -15,8 +20,6 @@ use host_store::postgres::logs::PostgresLogs;
 use host_store::postgres::target::Target;
 use host_store::sqlite::logs::LogStore;
 use host_store::sqlite::{SqliteStore, open_reader};
-use host_store::tables::component::Blob;
-use host_store::{Heartbeat as _, Range, Store, StoreError, check};
 use tempfile::TempDir;
 
 use crate::access::chain;
@@ -128,7 +131,7 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
         before.list::<KeptToken>(Range::all()).unwrap()
     );
     let audit =
-        |reader: &dyn host_store::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
+        |reader: &dyn host_engine::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
     assert_eq!(audit(&*after), audit(&*before));
     for digest in read(&*before).components.iter().map(|it| it.digest) {
         let bytes = before.get::<Blob>(digest).unwrap();
@@ -199,7 +202,7 @@ fn a_store_comes_back_from_a_database_as_it_was() {
     );
     assert_eq!(after.list::<KeptToken>(Range::all()).unwrap().len(), 1);
     let audit =
-        |reader: &dyn host_store::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
+        |reader: &dyn host_engine::Reader| reader.list::<Entry>(Range::all().first(100)).unwrap();
     assert_eq!(audit(&*after), audit(&*before));
     assert_eq!(audit(&*after).len(), 1);
     drop(after);

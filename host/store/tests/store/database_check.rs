@@ -1,13 +1,14 @@
 //! The check finds nothing in an intact store in a database, and names each damage.
 
-use host_core::command::{Cancel, Command};
 use host_core::job::UniqueScope;
-use host_core::schedule::Overlap;
+use host_engine::job::Cancel;
+use host_engine::schedule::Overlap;
+use host_engine::{Command, Heartbeat as _};
+use host_store::Finding;
 use host_store::copy::to_sqlite;
 use host_store::postgres::admin;
 use host_store::postgres::check::check;
 use host_store::postgres::target::Target;
-use host_store::{Finding, Heartbeat as _};
 use tempfile::TempDir;
 
 use crate::job_batches::new_batch;

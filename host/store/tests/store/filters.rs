@@ -1,13 +1,13 @@
 //! Each filter of lists, in both orders, in pages, as a list of ids and as a count.
 
-use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Reschedule, SetPriority};
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
-use host_core::job::{State, UniqueScope};
+use host_core::job::{NewJob, State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::query::{JobFilter, Order};
-use host_store::Store;
+use host_engine::job::{Cancel, Enqueue, Purge, Reschedule, SetPriority};
+use host_engine::{Command, Store};
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 

@@ -1,15 +1,14 @@
 //! The conformance suite, continued: jobs that get the results of those that they depend on.
 
-use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Retry, Tick};
 use host_core::failure::FailureKind;
-use host_core::inputs::{INPUTS_MAX, PARAMS_BYTES_MAX};
-use host_core::job::{OnConflict, State, UniqueScope};
+use host_core::job::{NewJob, OnConflict, State, UniqueScope};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::prerequisite::{Conditions, When};
-use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
-use host_store::store::Store;
+use host_engine::job::inputs::{INPUTS_MAX, PARAMS_BYTES_MAX};
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Purge, Retry, Tick};
+use host_engine::{Command, Rejection, Store};
 
 use crate::cases::{check, state};
 use crate::jobs::{

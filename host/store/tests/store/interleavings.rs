@@ -6,10 +6,6 @@ mod steps;
 
 use std::collections::BTreeMap;
 
-use host_core::command::{
-    Ack, Cancel, CancelAck, Claim, Command, Complete, Enqueue, Fire, Heartbeat, Lose, Purge,
-    RemoveLimit, Renew, Reschedule, Retry, SetPaused, SetPriority, SetState, Tick, batch, lease,
-};
 use host_core::id::NodeId;
 use host_core::job::{Lane, OnConflict, UniqueKey, UniqueScope};
 use host_core::lease::{Fence, Hold, Renewal};
@@ -17,12 +13,17 @@ use host_core::notify::BATCH_EVENTS;
 use host_core::outcome::Outcome;
 use host_core::policy::Retention;
 use host_core::prerequisite::{Conditions, When};
-use host_core::schedule::{KeptSchedule, Overlap, Progress as ScheduleProgress};
-use host_core::webhook::WEBHOOKS;
 use host_core::writes::Writes;
+use host_engine::job::{Cancel, Enqueue, Purge, Reschedule, Retry, SetPriority, Tick};
+use host_engine::lease::{Ack, CancelAck, Claim, Complete, Heartbeat, Lose, Renew};
+use host_engine::limit::RemoveLimit;
+use host_engine::queue::SetPaused;
+use host_engine::schedule::{Fire, KeptSchedule, Overlap, Progress as ScheduleProgress};
+use host_engine::state::SetState;
+use host_engine::webhook::WEBHOOKS;
+use host_engine::{Command, Store, batch, lease};
 use host_store::postgres::PostgresStore;
 use host_store::sqlite::SqliteStore;
-use host_store::store::Store;
 use host_testing::store::MemoryStore;
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -417,7 +418,7 @@ fn compare<E: Engine>(batches: Batches) -> Result<(), TestCaseError> {
         let kept = model.reader().unwrap().get::<KeptSchedule>(&name).unwrap();
         history.schedule = kept.map(|kept| kept.progress).unwrap_or_default();
         for reply in &committed.replies {
-            let Ok(host_core::command::Reply::Claimed(jobs)) = reply else {
+            let Ok(host_engine::Reply::Claimed(jobs)) = reply else {
                 continue;
             };
             let leases = jobs.iter().filter_map(|claimed| {

@@ -3,13 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::{Claim, Command, Complete, Enqueue, Reply, Tick, lease};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
-use host_core::job_batch::On;
 use host_core::lease::Fence;
+use host_engine::batch::On;
+use host_engine::job::{Enqueue, Tick};
+use host_engine::lease::{Claim, Complete};
+use host_engine::{Command, Reply, Store as _, lease};
 use host_store::postgres::PostgresStore;
-use host_store::store::Store as _;
 use proptest::prelude::*;
 use uuid::Uuid;
 

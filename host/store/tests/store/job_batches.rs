@@ -1,21 +1,20 @@
 //! Batches of jobs: their numbers, their callbacks and their end, on each engine.
 
-use host_core::command::{
-    CancelBatch, CloseBatch, Command, Complete, Enqueue, NewBatch, RemoveLimit, Reply, Retry,
-    SetPaused, Tick, Ticked, lease,
-};
 use host_core::id::BatchId;
 use host_core::job::{NewJob, State};
-use host_core::job_batch::{
-    BATCH_JOBS_MAX, BatchCounts, BatchPlan, FAILED_NAMED_MAX, JobBatch, OPEN_MS_MAX, On,
-};
-use host_core::limit::{Limit, WhenFull};
 use host_core::query::JobFilter;
-use host_core::rejection::{BatchRefusal, JobRefusal, Rejection};
 use host_core::time::Time;
 use host_core::writes::Writes;
-use host_store::Range;
-use host_store::store::Store;
+use host_engine::batch::{
+    BATCH_JOBS_MAX, BatchCounts, BatchPlan, BatchRefusal, CancelBatch, CloseBatch,
+    FAILED_NAMED_MAX, JobBatch, NewBatch, OPEN_MS_MAX, On,
+};
+use host_engine::job::{Enqueue, JobRefusal, Retry, Tick, Ticked};
+use host_engine::lease::Complete;
+use host_engine::limit::{Limit, RemoveLimit, WhenFull};
+use host_engine::queue::SetPaused;
+use host_engine::table::Range;
+use host_engine::{Command, Rejection, Reply, Store, lease};
 use uuid::Uuid;
 
 use crate::cases::{check, state};

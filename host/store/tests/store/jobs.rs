@@ -2,38 +2,36 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::command::{
-    Claim, Claimed, Command, Committed, Complete, Deploy, Enqueue, Enqueued, Foreign, NewJob,
-    Record, Recover, Reply, SetState, Slot, lease,
-};
 use host_core::failure::{Failure, FailureKind};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::handler::HandlerInfo;
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::invariants;
 use host_core::job::{
-    Lane, Lifecycle, LimitKey, OnConflict, Payload, STATES, State, UniqueKey, UniqueScope,
+    Lane, Lifecycle, LimitKey, NewJob, OnConflict, Payload, STATES, State, UniqueKey, UniqueScope,
 };
-use host_core::job_batch::JobBatch;
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold};
-use host_core::limit::{KeyUse, Limits};
 use host_core::outcome::{Attempt, Meter, Outcome, Report};
 use host_core::policy::Policy;
 use host_core::prerequisite::{Conditions, When};
 use host_core::query::{JobDetail, JobFilter, QueueStatus, RemoteLease};
-use host_core::rejection::Rejection;
-use host_core::schedule::{Firing, KeptSchedule};
 use host_core::state::{SpaceUsage, StateKey, StateValue, StateWrite, StateWrites, Usage};
 use host_core::time::Time;
-use host_store::store::{Reader, Store};
-use host_store::table::{Row, Select};
-use host_store::tables::TABLES;
-use host_store::tables::component::read_deployed;
-use host_store::tables::job_batch::older;
-use host_store::tables::limit::read_limits;
-use host_store::tables::schedule::read_firings;
-use host_store::tables::state::StateEntry;
-use host_store::{Range, StoreError};
+use host_engine::batch::JobBatch;
+use host_engine::batch::tables::older;
+use host_engine::component::tables::read_deployed;
+use host_engine::component::{Deploy, Digest, Manifest, Revision};
+use host_engine::job::{Enqueue, Enqueued, Foreign, Record};
+use host_engine::lease::{Claim, Claimed, Complete, Slot};
+use host_engine::limit::tables::read_limits;
+use host_engine::limit::{KeyUse, Limits};
+use host_engine::node::Recover;
+use host_engine::schedule::tables::read_firings;
+use host_engine::schedule::{Firing, KeptSchedule};
+use host_engine::state::SetState;
+use host_engine::state::tables::StateEntry;
+use host_engine::table::{Range, Row, Select};
+use host_engine::{Command, Committed, Reader, Rejection, Reply, Store, StoreError, TABLES, lease};
 use uuid::Uuid;
 
 pub(crate) const NOW: Time = Time(1_000_000);
@@ -239,7 +237,7 @@ pub(crate) fn revision(component: &str, handlers: &[&str], digest: u8) -> Comman
             deployed_at: NOW,
             signature: None,
             schedules: Vec::new(),
-            release: host_core::handler::Release::default(),
+            release: host_engine::component::Release::default(),
         }),
         bytes: vec![digest; 10],
         wall: NOW,

@@ -4,9 +4,11 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command as Process, Stdio};
 
-use host_core::command::{Claim, Command, Enqueue, Heartbeat, Reply, lease};
 use host_core::job::State;
 use host_core::lease::{Fence, Hold};
+use host_engine::job::Enqueue;
+use host_engine::lease::{Claim, Heartbeat};
+use host_engine::{Command, Reply, lease};
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
@@ -37,7 +39,7 @@ fn child_that_is_killed() {
         return;
     };
     commit(&mut store, NOW, vec![recover(NODE)]);
-    let first = read(&*host_store::store::Store::reader(&store).unwrap())
+    let first = read(&*host_engine::Store::reader(&store).unwrap())
         .jobs
         .len() as u128;
     let mut out = std::io::stdout();
@@ -97,7 +99,7 @@ fn what_was_acknowledged_before_a_kill_is_kept() {
         acknowledged.len()
     );
     let store = SqliteStore::open(&path).unwrap();
-    let reader = host_store::store::Store::reader(&store).unwrap();
+    let reader = host_engine::Store::reader(&store).unwrap();
     read(&*reader);
     for (what, n) in acknowledged {
         let state = reader.state(id(n)).unwrap();
@@ -151,7 +153,7 @@ fn a_lease_by_ttl_survives_a_kill() {
 
     let mut store = SqliteStore::open(&path).unwrap();
     commit(&mut store, NOW, vec![recover(NODE)]);
-    let reader = host_store::store::Store::reader(&store).unwrap();
+    let reader = host_engine::Store::reader(&store).unwrap();
     assert_eq!(reader.state(id(2)).unwrap(), Some(State::Available));
     let leases = reader.remote_leases().unwrap();
     assert_eq!((leases.len(), leases[0].job), (1, id(1)));

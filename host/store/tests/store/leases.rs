@@ -3,10 +3,6 @@
 mod remote;
 mod renewals;
 
-use host_core::command::{
-    Ack, Cancel, CancelAck, Claim, Command, Complete, Heartbeat, Lose, Recover, Reply, TakenBack,
-    Tick, lease,
-};
 use host_core::failure::FailureKind;
 use host_core::id::NodeId;
 use host_core::job::{Lane, Lifecycle, State};
@@ -15,10 +11,12 @@ use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::{OnGraceExpired, Policy};
 use host_core::query::RemoteLease;
-use host_core::rejection::{LeaseRefusal, Rejection};
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
-use host_store::store::Store;
+use host_engine::job::{Cancel, Tick};
+use host_engine::lease::{Ack, CancelAck, Claim, Complete, Heartbeat, LeaseRefusal, Lose};
+use host_engine::node::{Recover, TakenBack};
+use host_engine::{Command, Rejection, Reply, Store, lease};
 use uuid::Uuid;
 
 use crate::cases::check;

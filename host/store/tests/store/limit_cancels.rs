@@ -1,11 +1,11 @@
 //! Limits that cancel running jobs for new ones, on each engine.
 
-use host_core::command::{Cancel, Command, Committed, Enqueue, RemoveLimit};
 use host_core::job::State;
-use host_core::limit::{Limit, WhenFull};
 use host_core::outcome::Outcome;
 use host_core::transition::{Effect, Loss};
-use host_store::store::Store;
+use host_engine::job::{Cancel, Enqueue};
+use host_engine::limit::{Limit, RemoveLimit, WhenFull};
+use host_engine::{Command, Committed, Store};
 
 use crate::cases::{check, state};
 use crate::jobs::{NOW, ask, commit, complete, enqueue, failed, id, read, returned};

@@ -1,11 +1,12 @@
 //! Keys of limits that handlers hold, on each engine.
 
-use host_core::command::{Command, Enqueue, KeyHold};
 use host_core::job::State;
 use host_core::lease::Fence;
-use host_core::limit::{HOLD_MS_MAX, Limit, WhenFull};
 use host_core::outcome::Outcome;
-use host_core::rejection::{LeaseRefusal, LimitRefusal, Rejection};
+use host_engine::job::Enqueue;
+use host_engine::lease::LeaseRefusal;
+use host_engine::limit::{HOLD_MS_MAX, KeyHold, Limit, LimitRefusal, WhenFull};
+use host_engine::{Command, Rejection};
 
 use crate::cases::{check, state};
 use crate::jobs::{NOW, ask, claim, commit, complete, enqueue, failed, id, lease, read, returned};

@@ -3,20 +3,17 @@
 use std::collections::BTreeMap;
 
 use host_core::access::Scope;
-use host_core::command::{
-    Cancel, Command, Enqueue, Lose, RemoveLimit, Reply, Reschedule, Retry, SetLimit, SetPriority,
-    Tick, Ticked, limit,
-};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
-use host_core::limit::{KeyUse, Limit, Rate, WhenFull};
-use host_core::rejection::{JobRefusal, LimitRefusal, Rejection};
-use host_core::schedule::Source;
 use host_core::time::Time;
 use host_core::transition::Loss;
-use host_store::store::{Reader, Store};
-use host_store::tables::limit::read_limits;
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Reschedule, Retry, SetPriority, Tick, Ticked};
+use host_engine::lease::Lose;
+use host_engine::limit::tables::read_limits;
+use host_engine::limit::{KeyUse, Limit, LimitRefusal, Rate, RemoveLimit, SetLimit, WhenFull};
+use host_engine::schedule::Source;
+use host_engine::{Command, Reader, Rejection, Reply, Store, limit};
 
 use crate::cases::{check, state};
 use crate::jobs::{

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use host_core::command::{
-    Claim, Command, Complete, Enqueue, KeyHold, Lose, NewJob, Reply, Tick, lease,
-};
 use host_core::id::{JobId, NodeId};
-use host_core::job::{Payload, State};
+use host_core::job::{NewJob, Payload, State};
 use host_core::lease::Fence;
 use host_core::time::Time;
 use host_core::transition::Loss;
+use host_engine::job::{Enqueue, Tick};
+use host_engine::lease::{Claim, Complete, Lose};
+use host_engine::limit::KeyHold;
+use host_engine::{Command, Reader, Reply, Store as _, lease};
 use host_store::postgres::PostgresStore;
-use host_store::store::{Reader, Store as _};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use uuid::Uuid;

@@ -1,12 +1,12 @@
 //! Limits by key: who sets them, how many there may be, and which jobs each concerns, on each engine.
 
 use host_core::access::Scope;
-use host_core::command::{Command, Enqueue};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
-use host_core::limit::Limit;
-use host_core::rejection::{LimitRefusal, Rejection};
-use host_core::schedule::Source;
+use host_engine::job::Enqueue;
+use host_engine::limit::{Limit, LimitRefusal};
+use host_engine::schedule::Source;
+use host_engine::{Command, Rejection};
 
 use crate::cases::{check, state};
 use crate::jobs::{NOW, ask, commit, enqueue, id, job};

@@ -1,12 +1,11 @@
 //! Limits that count units: each start takes as many tokens as its job says, on each engine.
 
-use host_core::command::{Cancel, Command, Enqueue, Reply, SetPriority, Tick};
 use host_core::job::{NewJob, State};
 use host_core::json::JsonText;
-use host_core::limit::{Limit, WhenFull};
-use host_core::rejection::{LimitRefusal, Rejection};
 use host_core::time::Time;
-use host_store::store::Store;
+use host_engine::job::{Cancel, Enqueue, SetPriority, Tick};
+use host_engine::limit::{Limit, LimitRefusal, WhenFull};
+use host_engine::{Command, Rejection, Reply, Store};
 use proptest::prelude::*;
 
 use crate::cases::{check, state};

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use host_core::capacity::Capacity;
-use host_core::command::{
-    Cancel, Command, Enqueue, Record, RemoveComponent, Reply, Retry, SetPaused, Tick, Ticked, job,
-};
 use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::policy::Backoff;
 use host_core::port::Clock;
-use host_core::rejection::{ComponentRefusal, JobRefusal, QueueRefusal, Rejection};
 use host_core::time::Time;
-use host_store::store::Store;
+use host_engine::component::{ComponentRefusal, RemoveComponent};
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Record, Retry, Tick, Ticked};
+use host_engine::queue::{QueueRefusal, SetPaused};
+use host_engine::{Capacity, Command, Rejection, Reply, Store, job};
 
 use crate::cases::{check, state};
 use crate::job_batches::{cancel, new_batch};

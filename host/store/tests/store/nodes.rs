@@ -3,19 +3,20 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use host_core::bound::TAKEN_BACK_MAX;
-use host_core::command::{Command, Reply, TakeOver, TakenBack};
 use host_core::id::NodeId;
 use host_core::job::State;
-use host_core::node::{ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen};
 use host_core::outcome::Progress;
 use host_core::policy::Policy;
 use host_core::time::Time;
+use host_engine::node::{
+    ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen, TakeOver, TakenBack,
+};
+use host_engine::{
+    Command, Heartbeat as _, Others as _, Reply, Store as _, StoreError, TAKEN_BACK_MAX,
+};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
 use host_store::postgres::others::PostgresOthers;
-use host_store::store::Store as _;
-use host_store::{Heartbeat as _, Others as _, StoreError};
 use uuid::Uuid;
 
 use crate::jobs::{NOW, ask, claim, claimed, enqueue, id, job};

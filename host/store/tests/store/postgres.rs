@@ -1,15 +1,13 @@
 //! Tests of PostgreSQL alone: versions of the schema, servers that may lose data, several writers, and
 //! connections that break.
 
-use host_core::command::{Cancel, Command, Enqueue, NewJob, Purge, Tick};
 use host_core::id::NodeId;
-use host_core::job::{Lifecycle, State, UniqueScope};
+use host_core::job::{Lifecycle, NewJob, State, UniqueScope};
 use host_core::query::JobFilter;
-use host_store::StoreError;
-use host_store::postgres::admin;
+use host_engine::job::{Cancel, Enqueue, Purge, Tick};
+use host_engine::{Command, Store, StoreError};
 use host_store::postgres::target::Target;
-use host_store::postgres::{Options, PostgresStore};
-use host_store::store::Store;
+use host_store::postgres::{Options, PostgresStore, admin};
 use uuid::Uuid;
 
 use crate::jobs::{

@@ -1,12 +1,11 @@
 //! The conformance suite, continued: jobs that wait for others to end in one way or another.
 
-use host_core::command::{Cancel, Command, Purge, Retry, Tick};
 use host_core::failure::FailureKind;
 use host_core::job::State;
 use host_core::prerequisite::When;
-use host_core::rejection::{JobRefusal, Rejection};
 use host_core::time::Time;
-use host_store::store::Store;
+use host_engine::job::{Cancel, JobRefusal, Purge, Retry, Tick};
+use host_engine::{Command, Rejection, Store};
 
 use crate::cases::{check, state};
 use crate::jobs::{

@@ -2,8 +2,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use host_core::command::{Command, Purge, RemoveQueue};
 use host_core::id::NodeId;
+use host_engine::Command;
+use host_engine::job::Purge;
+use host_engine::queue::RemoveQueue;
 use host_store::postgres::PostgresStore;
 use uuid::Uuid;
 

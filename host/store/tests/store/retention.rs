@@ -1,7 +1,8 @@
 //! How long ended jobs are kept.
 
-use host_core::command::{Command, Tick};
 use host_core::policy::Retention;
+use host_engine::Command;
+use host_engine::job::Tick;
 
 use crate::cases::check;
 use crate::jobs::{NOW, claim, claimed, commit, complete, enqueue, failed, id, job, returned};

@@ -4,17 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use host_core::command::{Claim, Command, Complete, Reply, lease, schedule};
 use host_core::id::{JobId, NodeId};
 use host_core::lease::Fence;
-use host_core::rejection::{Rejection, ScheduleRefusal};
-use host_core::schedule::{
-    CatchUp, FIRINGS_KEPT, Fate, Firing, FiringCounts, KeptSchedule, Overlap, Schedule, When,
-};
 use host_core::time::Time;
-use host_store::Range;
+use host_engine::lease::{Claim, Complete};
+use host_engine::schedule::{
+    CatchUp, FIRINGS_KEPT, Fate, Firing, FiringCounts, KeptSchedule, Overlap, Schedule,
+    ScheduleRefusal, When,
+};
+use host_engine::table::Range;
+use host_engine::{Command, Rejection, Reply, Store as _, lease, schedule};
 use host_store::postgres::PostgresStore;
-use host_store::store::Store as _;
 use proptest::prelude::*;
 use uuid::Uuid;
 

@@ -1,24 +1,23 @@
 //! Schedules: setting them, and what fires when, on each engine; and two nodes that let the same one fire.
 
-use host_core::command::{
-    Command, Complete, Deploy, Fire, Purge, RemoveComponent, RemoveSchedule, Reply, Rollback,
-    SetSchedule, component, lease, schedule,
-};
 use host_core::id::{JobId, NodeId};
 use host_core::job::State;
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Outcome;
-use host_core::rejection::{ComponentRefusal, Rejection, ScheduleRefusal};
-use host_core::schedule::{
-    CatchUp, FIRINGS_KEPT, Fate, Firing, KeptSchedule, Overlap, Schedule, Source,
-    WINDOW_MS_DEFAULT, When,
-};
 use host_core::time::Time;
+use host_engine::component::{ComponentRefusal, Deploy, RemoveComponent, Rollback};
+use host_engine::job::Purge;
+use host_engine::lease::Complete;
+use host_engine::schedule::tables::read_firings;
+use host_engine::schedule::{
+    CatchUp, FIRINGS_KEPT, Fate, Fire, Firing, KeptSchedule, Overlap, RemoveSchedule, Schedule,
+    ScheduleRefusal, SetSchedule, Source, WINDOW_MS_DEFAULT, When,
+};
+use host_engine::table::Range;
+use host_engine::{Command, Rejection, Reply, Store, component, lease, schedule};
 use host_store::postgres::PostgresStore;
-use host_store::tables::schedule::read_firings;
-use host_store::{Range, Store};
 use uuid::Uuid;
 
 use crate::cases::{check, state};

@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use host_core::command::{Command, Enqueue, Tick};
 use host_core::job::State;
-use host_core::limit::{Limit, WhenFull};
 use host_core::query::JobFilter;
+use host_engine::job::{Enqueue, Tick};
+use host_engine::limit::{Limit, WhenFull};
+use host_engine::{Command, Store};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::target::Target;
-use host_store::store::Store;
 
 use crate::access;
 use crate::job_batches::{cancel, new_batch};

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use host_engine::{Store, StoreError};
 use host_store::backup::Original;
+use host_store::check;
 use host_store::sqlite::SqliteStore;
-use host_store::{Store, StoreError, check};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

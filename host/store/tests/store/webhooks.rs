@@ -2,17 +2,15 @@
 
 use std::sync::Arc;
 
-use host_core::capacity::Capacity;
-use host_core::command::{Cancel, Command, Enqueue, NewBatch, Retry};
 use host_core::job::{NewJob, State};
-use host_core::job_batch::{BatchPlan, JobBatch, On};
-use host_core::limit::{Limit, WhenFull};
 use host_core::notify::{BATCH_EVENTS, Event, JOB_EVENTS, Notify};
 use host_core::policy::Retention;
 use host_core::query::JobDetail;
-use host_core::rejection::{JobRefusal, Rejection};
-use host_core::webhook::{Delivery, WEBHOOKS};
-use host_store::store::Store;
+use host_engine::batch::{BatchPlan, JobBatch, NewBatch, On};
+use host_engine::job::{Cancel, Enqueue, JobRefusal, Retry};
+use host_engine::limit::{Limit, WhenFull};
+use host_engine::webhook::{Delivery, WEBHOOKS};
+use host_engine::{Capacity, Command, Rejection, Store};
 use serde_json::Value;
 
 use crate::cases::{check, state};

@@ -1,16 +1,15 @@
 //! The conformance suite, continued: what an attempt writes with its end.
 
-use host_core::command::{Command, Complete, lease};
 use host_core::failure::FailureKind;
 use host_core::job::{State, UniqueScope};
 use host_core::lease::Fence;
 use host_core::outcome::Outcome;
-use host_core::rejection::{LeaseRefusal, Rejection};
 use host_core::state::{SpaceUsage, StateWrite, StateWrites, Usage};
 use host_core::writes::Writes;
-use host_store::Range;
-use host_store::store::Store;
-use host_store::tables::state::StateEntry;
+use host_engine::lease::{Complete, LeaseRefusal};
+use host_engine::state::tables::StateEntry;
+use host_engine::table::Range;
+use host_engine::{Command, Rejection, Store, lease};
 
 use crate::cases::check;
 use crate::jobs::{

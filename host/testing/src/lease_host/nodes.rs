@@ -15,7 +15,6 @@ use host_core::port::lease::{
 };
 use host_core::time::Time;
 use host_core::transition::{Input, Loss};
-
 use host_runtime::lease_book::{LeaseBook, WaitingHeartbeat};
 
 use super::job::Job;
@@ -299,7 +298,7 @@ impl Inner {
     ) -> ((), Calls) {
         let (answer, mut calls) = self.handle(now, (node, id), fence, message.clone());
         let answer = answer.or_else(|rejection| {
-            if let Some(error) = LeaseError::from_current(&rejection) {
+            if let Some(error) = rejection.current_lease_error() {
                 return Err(error);
             }
             let book = self.books.entry(node).or_default();

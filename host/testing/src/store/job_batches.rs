@@ -2,8 +2,8 @@
 
 use host_core::id::{BatchId, JobId};
 use host_core::job::State;
-use host_store::StoreError;
-use host_store::engine::BatchRows;
+use host_engine::StoreError;
+use host_engine::batch::BatchRows;
 
 use super::{Entry, Model};
 

@@ -4,12 +4,11 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::LimitKey;
-use host_core::limit::{KeptLimit, KeyUse, Limits};
 use host_core::time::Time;
-use host_store::Range;
-use host_store::StoreError;
-use host_store::engine::{AT_ONCE, LimitRows, TableRows as _};
-use host_store::tables::limit::KeptKey;
+use host_engine::StoreError;
+use host_engine::limit::tables::KeptKey;
+use host_engine::limit::{AT_ONCE, KeptLimit, KeyUse, LimitRows, Limits};
+use host_engine::table::{Range, TableRows as _};
 
 use super::Model;
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use host_core::id::JobId;
 use host_core::job::{STATES, State};
-use host_core::limit::KeyUse;
 use host_core::name::Name;
 use host_core::outcome::Attempt;
 use host_core::query::{
@@ -14,10 +13,11 @@ use host_core::query::{
 };
 use host_core::state::{Space, StateKey};
 use host_core::time::Time;
-use host_store::engine::AccessRows as _;
-use host_store::table::{Record as _, Row, Select};
-use host_store::tables::state::StateEntry;
-use host_store::{Range, Reader, StoreError};
+use host_engine::limit::KeyUse;
+use host_engine::state::tables::StateEntry;
+use host_engine::table::{Range, Record as _, Row, Select};
+use host_engine::token::AccessRows as _;
+use host_engine::{Reader, StoreError};
 use parking_lot::Mutex;
 
 use super::{Entry, Model};

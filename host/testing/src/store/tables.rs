@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use host_store::StoreError;
-use host_store::engine::TableRows;
-use host_store::table::{Range, Row, Table, Value};
+use host_engine::StoreError;
+use host_engine::table::{Range, Row, Table, TableRows, Value};
 
 use super::Model;
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use host_core::id::JobId;
-use host_store::engine::Cascade;
+use host_engine::job::Cascade;
 
 #[derive(Clone, Default)]
 pub(super) struct Waits {

@@ -11,7 +11,7 @@ use host_api::component::{
 use host_api::handler::GrantsView;
 use host_api::page::PageView;
 use host_api::path;
-use host_core::audit::hex;
+use host_core::hex::hex;
 use sha2::{Digest as _, Sha256};
 
 use super::job::unknown_action;

@@ -19,7 +19,7 @@ use host_api::queue::QueueView;
 use host_api::runner::PoolView;
 use host_api::trend::{Span, TrendQuery, TrendView};
 use host_core::job::{STATES, State};
-use host_core::node::Standing;
+use host_engine::node::Standing;
 use serde::Deserialize;
 
 use self::concerns::Concern;

@@ -1,7 +1,8 @@
 //! Missing grants, and new grants by comparing two manifests.
 
-use host_core::handler::{Digest, HandlerInfo};
+use host_core::handler::HandlerInfo;
 use host_core::time::Time;
+use host_engine::component::Digest;
 
 use super::*;
 use crate::deploy::examine;
@@ -60,7 +61,7 @@ fn what_changes_for_a_handler_is_shown() {
             deployed_at: Time(0),
             signature: None,
             schedules: Vec::new(),
-            release: host_core::handler::Release::default(),
+            release: host_engine::component::Release::default(),
         });
         let changes = changes(
             current.as_ref(),

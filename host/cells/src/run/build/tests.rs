@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use host_core::chain::ChainKind;
-use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revision};
+use host_core::handler::HandlerInfo;
+use host_engine::component::{Digest, Manifest, ManifestSection, Revision};
+use host_testing::compiled;
 use uuid::Uuid;
 
 use super::*;
-use host_testing::compiled;
 
 fn name(text: &str) -> Name {
     text.parse().unwrap()
@@ -44,7 +45,7 @@ fn runs_of(defaults: ManifestSection, environment: Environment) -> RunBuilder {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
-        release: host_core::handler::Release::default(),
+        release: host_engine::component::Release::default(),
     }]);
     RunBuilder::new(
         handlers,

@@ -3,14 +3,15 @@
 use std::path::PathBuf;
 
 use host_core::cell::{ComponentKey, RunId, TimeBound};
-use host_core::handler::{Digest, HandlerInfo, Manifest, ManifestSection, Revision};
+use host_core::handler::HandlerInfo;
 use host_core::time::Time;
+use host_engine::component::{Digest, Manifest, ManifestSection, Revision};
+use host_testing::compiled;
 use serde_json::json;
 
 use super::*;
 use crate::run::handlers::Handlers;
 use crate::run::programs::Environment;
-use host_testing::compiled;
 
 mod calls;
 
@@ -71,7 +72,7 @@ fn handlers() -> Handlers {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
-        release: host_core::handler::Release::default(),
+        release: host_engine::component::Release::default(),
     }]);
     handlers
 }

@@ -1,10 +1,10 @@
 //! What runs while a new revision is compiled, and what a host reports about its components.
 
-use host_core::handler::Manifest;
 use host_core::time::Time;
+use host_engine::component::Manifest;
+use host_testing::compiled;
 
 use super::*;
-use host_testing::compiled;
 
 /// A revision of the component `basics` whose digest consists of `digest`.
 fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
@@ -23,7 +23,7 @@ fn revision(number: u32, digest: u8, handlers: &[&str]) -> Revision {
         deployed_at: Time(0),
         signature: None,
         schedules: Vec::new(),
-        release: host_core::handler::Release::default(),
+        release: host_engine::component::Release::default(),
     }
 }
 

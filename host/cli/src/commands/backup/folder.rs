@@ -6,10 +6,10 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
+use host_engine::StoreError;
 use host_runtime::folder::{self, Dir};
 use host_runtime::owner::Owner;
 use host_server::auth::ADMIN_TOKEN;
-use host_store::StoreError;
 use host_store::backup::{Copied, Original};
 
 use crate::commands::{LOGS, STORE};
@@ -172,8 +172,8 @@ mod tests {
 
     use host_store::sqlite::SqliteStore;
 
+    use host_engine::StoreError;
     use host_runtime::owner::Owner;
-    use host_store::StoreError;
 
     use super::{Way, make_empty};
 

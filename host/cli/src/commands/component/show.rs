@@ -6,8 +6,8 @@ use host_console::error::{CliError, Exit};
 use host_console::output::{Output, put_line, put_section};
 use host_console::table::{Cell, Color, Column, Rows};
 use host_console::{human, plain};
-use host_core::handler::Manifest;
 use host_core::time::Time;
+use host_engine::component::Manifest;
 
 use super::{ComponentArgs, fetch, names, short_digest};
 

@@ -3,7 +3,7 @@
 
 use host_cells::sandbox::needs::{FILE_BYTES_MIN, FILES_MIN, LARGER_FILES, MORE_FILES};
 use host_console::human;
-use host_core::schedule::time_zones_version;
+use host_engine::schedule::time_zones_version;
 
 use super::Check;
 

@@ -8,7 +8,6 @@ use super::{Kept, LeaseError, LeaseMessage, Standing};
 use crate::job::State;
 use crate::lease::{Fence, Revocation};
 use crate::outcome::{Attempt, Outcome};
-use crate::rejection::{LeaseRefusal, Rejection};
 
 /// What a host remembers of a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,25 +50,6 @@ impl From<Revocation> for EndCause {
             | Revocation::Cancelled
             | Revocation::TimedOut
             | Revocation::EndedElsewhere => Self::Revoked,
-        }
-    }
-}
-
-impl LeaseError {
-    /// Returns the answer to a message about a current lease that the rules refuse. `None` if the lease is not
-    /// current: then [`explain`] answers.
-    pub fn from_current(refusal: &Rejection) -> Option<Self> {
-        let Rejection::Lease(refusal) = refusal else {
-            return None;
-        };
-        match refusal {
-            LeaseRefusal::NotAcknowledged => Some(Self::NotAcknowledged),
-            LeaseRefusal::CancelNotRequested => Some(Self::CancelNotRequested),
-            LeaseRefusal::LogOffset { next } => Some(Self::LogOffset { next: *next }),
-            LeaseRefusal::Stale
-            | LeaseRefusal::Expired
-            | LeaseRefusal::UnknownJob(_)
-            | LeaseRefusal::WrongState(_) => None,
         }
     }
 }

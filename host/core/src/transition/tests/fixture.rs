@@ -2,10 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::command::NewJob;
 use crate::failure::{Failure, FailureKind};
 use crate::id::{JobId, LeaseId, NodeId};
-use crate::job::{KeyOfJob, Lifecycle, LimitKey, Payload, State};
+use crate::job::{KeyOfJob, Lifecycle, LimitKey, NewJob, Payload, State};
 use crate::json::JsonText;
 use crate::lease::{Fence, Hold};
 use crate::outcome::Outcome;

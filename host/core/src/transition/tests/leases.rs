@@ -7,8 +7,7 @@ use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
-use crate::transition::{ACK_TIMEOUT, Effect, HEARTBEAT_TIMEOUT, Input, Loss};
+use crate::transition::{ACK_TIMEOUT, Effect, HEARTBEAT_TIMEOUT, Input, Loss, Refusal};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -35,7 +34,7 @@ fn a_lease_by_ttl_may_be_given_back_until_it_expires() {
     assert_eq!(in_time.attempts_charged(), 0);
     let mut late = running(policy, TTL);
     let refused = late.apply(NOW.plus_ms(1_000), &give_back);
-    assert_eq!(refused, Err(Rejection::Lease(LeaseRefusal::Expired)));
+    assert_eq!(refused, Err(Refusal::Expired));
     late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
     assert_eq!((late.state, late.attempts_charged()), (State::Available, 1));
 }
@@ -50,10 +49,7 @@ fn an_acknowledged_lease_is_not_given_back_as_one_that_has_not_begun() {
     let mut job = running(policy, TTL);
     job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
     let refused = job.apply(NOW, &Input::Lose(&FENCE, Loss::NotBegun));
-    assert_eq!(
-        refused,
-        Err(Rejection::Job(JobRefusal::WrongState(State::Running)))
-    );
+    assert_eq!(refused, Err(Refusal::WrongState(State::Running)));
     assert!(job.lease.is_some());
     job.apply(NOW, &Input::Lose(&FENCE, Loss::WorkerGone))
         .unwrap();
@@ -65,20 +61,17 @@ fn a_worker_may_say_that_it_has_stopped_once_it_is_asked_to() {
     for hold in [Hold::Connection, TTL] {
         let mut job = running(Policy::default(), hold);
         let unasked = job.apply(NOW, &Input::CancelAck(&FENCE));
-        assert_eq!(
-            unasked,
-            Err(Rejection::Lease(LeaseRefusal::CancelNotRequested))
-        );
+        assert_eq!(unasked, Err(Refusal::CancelNotRequested));
         cancel(&mut job);
         let old = Fence::Attempt(0);
         let stale = job.apply(NOW, &Input::CancelAck(&old));
-        assert_eq!(stale, Err(Rejection::Lease(LeaseRefusal::Stale)));
+        assert_eq!(stale, Err(Refusal::Stale));
         let effects = job.apply(NOW, &Input::CancelAck(&FENCE)).unwrap();
         assert_eq!(effects, []);
         assert_eq!(job.state, State::Cancelled);
         assert_eq!(job.failure, Some(FailureKind::Cancelled));
         let again = job.apply(NOW, &Input::CancelAck(&FENCE));
-        assert_eq!(again, Err(Rejection::Lease(LeaseRefusal::Stale)));
+        assert_eq!(again, Err(Refusal::Stale));
     }
 }
 
@@ -86,10 +79,7 @@ fn a_worker_may_say_that_it_has_stopped_once_it_is_asked_to() {
 fn the_grace_of_a_worker_that_has_received_a_cancel_only_gets_shorter() {
     let mut job = running(Policy::default(), TTL);
     let unasked = job.apply(NOW, &Input::CancelReceived(&FENCE, 1_000));
-    assert_eq!(
-        unasked,
-        Err(Rejection::Lease(LeaseRefusal::CancelNotRequested))
-    );
+    assert_eq!(unasked, Err(Refusal::CancelNotRequested));
     cancel(&mut job);
     let end = |job: &Lifecycle| job.cancel.as_ref().unwrap().grace_ends_at.unwrap();
     let full = end(&job);
@@ -102,7 +92,7 @@ fn the_grace_of_a_worker_that_has_received_a_cancel_only_gets_shorter() {
         assert_eq!((effects, end(&job)), (Ok(Vec::new()), expected));
     }
     let stale = job.apply(NOW, &Input::CancelReceived(&Fence::Attempt(0), 1));
-    assert_eq!(stale, Err(Rejection::Lease(LeaseRefusal::Stale)));
+    assert_eq!(stale, Err(Refusal::Stale));
     job.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
     assert!(job.state.is_terminal());
 }
@@ -168,15 +158,9 @@ fn a_lease_must_be_acknowledged_in_its_window() {
     };
     let mut job = running(policy.clone(), TTL);
     let heartbeat = job.apply(NOW, &Input::Heartbeat(&FENCE));
-    assert_eq!(
-        heartbeat,
-        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged))
-    );
+    assert_eq!(heartbeat, Err(Refusal::NotAcknowledged));
     let complete = job.apply(NOW, &Input::Complete(&FENCE, &RETURNED));
-    assert_eq!(
-        complete,
-        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged))
-    );
+    assert_eq!(complete, Err(Refusal::NotAcknowledged));
     job.apply(NOW, &Input::Ack(&FENCE)).unwrap();
     job.apply(NOW.plus_ms(2_000), &Input::Heartbeat(&FENCE))
         .unwrap();
@@ -193,7 +177,7 @@ fn a_lease_must_be_acknowledged_in_its_window() {
 
     let mut late = running(policy, TTL);
     let ack = late.apply(NOW.plus_ms(1_000), &Input::Ack(&FENCE));
-    assert_eq!(ack, Err(Rejection::Lease(LeaseRefusal::Expired)));
+    assert_eq!(ack, Err(Refusal::Expired));
     late.apply(NOW.plus_ms(1_000), &Input::Tick).unwrap();
     assert_eq!(late.state, State::Available);
 }
@@ -222,11 +206,7 @@ fn each_fence_names_the_current_attempt_only() {
         let mut job = running(Policy::default(), TTL);
         let before = job.clone();
         let refused = job.apply(NOW, &Input::Complete(fence, &RETURNED));
-        assert_eq!(
-            refused,
-            Err(Rejection::Lease(LeaseRefusal::Stale)),
-            "{fence:?}"
-        );
+        assert_eq!(refused, Err(Refusal::Stale), "{fence:?}");
         assert_eq!(job, before);
     }
 }

@@ -5,8 +5,7 @@ use crate::failure::FailureKind;
 use crate::job::{Lifecycle, State};
 use crate::policy::Policy;
 use crate::prerequisite::{Conditions, Verdict, When};
-use crate::rejection::{JobRefusal, Rejection};
-use crate::transition::Input;
+use crate::transition::{Input, Refusal};
 
 #[test]
 fn each_condition_is_met_by_the_ends_that_it_names() {
@@ -38,7 +37,7 @@ fn a_job_that_is_not_needed_is_cancelled_with_the_reason() {
         let expected = format!("not needed: job {} {end}, and did not fail", job_id(3));
         assert_eq!(reason, Some(expected.as_str()));
         let again = Input::PrerequisiteEnded(job_id(2), State::Completed);
-        let refused = Err(Rejection::Job(JobRefusal::WrongState(State::Cancelled)));
+        let refused = Err(Refusal::WrongState(State::Cancelled));
         assert_eq!(job.apply(NOW, &again), refused);
     }
 }

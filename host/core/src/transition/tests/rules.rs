@@ -6,10 +6,9 @@ use crate::job::{Lifecycle, State};
 use crate::lease::{Fence, Hold, Revocation};
 use crate::outcome::Outcome;
 use crate::policy::{Backoff, OnGraceExpired, Policy, Retention, RetentionChoice};
-use crate::rejection::{LeaseRefusal, Rejection};
 use crate::suspicion::{LONE_DEATHS_MAX, Suspicion};
 use crate::time::Time;
-use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, Loss};
+use crate::transition::{Effect, Exit, FREE_LOSSES_MAX, Input, Loss, Refusal};
 
 const FENCE: Fence = Fence::Lease(LEASE);
 const RETURNED: Outcome = Outcome::Completed { result: None };
@@ -18,7 +17,7 @@ fn lose(job: &mut Lifecycle, loss: Loss) {
     job.apply(NOW, &Input::Lose(&FENCE, loss)).unwrap();
 }
 
-fn cancel(job: &mut Lifecycle, grace_ms: Option<u64>) -> Result<Vec<Effect>, Rejection> {
+fn cancel(job: &mut Lifecycle, grace_ms: Option<u64>) -> Result<Vec<Effect>, Refusal> {
     let input = Input::Cancel {
         reason: Some("enough"),
         grace_ms,
@@ -171,11 +170,7 @@ fn parts_of_a_log_follow_each_other_and_extend_the_lease() {
     );
     for (offset, bytes) in [(0, 10), (9, 5), (11, 1)] {
         let refused = log(&mut job, later, offset, bytes);
-        assert_eq!(
-            refused,
-            Err(Rejection::Lease(LeaseRefusal::LogOffset { next: 10 })),
-            "{offset}"
-        );
+        assert_eq!(refused, Err(Refusal::LogOffset { next: 10 }), "{offset}");
     }
     assert_eq!(log(&mut job, later, 10, 5), Ok(()));
     assert_eq!(job.lease.as_ref().unwrap().logged, 15);
@@ -187,10 +182,7 @@ fn parts_of_a_log_follow_each_other_and_extend_the_lease() {
         },
         TTL,
     );
-    assert_eq!(
-        log(&mut job, NOW, 0, 1),
-        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged))
-    );
+    assert_eq!(log(&mut job, NOW, 0, 1), Err(Refusal::NotAcknowledged));
 }
 
 #[test]

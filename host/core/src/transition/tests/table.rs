@@ -3,14 +3,13 @@
 use std::fmt::Write as _;
 
 use super::fixture::{self, LEASE, NODE, NOW, OTHER_LEASE, TTL, error, job_id};
-use crate::inputs::InputError;
+use crate::failure::{Failure, FailureKind};
 use crate::job::{Lifecycle, STATES, State};
 use crate::lease::Fence;
 use crate::outcome::Outcome;
 use crate::policy::Policy;
-use crate::rejection::{JobRefusal, LeaseRefusal, Rejection};
 use crate::time::Time;
-use crate::transition::{Effect, Input, Loss};
+use crate::transition::{Effect, Input, Loss, Refusal};
 
 const DOC: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/states.md");
 
@@ -144,7 +143,7 @@ fn cancels<'a>(current: &'a Fence, old: &'a Fence) -> Vec<Row<'a>> {
 
 fn without_a_worker() -> Vec<Row<'static>> {
     let eight_days = NOW.plus_ms(8 * 24 * 3_600_000);
-    let failure = InputError::Gone.failure("a", job_id(2));
+    let failure = Failure::new(FailureKind::InputFailed, "input_failed");
     let unfit = Box::leak(Box::new(failure));
     let ended = |of, state| Input::PrerequisiteEnded(job_id(of), state);
     let retry = |prerequisites_open| Input::Retry { prerequisites_open };
@@ -235,11 +234,11 @@ fn outcome_cell(job: &mut Lifecycle, now: Time, input: &Input<'_>) -> String {
                 let _ = write!(cell, " + {}", effect_name(effect));
                 cell
             }),
-        Err(Rejection::Lease(LeaseRefusal::Stale)) => "stale".to_owned(),
-        Err(Rejection::Lease(LeaseRefusal::Expired)) => "expired".to_owned(),
-        Err(Rejection::Lease(LeaseRefusal::NotAcknowledged)) => "ack first".to_owned(),
-        Err(Rejection::Lease(LeaseRefusal::CancelNotRequested)) => "not asked".to_owned(),
-        Err(Rejection::Job(JobRefusal::WrongState(_) | JobRefusal::Terminal(_))) => "–".to_owned(),
+        Err(Refusal::Stale) => "stale".to_owned(),
+        Err(Refusal::Expired) => "expired".to_owned(),
+        Err(Refusal::NotAcknowledged) => "ack first".to_owned(),
+        Err(Refusal::CancelNotRequested) => "not asked".to_owned(),
+        Err(Refusal::WrongState(_) | Refusal::Terminal(_)) => "–".to_owned(),
         Err(other) => panic!("{input:?} is refused with {other:?}"),
     }
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use host_core::capacity::Capacity;
-use host_core::command::{Command, Committed, Enqueue, job, lease};
 use host_core::port::Clock;
 use host_core::time::Time;
-use host_store::{Reader, Store, StoreError};
+use host_engine::job::Enqueue;
+use host_engine::{Capacity, Command, Committed, Reader, Store, StoreError, job, lease};
 use tokio::sync::Semaphore;
 
 /// The handler of jobs that cannot be stored.

@@ -9,8 +9,8 @@ mod waiting;
 
 use std::sync::Arc;
 
-use host_core::command::NewJob;
 use host_core::id::{JobId, LeaseId};
+use host_core::job::NewJob;
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::{Meter, Outcome};
@@ -19,8 +19,8 @@ use host_core::port::lease::{
     Standing,
 };
 use host_core::time::Time;
+use host_engine::Store;
 use host_runtime::mailbox::respond;
-use host_store::Store;
 use host_store::sqlite::SqliteStore;
 use host_testing::LeaseAudit;
 use host_testing::store::MemoryStore;

@@ -1,17 +1,18 @@
 //! Jobs for foreign runners, through the loop, with a pool of runners in memory.
 
-use host_core::command::{Cancel, Enqueue, SetPaused};
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Outcome, Progress};
 use host_core::port;
+use host_engine::job::{Cancel, Enqueue};
+use host_engine::queue::SetPaused;
 use host_testing::store::MemoryStore;
 
 use super::failing::Disk;
 use super::pushing::Call;
 use super::*;
 
-fn job_for(runner: &str, handler: &str) -> host_core::command::NewJob {
+fn job_for(runner: &str, handler: &str) -> host_core::job::NewJob {
     let mut job = job(handler);
     job.runner = Some(runner.parse().unwrap());
     job

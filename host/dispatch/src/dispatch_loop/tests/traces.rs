@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use host_core::command::Cancel;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port;
 use host_core::port::lease::LeaseMessage;
 use host_core::port::spans::{Attribute, Kind, Span};
 use host_core::trace::{Parent, TRACEPARENT};
+use host_engine::job::Cancel;
 
 use super::leases::{LONG, Worker};
 use super::*;
@@ -16,7 +16,7 @@ use crate::span::collected::Collected;
 const THEIRS: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
 /// Makes a job with a trace that its producer began.
-fn traced(handler: &str, header: &str) -> host_core::command::NewJob {
+fn traced(handler: &str, header: &str) -> host_core::job::NewJob {
     let mut job = job(handler);
     job.payload.trace_context = vec![(TRACEPARENT.to_owned(), header.to_owned())];
     job

@@ -1,7 +1,7 @@
 //! Leases in memory, with times of the test.
 
-use host_core::command::NewJob;
 use host_core::id::NodeId;
+use host_core::job::NewJob;
 use host_core::policy::Policy;
 
 use super::*;

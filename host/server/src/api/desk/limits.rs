@@ -1,10 +1,9 @@
 //! Holds: a handler keeps jobs from starting with the key that its own job has of a limit, immediately and on all nodes.
 
-use host_core::command::KeyHold;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
 use host_core::lease::Fence;
-use host_core::limit::HOLD_MS_MAX;
 use host_core::name::Name;
+use host_engine::limit::{HOLD_MS_MAX, KeyHold};
 
 use super::{Shared, desk_error};
 

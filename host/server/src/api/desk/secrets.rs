@@ -1,11 +1,10 @@
 //! Secrets that handlers see: those that their manifest names and the configuration allows. The first time in an
 //! attempt is in the audit before the handler gets the value, which is then hidden in what the attempt leaves.
 
-use host_core::audit::{DONE, Note};
-use host_core::command::AddNote;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
 use host_core::http_grant::is_secret_name;
 use host_core::secret::Secret;
+use host_engine::audit::{AddNote, DONE, Note};
 
 use super::{Shared, desk_error};
 

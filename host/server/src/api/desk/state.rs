@@ -2,14 +2,14 @@
 
 use std::fmt::Display;
 
-use host_core::command::SetState;
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
-use host_core::rejection::{Rejection, StateRefusal};
 use host_core::state::{
     KEYS_MAX, Space, StateKey, StateWrite, StateWrites, VALUE_BYTES_MAX, check_key,
 };
 use host_dispatch::SubmitError;
-use host_store::tables::state::StateEntry;
+use host_engine::Rejection;
+use host_engine::state::tables::StateEntry;
+use host_engine::state::{SetState, StateRefusal};
 
 use super::{Shared, desk_error, too_much};
 

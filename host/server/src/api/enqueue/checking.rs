@@ -4,8 +4,7 @@
 use bytes::Bytes;
 use host_api::new_job::NewJobBody;
 use host_cells::compile::schema::{Budget, STEPS_MAX};
-use host_core::command::NewJob;
-use host_core::job::Origin;
+use host_core::job::{NewJob, Origin};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::entries::Entries;

@@ -6,13 +6,13 @@ use host_api::new_job::NewJobBody;
 use host_api::webhook::NotifyBody;
 use host_cells::compile::schema::Budget;
 use host_core::access::Scope;
-use host_core::command::{DEPENDENCIES_MAX, NewJob};
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
-use host_core::job::Origin;
+use host_core::job::{DEPENDENCIES_MAX, NewJob, Origin};
 use host_core::name::Name;
 use host_core::notify::{JOB_EVENTS, Notify};
-use host_core::rejection::{JobRefusal, Rejection};
+use host_engine::Rejection;
+use host_engine::job::JobRefusal;
 use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
 

@@ -2,9 +2,8 @@
 
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::time;
-use host_core::command::NewJob;
 use host_core::id::{BatchId, JobId};
-use host_core::job::{OnConflict, PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
+use host_core::job::{NewJob, OnConflict, PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
 use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use host_api::depends_on::DependsOnBody;
 use host_api::new_job::NewJobBody;
-use host_core::command::NewJob;
 use host_core::id::JobId;
-use host_core::inputs::{self, INPUTS_MAX};
+use host_core::job::NewJob;
 use host_core::json::JsonText;
 use host_core::prerequisite::{Conditions, When};
+use host_engine::job::inputs;
+use host_engine::job::inputs::INPUTS_MAX;
 use host_http::gate::Caller;
 
 use crate::api::error::ApiError;

@@ -7,7 +7,7 @@ use host_cells::run::handlers::Handler;
 use host_core::access::{Object, Scope};
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::policy::{Policy, RetentionChoice};
-use host_core::webhook::WEBHOOKS;
+use host_engine::webhook::WEBHOOKS;
 
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;

@@ -1,6 +1,6 @@
 //! The kinds of problem of this API, beside those that every JSON API has and those of what the rules refuse.
 
-pub use host_core::rejection::kinds::*;
+pub use host_engine::kinds::*;
 pub use host_http::problem::kinds::*;
 
 host_http::kinds! {

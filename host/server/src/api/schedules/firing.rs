@@ -6,15 +6,18 @@ mod coming;
 use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt as _};
-use host_core::command::{Fire, NewJob};
+use host_core::job::NewJob;
 use host_core::name::Name;
-use host_core::rejection::{JobRefusal, Rejection, ScheduleRefusal, TokenRefusal};
-use host_core::schedule::{CatchUp, Fate, Firing, KeptSchedule, Overlap, Schedule};
 use host_core::time::Time;
 use host_dispatch::SubmitError;
+use host_engine::job::JobRefusal;
+use host_engine::schedule::{
+    CatchUp, Fate, Fire, Firing, KeptSchedule, Overlap, Schedule, ScheduleRefusal,
+};
+use host_engine::table::{Range, Value};
+use host_engine::token::TokenRefusal;
+use host_engine::{Reader, Rejection, StoreError};
 use host_runtime::ids;
-use host_store::table::Value;
-use host_store::{Range, Reader, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use self::coming::{ClockWatch, Coming, PAGE, READ_EVERY, READ_MS};

@@ -10,12 +10,12 @@ use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use futures_util::{StreamExt as _, stream};
 use host_cells::deploy::examine::Component;
-use host_core::audit::Note;
 use host_core::cost::Sample;
-use host_core::handler::Manifest;
 use host_core::name::Name;
 use host_core::outcome::Meter;
 use host_core::policy::Backoff;
+use host_engine::audit::Note;
+use host_engine::component::Manifest;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -8,7 +8,6 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_cells::process::DeskConnection;
 use host_cells::sandbox::broker::{SecretSource, Secrets};
-use host_core::command::SetState;
 use host_core::desk::{
     DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass, DeskRequest,
 };
@@ -18,6 +17,7 @@ use host_core::secret::Secret;
 use host_core::state::{KEYS_MAX, StateGrant, StateWrite, StateWrites};
 use host_core::time::Time;
 use host_core::writes::{CollectedBytes, WriteBuffer};
+use host_engine::state::SetState;
 use host_runtime::ids;
 use host_runtime::lifeline::Lifeline;
 use tokio::net::UnixStream;

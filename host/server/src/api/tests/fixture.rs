@@ -9,12 +9,11 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request as HttpRequest, StatusCode};
 use futures_util::future::BoxFuture;
+use host_cells::deploy::examine::Component;
+use host_cells::pool::Isolation;
+use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Secrets;
-use host_core::audit::Note;
-use host_core::command::{
-    self, Ask, Claim, Claimed, Complete, Deploy, RemoveComponent, Rollback, Slot,
-};
-use host_core::handler::{Digest, HandlerInfo, Manifest, Revision};
+use host_core::handler::HandlerInfo;
 use host_core::id::{JobId, NodeId};
 use host_core::job::{Lane, State};
 use host_core::json::JsonText;
@@ -22,13 +21,23 @@ use host_core::lease::{Fence, Hold};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
+use host_dispatch::numbers::Numbers;
+use host_dispatch::readers::{Readers, SCANS};
+use host_dispatch::{Dispatch, Request, Shared};
+use host_engine::audit::Note;
+use host_engine::component::tables::read_deployed;
+use host_engine::component::{Deploy, Digest, Manifest, RemoveComponent, Revision, Rollback};
+use host_engine::lease::{Claim, Claimed, Complete, Slot};
+use host_engine::{Ask, Store as _, StoreError, component};
 use host_http::budget::ByteBudget;
 use host_http::door::{DOORS, Door};
 use host_http::guard::AllowedHosts;
 use host_http::route::{Group, RoutePorts};
 use host_http::serve::Transport;
-use host_store::tables::component::read_deployed;
-use host_store::{Store as _, StoreError};
+use host_runtime::clock::Clock;
+use host_runtime::ids;
+use host_runtime::tasks::Tasks;
+use host_store::logs::{LogEntry, LogPage};
 use host_testing::store::MemoryStore;
 use host_wire_kit::section::TestSources;
 use host_wires::WIRES;
@@ -49,16 +58,6 @@ use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
-use host_cells::deploy::examine::Component;
-use host_cells::pool::Isolation;
-use host_cells::run::handlers::Handlers;
-use host_dispatch::numbers::Numbers;
-use host_dispatch::readers::{Readers, SCANS};
-use host_dispatch::{Dispatch, Request, Shared};
-use host_runtime::clock::Clock;
-use host_runtime::ids;
-use host_runtime::tasks::Tasks;
-use host_store::logs::{LogEntry, LogPage};
 
 /// A host whose handlers are `noop`, `a/b` and `typed`, which takes `{"n": integer}`.
 pub(super) struct Host {
@@ -116,9 +115,9 @@ struct Listed {
 impl Listed {
     async fn deployed(
         &self,
-        command: impl Ask<Reply = command::Deployed>,
+        command: impl Ask<Reply = component::Deployed>,
     ) -> Result<Deployed, DeployError> {
-        let command::Deployed {
+        let component::Deployed {
             revision,
             unchanged,
             removed,
@@ -180,7 +179,7 @@ impl Deployer for Listed {
                 deployed_at: Time(0),
                 signature: None,
                 schedules: Vec::new(),
-                release: host_core::handler::Release::default(),
+                release: host_engine::component::Release::default(),
             });
             let wall = Time(0);
             let deploy = Deploy {
@@ -348,7 +347,7 @@ impl Host {
         let by = DeployedBy {
             note: Note::default(),
             origin: None,
-            release: host_core::handler::Release::default(),
+            release: host_engine::component::Release::default(),
         };
         let deployed = api.deployer.deploy(
             "basics".parse().unwrap(),

@@ -8,17 +8,17 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use host_core::access::{Access, Verb};
+use host_dispatch::readers::{Readers, SCANS};
+use host_dispatch::{Dispatch, Request, SubmitError, Taken};
 use host_http::door::DOORS;
+use host_runtime::clock::Clock;
+use host_runtime::tasks::Tasks;
 use host_testing::store::MemoryStore;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::fixture::{Host, Lines, api, call, doorway};
 use crate::api::{ServedApi, routes};
-use host_dispatch::readers::{Readers, SCANS};
-use host_dispatch::{Dispatch, Request, SubmitError, Taken};
-use host_runtime::clock::Clock;
-use host_runtime::tasks::Tasks;
 
 #[tokio::test]
 async fn the_openapi_document_has_exactly_the_routes() {
@@ -383,7 +383,7 @@ async fn a_host_that_cannot_says_why() {
     }
     let (sender, requests) = mpsc::channel(1);
     let (reply, _answer) = tokio::sync::oneshot::channel();
-    let command = host_core::command::Recover {
+    let command = host_engine::node::Recover {
         after: 0,
         node: host_core::id::NodeId::NIL,
         living: Vec::new(),

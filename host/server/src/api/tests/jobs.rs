@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use host_core::cell::{Level, LogSource};
-use host_core::command::Lose;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::time::Time;
 use host_core::transition::Loss;
+use host_engine::lease::Lose;
+use host_store::logs::LogEntry;
 use serde_json::json;
 
 use super::fixture::Host;
-use host_store::logs::LogEntry;
 
 const NOOP: &str = r#"{"handler":"noop"}"#;
 

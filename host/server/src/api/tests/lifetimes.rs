@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, StatusCode};
-use host_core::access::token::{KeptToken, Rights, Token, TokenText, token_id};
 use host_core::access::{Role, Verbs};
-use host_core::audit::Entry;
-use host_core::command::PutToken;
 use host_core::time::Time;
+use host_engine::audit::Entry;
+use host_engine::table::Range;
+use host_engine::token::{KeptToken, PutToken, Rights, Token, TokenText, token_id};
 use host_http::gate::Gate as _;
 use host_http::peer::Peer;
 use host_runtime::clock::Clock;
-use host_store::Range;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 

@@ -6,11 +6,11 @@ use axum::http::StatusCode;
 use futures_util::future::BoxFuture;
 use host_core::id::NodeId;
 use host_core::lease::Hold;
-use host_core::node::{Component, Life, NodeInfo, NodeRecord, Offer, Pool, PoolRunner, Running};
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
-use host_store::StoreError;
+use host_engine::StoreError;
+use host_engine::node::{Component, Life, NodeInfo, NodeRecord, Offer, Pool, PoolRunner, Running};
 use parking_lot::Mutex;
 use serde_json::json;
 

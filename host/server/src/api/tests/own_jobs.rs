@@ -2,11 +2,11 @@
 
 use axum::http::StatusCode;
 use host_core::access::Scope;
-use host_core::command::Enqueue;
 use host_core::failure::{Failure, FailureKind};
 use host_core::job::{HANDLER_WIRE, Origin};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
+use host_engine::job::Enqueue;
 use serde_json::{Value, json};
 
 use super::access::Guarded;

@@ -1,12 +1,12 @@
 //! Jobs that run again, by the wish of an operator or of their handler.
 
 use axum::http::StatusCode;
-use host_core::command::{Enqueue, NewJob, Reschedule};
-use host_core::job::Payload;
+use host_core::job::{NewJob, Payload};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
 use host_core::time::Time;
+use host_engine::job::{Enqueue, Reschedule};
 use host_runtime::ids;
 use serde_json::json;
 

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use host_core::command::{Cancel, Enqueue, Purge, Tick, job};
 use host_core::job::{OnConflict, UniqueKey, UniqueScope};
+use host_engine::job;
+use host_engine::job::{Cancel, Enqueue, Purge, Tick};
 
 use super::*;
 

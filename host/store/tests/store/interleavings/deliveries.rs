@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use host_core::command::Change;
 use host_core::id::JobId;
 use host_core::job::State;
 use host_core::notify::{Event, JOB_EVENTS, Notify};
-use host_core::webhook::{Delivery, WEBHOOKS};
-use host_store::store::Reader;
+use host_core::query::Change;
+use host_engine::Reader;
+use host_engine::webhook::{Delivery, WEBHOOKS};
 
 use crate::webhooks::notify;
 

@@ -1,8 +1,8 @@
 //! The steps that a history is made of, drawn at random.
 
-use host_core::limit::{Limit, WhenFull};
 use host_core::state::{StateWrite, StateWrites};
 use host_core::transition::Loss;
+use host_engine::limit::{Limit, WhenFull};
 use proptest::prelude::*;
 
 use crate::limit_keys::by_customer;

@@ -1,7 +1,8 @@
 //! Messages that reach a node that did not grant the lease: their fence does not name the holder.
 
-use host_core::command::{Claim, lease};
 use host_core::id::LeaseId;
+use host_engine::lease;
+use host_engine::lease::Claim;
 
 use super::*;
 

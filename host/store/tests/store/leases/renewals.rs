@@ -1,7 +1,9 @@
 //! Leases that a host has renewed in memory: what it stores of them, and what a restart does.
 
-use host_core::command::{Recover, Renew, Tick};
 use host_core::lease::Renewal;
+use host_engine::job::Tick;
+use host_engine::lease::Renew;
+use host_engine::node::Recover;
 use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 

@@ -12,7 +12,7 @@ use host_api::queue::QueueView;
 use host_api::runner::PoolView;
 use host_api::schedule::{FiringView, ScheduleView, SchedulesQuery};
 use host_core::job::State;
-use host_core::node::Standing;
+use host_engine::node::Standing;
 
 use crate::ask::{Ask, Problem};
 use crate::filter::jobs;

@@ -1,9 +1,9 @@
 //! What the host remembers of leases: ends that are repeated, heartbeats that wait, and who waits for an end.
 
-use host_core::command::Cancel;
 use host_core::failure::{Failure, FailureKind};
 use host_core::job::State;
 use host_core::port::lease::EndCause;
+use host_engine::job::Cancel;
 
 use super::*;
 use crate::dispatch_loop::Phase;

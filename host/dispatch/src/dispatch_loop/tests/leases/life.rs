@@ -1,8 +1,8 @@
 //! Leases when the host drains, stops, or is killed and restarts.
 
-use host_core::command::{Cancel, Enqueue};
 use host_core::id::NodeId;
 use host_core::job::State;
+use host_engine::job::{Cancel, Enqueue};
 
 use super::super::bench::NODE;
 use super::*;

@@ -1,7 +1,7 @@
 //! Heartbeats that are answered from memory: what their workers are promised holds.
 
-use host_core::command::Cancel;
 use host_core::job::State;
+use host_engine::job::Cancel;
 
 use super::super::bench::NODE;
 use super::life::Killable;

@@ -1,11 +1,11 @@
 //! Tests every message that a worker may send about its lease, and what time does to a lease.
 
-use host_core::command::Cancel;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State;
 use host_core::outcome::Progress;
 use host_core::policy::OnGraceExpired;
+use host_engine::job::Cancel;
 
 use super::*;
 use crate::events::EventKind;

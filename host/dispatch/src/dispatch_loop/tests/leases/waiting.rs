@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use host_core::command::{Cancel, Enqueue};
 use host_core::job::State;
 use host_core::port::lease::Respond;
 use host_core::port::{End, Tag};
+use host_engine::job::{Cancel, Enqueue};
 
 use super::super::bench::NODE;
 use super::*;

@@ -4,9 +4,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use host_core::schedule::{KeptSchedule, SET_BACK_MS};
 use host_core::time::Time;
-use host_store::Listing;
+use host_engine::Listing;
+use host_engine::schedule::{KeptSchedule, SET_BACK_MS};
 
 /// How often to read schedules that others have set, and jobs that have ended.
 pub(super) const READ_EVERY: Duration = Duration::from_millis(READ_MS);
@@ -107,7 +107,7 @@ impl Coming {
 
 #[cfg(test)]
 mod tests {
-    use host_core::schedule::Progress;
+    use host_engine::schedule::Progress;
 
     use super::super::tests::schedule;
     use super::*;
@@ -118,7 +118,7 @@ mod tests {
 
     fn firing_at(times: &[u64]) -> Listing<KeptSchedule> {
         let kept = times.iter().map(|ms| KeptSchedule {
-            schedule: schedule(host_core::schedule::Overlap::Allow, 0),
+            schedule: schedule(host_engine::schedule::Overlap::Allow, 0),
             progress: Progress {
                 next: Some(Time::default().plus_ms(*ms)),
                 ..Progress::default()

@@ -1,11 +1,10 @@
 //! Warnings about schedules.
 
 use host_core::json::JsonText;
-use host_core::schedule::{
+use host_core::time::Time;
+use host_engine::schedule::{
     CatchUp, Fate, Firing, Overlap, Schedule, Source, WINDOW_MS_DEFAULT, When,
 };
-use host_core::time::Time;
-
 use host_testing::Log;
 
 use super::{Warnings, warning};

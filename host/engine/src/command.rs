@@ -1,0 +1,308 @@
+//! What a store may be asked to change. Each feature declares its commands in a file of its own, each with its reply; this
+//! file has what they share. Commands are plain data, so that a batch can be divided and repeated.
+
+use host_core::failure::FailureKind;
+use host_core::id::{BatchId, JobId};
+use host_core::job::{Lifecycle, NewJob};
+use host_core::name::Name;
+use host_core::query::Change;
+use host_core::state::StateWrites;
+use host_core::time::Time;
+use host_core::transition::Effect;
+
+use crate::audit::{Note, Noted};
+use crate::batch::{CancelBatch, CloseBatch};
+use crate::component::Deployed;
+use crate::job::{Enqueue, Enqueued, Ticked};
+use crate::lease::{Claimed, Complete};
+use crate::node::TakenBack;
+use crate::schedule::{Fire, Firing};
+use crate::state::SetState;
+use crate::{
+    Rejection, audit, batch, component, job, lease, limit, node, queue, schedule, state, token,
+};
+
+/// What may be asked of a store: a command, and what the store replies to it.
+pub trait Ask: Into<Command> {
+    /// What the store replies to this command.
+    type Reply: Into<Reply> + TryFrom<Reply>;
+
+    /// Adds a note for the audit.
+    #[must_use]
+    fn noted(self, note: Note) -> Noted<Self> {
+        Noted {
+            command: self,
+            note: Box::new(note),
+        }
+    }
+}
+
+/// For a caller that makes different commands and does not look at their replies.
+impl Ask for Command {
+    type Reply = Reply;
+}
+
+/// Declares the commands of a feature: how each is kept, its name in logs and metrics, and its reply.
+macro_rules! commands {
+    ($feature:ident { $($variant:ident($($kept:tt)+) $kind:literal -> $reply:ty,)+ }) => {
+        /// One of these commands.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Command { $($variant($($kept)+)),+ }
+
+        impl Command {
+            /// Returns what the command is called in logs and metrics.
+            pub const fn kind(&self) -> &'static str {
+                match self { $(Self::$variant(_) => $kind),+ }
+            }
+        }
+
+        $(crate::commands! { @ask $feature $variant($($kept)+) -> $reply })+
+    };
+    (@ask $feature:ident $variant:ident(Box<$command:ident>) -> $reply:ty) => {
+        impl From<$command> for crate::Command {
+            fn from(command: $command) -> Self {
+                Self::$feature(Command::$variant(Box::new(command)))
+            }
+        }
+
+        impl crate::Ask for $command {
+            type Reply = $reply;
+        }
+    };
+    (@ask $feature:ident $variant:ident($command:ident) -> $reply:ty) => {
+        impl From<$command> for crate::Command {
+            fn from(command: $command) -> Self {
+                Self::$feature(Command::$variant(command))
+            }
+        }
+
+        impl crate::Ask for $command {
+            type Reply = $reply;
+        }
+    };
+}
+pub(crate) use commands;
+
+/// A change that a store is asked to make.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    Job(job::Command),
+    Lease(lease::Command),
+    Limit(limit::Command),
+    Schedule(schedule::Command),
+    Batch(batch::Command),
+    Component(component::Command),
+    Token(token::Command),
+    State(state::Command),
+    Queue(queue::Command),
+    Node(node::Command),
+    Audit(audit::Command),
+    /// Execute a command, and record in the audit who requested it and its outcome. The reply is that of the command.
+    Noted {
+        command: Box<Self>,
+        note: Box<Note>,
+    },
+}
+
+impl Command {
+    /// Returns the command itself, without the note about it.
+    pub fn bare(&self) -> &Self {
+        match self {
+            Self::Noted { command, .. } => command.bare(),
+            bare => bare,
+        }
+    }
+
+    /// Returns the jobs that it enqueues.
+    pub fn new_jobs(&self) -> &[NewJob] {
+        match self.bare() {
+            Self::Job(job::Command::Enqueue(Enqueue(jobs))) => jobs,
+            Self::Batch(batch::Command::NewBatch(new)) => &new.jobs,
+            Self::Lease(lease::Command::Complete(Complete {
+                writes: Some(writes),
+                ..
+            })) => &writes.jobs,
+            _ => &[],
+        }
+    }
+
+    /// Returns the firing of a schedule.
+    pub fn firing(&self) -> Option<&Fire> {
+        match self.bare() {
+            Self::Schedule(schedule::Command::Fire(fire)) => Some(fire),
+            _ => None,
+        }
+    }
+
+    /// Returns the job that it names.
+    pub fn job(&self) -> Option<JobId> {
+        match self.bare() {
+            Self::Job(command) => command.job(),
+            Self::Lease(command) => command.job(),
+            Self::Limit(limit::Command::Hold(hold)) => Some(hold.job),
+            _ => None,
+        }
+    }
+
+    /// Returns the batches that it looks up before others that it touches.
+    pub fn batches(&self) -> impl Iterator<Item = BatchId> {
+        let named = match self.bare() {
+            Self::Batch(
+                batch::Command::CloseBatch(CloseBatch { batch })
+                | batch::Command::CancelBatch(CancelBatch { batch, .. }),
+            ) => Some(*batch),
+            _ => None,
+        };
+        let of_jobs = self.new_jobs().iter().filter_map(|job| job.batch);
+        named.into_iter().chain(of_jobs)
+    }
+
+    /// Returns the runners of the jobs that it may enqueue: `None` for each job for cells.
+    pub fn new_runners(&self) -> impl Iterator<Item = Option<&Name>> {
+        let firing = self.firing().into_iter();
+        let fired = firing.flat_map(|fire| fire.job.as_deref().map(|job| (job, fire.ids.len())));
+        let fired = fired.flat_map(|(job, jobs)| std::iter::repeat_n(job, jobs));
+        self.new_jobs()
+            .iter()
+            .chain(fired)
+            .map(|job| job.runner.as_ref())
+    }
+
+    /// Returns the state that it changes.
+    pub fn state_writes(&self) -> &[StateWrites] {
+        match self.bare() {
+            Self::State(state::Command::SetState(SetState(writes))) => {
+                std::slice::from_ref(&**writes)
+            }
+            Self::Lease(lease::Command::Complete(Complete {
+                writes: Some(writes),
+                ..
+            })) => &writes.state,
+            _ => &[],
+        }
+    }
+
+    /// Returns what the command is called in logs and metrics.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Job(command) => command.kind(),
+            Self::Lease(command) => command.kind(),
+            Self::Limit(command) => command.kind(),
+            Self::Schedule(command) => command.kind(),
+            Self::Batch(command) => command.kind(),
+            Self::Component(command) => command.kind(),
+            Self::Token(command) => command.kind(),
+            Self::State(command) => command.kind(),
+            Self::Queue(command) => command.kind(),
+            Self::Node(command) => command.kind(),
+            Self::Audit(command) => command.kind(),
+            Self::Noted { command, .. } => command.kind(),
+        }
+    }
+}
+
+/// Declares what stores reply, by type.
+macro_rules! replies {
+    ($($(#[$doc:meta])* $variant:ident($reply:ty),)+) => {
+        /// The reply of a store to one command, whichever that was. [`Reply::unpack`] gives the caller its own.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Reply {
+            $($(#[$doc])* $variant($reply),)+
+            /// To commands that return nothing.
+            Done,
+        }
+
+        $(
+            impl From<$reply> for Reply {
+                fn from(reply: $reply) -> Self {
+                    Self::$variant(reply)
+                }
+            }
+
+            impl TryFrom<Reply> for $reply {
+                type Error = Reply;
+
+                fn try_from(reply: Reply) -> Result<Self, Reply> {
+                    match reply {
+                        Reply::$variant(reply) => Ok(reply),
+                        other => Err(other),
+                    }
+                }
+            }
+        )+
+    };
+}
+
+replies! {
+    /// In the order of the jobs.
+    Enqueued(Vec<Enqueued>),
+    Claimed(Vec<Claimed>),
+    /// To commands about one job: the job after the command.
+    Moved(Box<Lifecycle>),
+    TakenBack(TakenBack),
+    Ticked(Ticked),
+    Deployed(Deployed),
+    Fired(Vec<Firing>),
+}
+
+impl Reply {
+    /// Unpacks the reply to a command whose [`Ask::Reply`] is `T`.
+    pub fn unpack<T: TryFrom<Self>>(self) -> T {
+        match self.try_into() {
+            Ok(reply) => reply,
+            // A store can only pack what has the type `Ask::Reply` of the command.
+            Err(_) => unreachable!("a command has a reply of another type than its own"),
+        }
+    }
+}
+
+impl From<()> for Reply {
+    fn from((): ()) -> Self {
+        Self::Done
+    }
+}
+
+impl TryFrom<Reply> for () {
+    type Error = Reply;
+
+    fn try_from(reply: Reply) -> Result<(), Reply> {
+        match reply {
+            Reply::Done => Ok(()),
+            other => Err(other),
+        }
+    }
+}
+
+/// A job failed for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Discard {
+    pub job: JobId,
+    pub queue: Name,
+    /// The handler, behind its runner's name if it has one.
+    pub handler: String,
+    pub failure: Option<FailureKind>,
+}
+
+/// The result of a commit, in the order of its commands. When it is returned, everything is on disk.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Committed {
+    /// One answer for each command.
+    pub replies: Vec<Result<Reply, Rejection>>,
+    /// Every change of state, in order.
+    pub changes: Vec<Change>,
+    /// The number of the first of these changes. Numbers grow by one with each change that the store has ever made.
+    /// `None` if the store numbers changes later, because other nodes make some as well.
+    pub first_change: Option<u64>,
+    /// The jobs that were discarded, in order.
+    pub discards: Vec<Discard>,
+    /// Why the store cannot read what it has left out.
+    pub unreadable: Vec<String>,
+    /// The effects to carry out now, in order.
+    pub effects: Vec<(JobId, Effect)>,
+    /// When the next job is due, after this batch.
+    pub next_wakeup: Option<Time>,
+    /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
+    pub available: u64,
+    /// Whether a claim has stopped before it had seen all jobs that it might take: the next one continues from there.
+    pub claim_goes_on: bool,
+}

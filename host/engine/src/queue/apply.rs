@@ -1,0 +1,46 @@
+//! Applies the commands about queues.
+
+use std::collections::BTreeSet;
+
+use host_core::name::Name;
+
+use super::{Command, QueueRefusal, RemoveQueue, SetPaused};
+use crate::{Batch, Reply, Rows, Stop};
+
+impl<R: Rows> Batch<'_, R> {
+    /// Checks that the queues exist or may be created.
+    pub(crate) fn check_queues<'n>(
+        &mut self,
+        queues: impl IntoIterator<Item = &'n Name>,
+    ) -> Result<(), Stop> {
+        let mut new = BTreeSet::new();
+        for queue in queues {
+            if self.rows.has_queue(queue) || !new.insert(queue) {
+                continue;
+            }
+            let limit = self.bounds.capacity.queues_max;
+            if self.rows.counts().queues + new.len() as u64 > limit {
+                let queue = queue.clone();
+                return Err(QueueRefusal::TooMany { queue, limit }.into());
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn queue_command(&mut self, command: &Command) -> Result<Reply, Stop> {
+        match command {
+            Command::SetPaused(set) => self.carry_out(set, Self::set_paused),
+            Command::RemoveQueue(remove) => self.carry_out(remove, Self::remove_queue),
+        }
+    }
+
+    fn set_paused(&mut self, SetPaused { queue, paused }: &SetPaused) -> Result<(), Stop> {
+        self.check_queues([queue])?;
+        self.rows.set_paused(queue, *paused)?;
+        Ok(())
+    }
+
+    fn remove_queue(&mut self, RemoveQueue { queue }: &RemoveQueue) -> Result<(), Stop> {
+        Ok(self.rows.remove_queue(queue)??)
+    }
+}
