@@ -13,11 +13,11 @@ use wasmtime::{
 /// be the largest cost of a small job.
 const KEEP_RESIDENT_BYTES: usize = 512 << 10;
 
-/// The native stack that a guest may use, in bytes.
-const GUEST_STACK_BYTES: usize = 512 << 10;
+/// The native stack that a guest may use, in bytes: 5,000 nested calls of JavaScript.
+pub(crate) const GUEST_STACK_BYTES: usize = 4 << 20;
 
 /// The native stack of a run including its host calls, in bytes.
-const RUN_STACK_BYTES: usize = 1 << 20;
+const RUN_STACK_BYTES: usize = 5 << 20;
 
 /// How much of [`RUN_STACK_BYTES`] stays mapped for the next run. All of it is cleared after each run,
 /// used or not, so it is only as large as most guests need.

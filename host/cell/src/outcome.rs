@@ -14,6 +14,7 @@ use wasmtime::{PoolConcurrencyLimitError, Trap, WasmBacktrace};
 use wasmtime_wasi::I32Exit;
 
 use crate::bindings::host::jobs::types as wit;
+use crate::engine::GUEST_STACK_BYTES;
 use crate::limits::{MemoryLimitExceeded, size};
 use crate::linker::NotGiven;
 use crate::run_output::{RunOutput, truncate};
@@ -134,6 +135,12 @@ pub(crate) fn from_trap(error: &wasmtime::Error, output: &RunOutput, limits: &Li
             FailureKind::FuelExhausted,
             "the handler used up its CPU budget; raise fuel in the manifest",
         )
+    } else if trap == Some(&Trap::StackOverflow) {
+        let message = format!(
+            "the handler's calls are nested too deeply for its stack of {} MiB",
+            GUEST_STACK_BYTES >> 20
+        );
+        Failure::new(FailureKind::Trapped, message)
     } else if let Some(exit) = error.downcast_ref::<I32Exit>() {
         let message = format!(
             "the handler called exit with code {}; return a result or an error instead",

@@ -18,8 +18,11 @@ const INTERFACES: [&str; 8] = [
     "control", "http", "jobs", "limits", "log", "secrets", "state", "types",
 ];
 
-/// The program that bundles JavaScript and calls a builder.
+/// The program that bundles JavaScript and calls a builder, and its parts.
 const BUILD: (&str, &str) = ("build.mjs", include_str!("pinned/build.mjs"));
+const GLOBALS: (&str, &str) = ("globals.mjs", include_str!("pinned/globals.mjs"));
+const MODULES: (&str, &str) = ("modules.mjs", include_str!("pinned/modules.mjs"));
+const STACK: (&str, &str) = ("stack.mjs", include_str!("pinned/stack.mjs"));
 
 /// A builder that is installed once for each user.
 #[derive(Clone, Copy, Debug)]
@@ -59,15 +62,26 @@ pub const COMPONENTIZE_PY: Pinned = Pinned {
 pub const QUICKJS: Pinned = Pinned {
     name: "componentize-qjs-0.4.5",
     registry: Registry::Npm,
-    megabytes: 49,
+    megabytes: 74,
     files: &[
         ("package.json", include_str!("pinned/quickjs/package.json")),
         (
             "package-lock.json",
             include_str!("pinned/quickjs/package-lock.json"),
         ),
+        (
+            "wit/quickjs.wit",
+            include_str!("pinned/quickjs/wit/quickjs.wit"),
+        ),
+        (
+            "wit/deps/random/random.wit",
+            include_str!("pinned/quickjs/wit/random.wit"),
+        ),
+        ("wit/deps/jobs/jobs.wit", WIT.1),
         BUILD,
-        WIT,
+        GLOBALS,
+        MODULES,
+        STACK,
     ],
 };
 
@@ -75,7 +89,7 @@ pub const QUICKJS: Pinned = Pinned {
 pub const STARLINGMONKEY: Pinned = Pinned {
     name: "componentize-js-0.23.0",
     registry: Registry::Npm,
-    megabytes: 395,
+    megabytes: 404,
     files: &[
         (
             "package.json",
@@ -86,6 +100,9 @@ pub const STARLINGMONKEY: Pinned = Pinned {
             include_str!("pinned/starlingmonkey/package-lock.json"),
         ),
         BUILD,
+        GLOBALS,
+        MODULES,
+        STACK,
         WIT,
     ],
 };

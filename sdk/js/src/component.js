@@ -8,7 +8,7 @@ import * as log from 'host:jobs/log@1.1.0';
 import * as secrets from 'host:jobs/secrets@1.1.0';
 import * as state from 'host:jobs/state@1.1.0';
 
-import { failure, HttpError, StoreError } from './errors.js';
+import { failure, HttpError, JobError, StoreError } from './errors.js';
 import { call, describe as list } from './handlers.js';
 import { located } from './source_map.js';
 
@@ -49,3 +49,13 @@ export const attempt = async (job, params) => call(present(job), params, host);
 
 /** Returns what to throw to the host for what was thrown. */
 export const failed = (thrown) => failure(thrown, located);
+
+/** Returns what is thrown if a handler waits and nothing is left that could end that. */
+export const waitsForever = (job) =>
+  new JobError(`the handler ${job.function} waits for a promise that nothing settles`, { kind: 'waits_forever' });
+
+/** Logs what a promise was rejected with that nothing waited for. */
+export const warn = (reason) => {
+  const { val } = failure(reason, located);
+  host.log.write('warn', `a promise was rejected, and nothing handled it: ${val.stack || val.message || val.reason || ''}`, []);
+};

@@ -2,6 +2,7 @@
 
 import { Cancelled, JobError } from './errors.js';
 import { fetchWith } from './http.js';
+import { asJson, bytesOf, millis, shown, textOf } from './values.js';
 
 export class Ctx {
   #host;
@@ -30,16 +31,19 @@ export class Ctx {
   }
 
   progress(percent, message) {
-    this.#host.control.progress(percent ?? undefined, String(message));
+    const known = percent === undefined || percent === null ? undefined : Number(percent);
+    if (Number.isNaN(known)) throw new TypeError(`progress: expected percent, got ${shown(percent)}`);
+    this.#host.control.progress(known && Math.min(100, Math.max(0, known)), shown(message));
   }
 
   sleep(ms) {
-    this.#host.control.sleepMs(ms);
+    this.#host.control.sleepMs(millis(ms, 'sleep'));
   }
 
-  log(level, message, fields = {}) {
-    const pairs = Object.entries(fields).map(([name, value]) => [name, String(value)]);
-    this.#host.log.write(level, String(message), pairs);
+  log(level, message, fields) {
+    if (!LEVELS.includes(level)) throw new TypeError(`log: expected one of ${LEVELS.join(', ')}, got ${shown(level)}`);
+    const pairs = Object.entries(fields ?? {}).map(([name, value]) => [shown(name), shown(value)]);
+    this.#host.log.write(level, shown(message), pairs);
   }
 
   debug(message, fields) {
@@ -63,7 +67,8 @@ export class Ctx {
   }
 
   enqueueAll(jobs) {
-    return jobs.length ? this.#host.jobs.enqueue(documents(jobs)) : [];
+    const given = documents(jobs);
+    return given ? this.#host.jobs.enqueue(given) : [];
   }
 
   enqueueNow(job) {
@@ -71,17 +76,22 @@ export class Ctx {
   }
 
   enqueueAllNow(jobs) {
-    return jobs.length ? this.#host.jobs.enqueueNow(documents(jobs)) : [];
+    const given = documents(jobs);
+    return given ? this.#host.jobs.enqueueNow(given) : [];
   }
 
   hold(limit, ms) {
-    this.#host.limits.hold(limit, ms);
+    this.#host.limits.hold(textOf(limit, 'hold: the limit'), millis(ms, 'hold'));
   }
 
   secret(name) {
-    return this.#host.secrets.reveal(name);
+    return this.#host.secrets.reveal(textOf(name, 'the name of a secret'));
   }
 }
+
+const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
+
+const keyOf = (key) => textOf(key, 'a key of the state');
 
 /** Values by key, as JSON. */
 class State {
@@ -100,7 +110,7 @@ class State {
   }
 
   shared(space) {
-    return new State(this.#host, space, this.#atOnce);
+    return new State(this.#host, textOf(space, 'a shared space'), this.#atOnce);
   }
 
   get(key) {
@@ -109,40 +119,42 @@ class State {
   }
 
   set(key, value) {
-    this.setBytes(key, bytes(value));
+    this.setBytes(key, written(value));
   }
 
   delete(key) {
     const { state } = this.#host;
-    if (this.#atOnce) state.deleteNow(this.#space, key);
-    else state.delete(this.#space, key);
+    if (this.#atOnce) state.deleteNow(this.#space, keyOf(key));
+    else state.delete(this.#space, keyOf(key));
   }
 
   compareAndSet(key, expected, value) {
     const { state } = this.#host;
-    const [old, next] = [expected, value].map((it) => (it === undefined ? undefined : bytes(it)));
+    const [old, next] = [expected, value].map((it) => (it === undefined ? undefined : written(it)));
     return this.#atOnce
-      ? state.compareAndSetNow(this.#space, key, old, next)
-      : state.compareAndSet(this.#space, key, old, next);
+      ? state.compareAndSetNow(this.#space, keyOf(key), old, next)
+      : state.compareAndSet(this.#space, keyOf(key), old, next);
   }
 
   list(prefix = '') {
     const keys = [];
     for (;;) {
-      const page = this.#host.state.list(this.#space, prefix, keys.at(-1));
+      const page = this.#host.state.list(this.#space, textOf(prefix, 'list: the prefix'), keys.at(-1));
       if (page.length === 0) return keys;
       keys.push(...page);
     }
   }
 
   getBytes(key) {
-    return this.#host.state.get(this.#space, key);
+    return this.#host.state.get(this.#space, keyOf(key));
   }
 
   setBytes(key, value) {
     const { state } = this.#host;
-    if (this.#atOnce) state.setNow(this.#space, key, value);
-    else state.set(this.#space, key, value);
+    const bytes = bytesOf(value);
+    if (!bytes) throw new TypeError(`setBytes: expected bytes, got ${shown(value)}`);
+    if (this.#atOnce) state.setNow(this.#space, keyOf(key), bytes);
+    else state.set(this.#space, keyOf(key), bytes);
   }
 }
 
@@ -152,13 +164,19 @@ const NAMES = {
   dependsOn: 'depends_on',
 };
 
-const documents = (jobs) =>
-  JSON.stringify(
-    jobs.map((job) => Object.fromEntries(Object.entries(job).map(([name, value]) => [NAMES[name] ?? name, value]))),
-  );
+/** Returns jobs as JSON, if there are any. */
+function documents(jobs) {
+  const list = [...jobs];
+  const wrong = list.find((job) => typeof job !== 'object' || job === null || Array.isArray(job));
+  if (wrong !== undefined || list.includes(undefined)) {
+    throw new TypeError(`enqueue: a job is an object with a handler, got ${shown(wrong)}`);
+  }
+  const renamed = list.map((job) => Object.fromEntries(Object.entries(job).map(([name, value]) => [NAMES[name] ?? name, value])));
+  return list.length ? asJson(renamed) : undefined;
+}
 
-function bytes(value) {
-  const text = JSON.stringify(value);
-  if (text === undefined) throw new JobError('undefined has no JSON', { kind: 'invalid_state', retryable: false });
+function written(value) {
+  const text = asJson(value);
+  if (text === undefined) throw new JobError(`${shown(value)} has no JSON`, { kind: 'invalid_state', retryable: false });
   return new TextEncoder().encode(text);
 }

@@ -3,12 +3,14 @@
 import { Ctx } from './ctx.js';
 import { JobError } from './errors.js';
 import { misfit } from './schema.js';
+import { asJson, shown, textOf } from './values.js';
 
 const handlers = new Map();
 
 /** Makes a function a handler of this name, and returns it. */
 export function handler(name, about, run) {
-  handlers.set(name, { about, run });
+  if (typeof run !== 'function') throw new TypeError(`handler ${shown(name)}: expected a function, got ${shown(run)}`);
+  handlers.set(textOf(name, 'the name of a handler'), { about: about ?? {}, run });
   return run;
 }
 
@@ -37,9 +39,9 @@ export async function call(job, params, host) {
   }
   const result = await found.run(new Ctx(job, host), given);
   try {
-    return JSON.stringify(result ?? null);
+    return asJson(result ?? null) ?? 'null';
   } catch (cause) {
-    const message = `cannot write the result as JSON: ${cause.message}`;
+    const message = `cannot write the result as JSON: ${shown(cause?.message ?? cause)}`;
     throw new JobError(message, { kind: 'invalid_result', retryable: false, cause });
   }
 }

@@ -1,6 +1,7 @@
 // Requests to HTTP servers, as with `fetch`. Each has its whole body, and so has each response.
 
 import { JobError } from './errors.js';
+import { asJson, bytesOf, millis, shown } from './values.js';
 
 const RETRYABLE = [408, 425, 429];
 
@@ -11,12 +12,11 @@ export class Response {
 
   /** Makes a response, for tests: `body` is a text, bytes, or a value that becomes JSON. */
   constructor(body = '', { status = 200, headers = {} } = {}) {
-    // Bytes from the host may be of another realm, so that they are no instances of our class.
-    const isBytes = ArrayBuffer.isView(body);
-    const isJson = typeof body !== 'string' && !isBytes;
+    const bytes = bytesOf(body);
+    const isJson = typeof body !== 'string' && !bytes;
     this.status = status;
     this.headers = new Headers(isJson ? { 'content-type': 'application/json', ...headers } : headers);
-    this.content = isBytes ? body : new TextEncoder().encode(isJson ? JSON.stringify(body) : body);
+    this.content = bytes ?? new TextEncoder().encode(isJson ? (asJson(body) ?? '') : body);
   }
 
   /** Whether the status is 2xx. */
@@ -82,20 +82,44 @@ class Headers {
   }
 }
 
-const pairs = (headers = {}) => (typeof headers[Symbol.iterator] === 'function' ? [...headers] : Object.entries(headers));
+const pairs = (headers) =>
+  typeof headers?.[Symbol.iterator] === 'function' ? [...headers] : Object.entries(headers ?? {});
+
+/** Returns the fields of a request. A content type that the author gives is the only one. */
+function fieldsOf(headers, type) {
+  const fields = pairs(headers).map(([name, value]) => [shown(name), shown(value)]);
+  const isTyped = fields.some(([name]) => name.toLowerCase() === 'content-type');
+  return type && !isTyped ? [['content-type', type], ...fields] : fields;
+}
+
+/** Returns a body as bytes, and its type. */
+function bodyOf(body, json) {
+  if (json !== undefined) {
+    const text = asJson(json);
+    if (text === undefined) throw new TypeError(`fetch: ${shown(json)} has no JSON`);
+    return [new TextEncoder().encode(text), 'application/json'];
+  }
+  if (body === undefined || body === null) return [new Uint8Array()];
+  const bytes = bytesOf(body);
+  if (bytes) return [bytes];
+  if (typeof body === 'string') return [new TextEncoder().encode(body)];
+  if (Object.prototype.toString.call(body) === '[object URLSearchParams]') {
+    return [new TextEncoder().encode(String(body)), 'application/x-www-form-urlencoded;charset=UTF-8'];
+  }
+  throw new TypeError(`fetch: a body is a text, bytes or URLSearchParams, got ${shown(body)}; give values as \`json\``);
+}
 
 /** Makes the function that sends the requests of a handler. */
 export const fetchWith = (host) =>
-  async function fetch(url, { method = 'GET', headers, body, json, timeoutMs } = {}) {
-    const fields = pairs(headers).map(([name, value]) => [name, String(value)]);
-    if (json !== undefined) fields.unshift(['content-type', 'application/json']);
-    const content = json === undefined ? (body ?? '') : JSON.stringify(json);
+  async function fetch(url, options) {
+    const { method, headers, body, json, timeoutMs } = options ?? {};
+    const [content, type] = bodyOf(body, json);
     const answer = host.http.send({
-      method,
-      url: String(url),
-      headers: fields,
-      body: typeof content === 'string' ? new TextEncoder().encode(content) : content,
-      timeoutMs,
+      method: shown(method ?? 'GET'),
+      url: shown(typeof url?.href === 'string' ? url.href : url),
+      headers: fieldsOf(headers, type),
+      body: content,
+      timeoutMs: timeoutMs === undefined || timeoutMs === null ? undefined : millis(timeoutMs, 'timeoutMs'),
     });
     return new Response(answer.body, { status: answer.status, headers: answer.headers });
   };

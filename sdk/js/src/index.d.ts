@@ -91,7 +91,7 @@ export interface NewJob {
 export interface RequestOptions {
   method?: string;
   headers?: Record<string, string> | Iterable<[string, string]>;
-  body?: string | Uint8Array;
+  body?: string | ArrayBuffer | ArrayBufferView | (Iterable<[string, string]> & { toString(): string });
   /** A value that becomes the body, as JSON. */
   json?: unknown;
   /** A time limit, in milliseconds. The manifest's is the longest. */
@@ -224,6 +224,7 @@ export class StoreError extends JobError {
 /** The handler asks for another attempt, `afterMs` milliseconds from now or after the job's backoff. */
 export class Retry extends Error {
   constructor(reason: string, options?: { afterMs?: number });
+  readonly afterMs?: number;
 }
 
 /** The handler stopped on request, with its partial results. */

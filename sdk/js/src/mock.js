@@ -4,6 +4,7 @@ import { Ctx } from './ctx.js';
 import { HttpError, StoreError } from './errors.js';
 import { call } from './handlers.js';
 import { answers } from './replay.js';
+import { asJson } from './values.js';
 
 const encode = (value) => new TextEncoder().encode(JSON.stringify(value));
 const decode = (value) => JSON.parse(new TextDecoder().decode(value));
@@ -60,7 +61,7 @@ export class MockHost {
   /** Calls a handler by its name as the host does, with JSON, as one attempt. */
   async call(name, params) {
     this.job.function = name;
-    return JSON.parse(await this.#attempt(() => call(this.job, JSON.stringify(params ?? null), this.#offered)));
+    return JSON.parse(await this.#attempt(() => call(this.job, asJson(params ?? null), this.#offered)));
   }
 
   /** Asks the handler to stop, at its next check for cancellation or after some. */

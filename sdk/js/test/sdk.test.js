@@ -43,8 +43,7 @@ test('what does not fit has its path', () => {
 });
 
 test('stacks of both engines get the lines of the author', () => {
-  const parts = { 2: [[0, 0, 7], [10, 0, 8]] };
-  globalThis.sourceMapOfHandlers = { sources: ['handlers.ts'], lines: [[], parts[2], []] };
+  globalThis.sourceMapOfHandlers = { sources: ['handlers.ts'], lines: ';0 0 7,a 0 8;' };
   const quickjs = '    at deep (/bundle.js:2:12)\n    at <anonymous> (/bundle.js:1:3)\n    at call (native)';
   assert.equal(located(quickjs), '    at deep (handlers.ts:8)');
   assert.equal(located('deep@bundle.js:2:3\n@bundle.js:3:1\n'), '    at deep (handlers.ts:7)');

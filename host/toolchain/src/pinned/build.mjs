@@ -9,6 +9,9 @@ import { fileURLToPath } from 'node:url';
 
 import { build } from 'esbuild';
 
+import { bundling, webModules } from './modules.mjs';
+import { withLargeStack } from './stack.mjs';
+
 const [task, folder, main] = process.argv.slice(2);
 const wit = join(dirname(fileURLToPath(import.meta.url)), 'wit');
 
@@ -22,7 +25,8 @@ const MAKERS = {
   async quickjs(jsPath) {
     const { componentize } = await import('componentize-qjs');
     const jsSource = readFileSync(jsPath, 'utf8');
-    return componentize({ witPath: wit, world: 'job', jsSource, jsPath, moduleRoot: folder, sync: true });
+    const made = await componentize({ witPath: wit, world: 'job', jsSource, jsPath, moduleRoot: folder, sync: true });
+    return { component: withLargeStack(made.component) };
   },
   async starlingmonkey(sourcePath) {
     const { componentize } = await import('@bytecodealliance/componentize-js');
@@ -43,32 +47,43 @@ async function bundle(options) {
 async function component() {
   const from = JSON.stringify(resolve(main));
   const bundled = join(folder, 'bundle.js');
+  const options = { ...bundling, target: 'es2022', supported: LOWERED[task], write: false };
+  const entry = (contents) => ({ contents, resolveDir: process.cwd(), sourcefile: 'host-jobs/src/entry.js' });
+  const before = task === 'quickjs' ? await modulesBefore({ ...options, stdin: entry(`import ${from};\n`) }) : [];
+  const statement = (rest) => `${rest.startsWith('{') ? 'export' : 'import'} ${rest};\n`;
   const made = await bundle({
-    stdin: {
-      contents: `export { handler } from 'host-jobs/${task}';\nimport ${from};\n`,
-      resolveDir: process.cwd(),
-      sourcefile: 'host-jobs/src/entry.js',
-    },
-    platform: 'neutral',
-    mainFields: ['module', 'main'],
-    conditions: ['import', 'default'],
-    external: ['host:*'],
-    target: 'es2022',
-    supported: LOWERED[task],
+    ...options,
+    stdin: entry([...before, `{ handler } from 'host-jobs/${task}'`, from].map(statement).join('')),
+    external: ['host:*', 'wasi:*'],
+    minifyWhitespace: true,
+    lineLimit: 200,
+    legalComments: 'none',
     sourcemap: 'external',
     outfile: bundled,
-    write: false,
   });
   const [map, code] = ['.map', '.js'].map((ending) => made.outputFiles.find((file) => file.path.endsWith(ending)).text);
-  writeFileSync(bundled, `${code}globalThis.sourceMapOfHandlers = ${JSON.stringify(authorsLines(JSON.parse(map)))};\n`);
+  writeFileSync(bundled, `${withOwnAsync(code)}globalThis.sourceMapOfHandlers = ${JSON.stringify(authorsLines(JSON.parse(map)))};\n`);
   const { component: bytes } = await MAKERS[task](bundled);
   writeFileSync(join(folder, 'component.wasm'), bytes);
 }
 
+/** Lets our promises run async functions, which is faster than the bundler's way; `runAsync` is of the SDK. */
+const withOwnAsync = (code) =>
+  code.replace(/var __async ?= ?\((\w+), ?(\w+), ?(\w+)\) ?=> ?{/, (begin, ...given) =>
+    `${begin}if(globalThis.runAsync)return runAsync(${given.slice(0, 3).join()});`,
+  );
+
+/** Returns what QuickJS must have before the modules of a handler: those globals that their code names. */
+async function modulesBefore(options) {
+  const { outputFiles } = await bundle({ ...options, external: ['host-jobs', 'host-jobs/*'], logLevel: 'error' });
+  const names = webModules(outputFiles[0].text).map((name) => `'web:${name}'`);
+  return ["'host-jobs/quickjs/globals'", ...names];
+}
+
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
-/** Returns for each line of a bundle where its parts begin (from 0), and from which source and line (from 1) they are.
-    What calls the handler is in the SDK and left out. */
+/** Returns for each line of a bundle where its parts begin (from 0), and from which source and line (from 1) they are, as text:
+    it is small in the memory of each job. What calls the handler is in the SDK and left out. */
 function authorsLines({ sources, mappings }) {
   const sdk = realpathSync('node_modules/host-jobs');
   const paths = sources.map((source) => resolve(folder, source));
@@ -86,9 +101,9 @@ function authorsLines({ sources, mappings }) {
       const [, lastSource, lastLine] = parts.at(-1) ?? [];
       if (isAuthors[source] && (lastSource !== source || lastLine !== line + 1)) parts.push([at, source, line + 1]);
     }
-    return parts;
+    return parts.map((part) => part.map((one) => one.toString(36)).join(' ')).join();
   });
-  return { sources: paths.map((path) => relative('.', path)), lines };
+  return { sources: paths.map((path) => relative('.', path)), lines: lines.join(';') };
 }
 
 /** Returns the numbers of a segment of a source map: digits of five bits, the lowest first; the lowest bit is the sign. */
@@ -123,7 +138,7 @@ async function test() {
   }
   const outdir = join(folder, 'tests');
   rmSync(outdir, { recursive: true, force: true });
-  await bundle({ entryPoints, outdir, outbase: '.', platform: 'node', packages: 'external', sourcemap: 'inline' });
+  await bundle({ entryPoints, outdir, outbase: '.', platform: 'node', packages: 'external', loader: bundling.loader, sourcemap: 'inline' });
   const files = readdirSync(outdir, { recursive: true }).filter((file) => file.endsWith('.js'));
   ended(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files.map((file) => relative('.', join(outdir, file)))]);
 }

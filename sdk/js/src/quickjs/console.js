@@ -1,5 +1,7 @@
 // `console`, which writes to the job's log.
 
+import { shown } from '../values.js';
+
 /** Where it writes, once there is a host. */
 export const write = { to: { write() {} } };
 
@@ -8,17 +10,14 @@ const line =
   (...given) =>
     write.to.write(level, given.map(shown).join(' '), []);
 
-function shown(value) {
-  if (typeof value === 'string') return value;
-  if (value instanceof Error) return `${value.name}: ${value.message}`;
-  try {
-    return JSON.stringify(value) ?? String(value);
-  } catch {
-    return String(value);
-  }
-}
-
 export const console = {
+  assert: (holds, ...given) => holds || console.error('Assertion failed:', ...given),
+  dir: line('info'),
+  group: line('info'),
+  groupEnd() {},
+  table: line('info'),
+  time() {},
+  timeEnd() {},
   debug: line('debug'),
   error: line('error'),
   info: line('info'),

@@ -1,21 +1,26 @@
-// Promises whose callbacks wait in a queue of ours.
+// Promises whose callbacks wait in a queue of ours: nothing runs those of the engine.
 
-import { queueMicrotask } from './queue.js';
+import { enqueue } from './queue.js';
 
 const WAITING = 0;
 const FULFILLED = 1;
 const REJECTED = 2;
 
+/** The argument that makes a promise which only this module settles. */
+const PLAIN = Symbol('plain');
+
+/** The promises that were rejected while nothing waited for them. */
+const unhandled = new Set();
+
 class OwnPromise {
   #state = WAITING;
   #value;
-  #waiting = [];
+  #reactions;
 
   constructor(executor) {
-    const [resolve, reject] = once(
-      (value) => this.#resolve(value),
-      (reason) => this.#settle(REJECTED, reason),
-    );
+    if (executor === PLAIN) return;
+    if (typeof executor !== 'function') throw new TypeError('a promise needs a function that settles it');
+    const { resolve, reject } = OwnPromise.#functions(this);
     try {
       executor(resolve, reject);
     } catch (thrown) {
@@ -23,48 +28,123 @@ class OwnPromise {
     }
   }
 
-  #resolve(value) {
-    if (value === this) return this.#settle(REJECTED, new TypeError('a promise waits for itself'));
-    let then;
-    try {
-      then = isObject(value) ? value.then : undefined;
-    } catch (thrown) {
-      return this.#settle(REJECTED, thrown);
-    }
-    if (typeof then !== 'function') return this.#settle(FULFILLED, value);
-    queueMicrotask(() => {
-      const [resolve, reject] = once(
-        (inner) => this.#resolve(inner),
-        (reason) => this.#settle(REJECTED, reason),
-      );
-      try {
-        then.call(value, resolve, reject);
-      } catch (thrown) {
-        reject(thrown);
-      }
-    });
+  /** Makes the functions that settle a promise; only the first call of one of them counts. */
+  static #functions(promise) {
+    let called = false;
+    const settle = (how) => (value) => {
+      if (called) return;
+      called = true;
+      how(promise, value);
+    };
+    return { resolve: settle(OwnPromise.#resolve), reject: settle(OwnPromise.#reject) };
   }
 
-  #settle(state, value) {
-    this.#state = state;
-    this.#value = value;
-    for (const callback of this.#waiting.splice(0)) queueMicrotask(callback);
+  static #resolve(promise, value) {
+    if (value === promise) return OwnPromise.#reject(promise, new TypeError('a promise waits for itself'));
+    if ((typeof value !== 'object' || value === null) && typeof value !== 'function') {
+      return OwnPromise.#settle(promise, FULFILLED, value);
+    }
+    let then;
+    try {
+      then = value.then;
+    } catch (thrown) {
+      return OwnPromise.#reject(promise, thrown);
+    }
+    if (typeof then !== 'function') return OwnPromise.#settle(promise, FULFILLED, value);
+    enqueue(OwnPromise.#adopt, { promise, value, then });
+  }
+
+  static #adopt({ promise, value, then }) {
+    if (then === OwnPromise.prototype.then) return value.#react({ promise, fulfilled: undefined, rejected: undefined, run: undefined, from: undefined });
+    const { resolve, reject } = OwnPromise.#functions(promise);
+    try {
+      then.call(value, resolve, reject);
+    } catch (thrown) {
+      reject(thrown);
+    }
+  }
+
+  static #reject(promise, reason) {
+    if (!promise.#reactions) unhandled.add(promise);
+    OwnPromise.#settle(promise, REJECTED, reason);
+  }
+
+  static #settle(promise, state, value) {
+    promise.#state = state;
+    promise.#value = value;
+    const reactions = promise.#reactions;
+    promise.#reactions = undefined;
+    for (const reaction of reactions ?? []) promise.#react(reaction);
+  }
+
+  /** Lets a promise be settled, or a callback be called, once this one is settled. */
+  #react(reaction) {
+    if (this.#state === WAITING) {
+      if (this.#reactions) this.#reactions.push(reaction);
+      else this.#reactions = [reaction];
+      return;
+    }
+    if (this.#state === REJECTED) unhandled.delete(this);
+    reaction.from = this;
+    enqueue(OwnPromise.#call, reaction);
+  }
+
+  static #call({ from, promise, fulfilled, rejected, run }) {
+    const isFulfilled = from.#state === FULFILLED;
+    if (run) return OwnPromise.#resume(run, isFulfilled, from.#value);
+    const callback = isFulfilled ? fulfilled : rejected;
+    const settle = isFulfilled ? OwnPromise.#settleFulfilled : OwnPromise.#reject;
+    if (callback === undefined) return settle(promise, from.#value);
+    let value;
+    try {
+      value = callback(from.#value);
+    } catch (thrown) {
+      return OwnPromise.#reject(promise, thrown);
+    }
+    OwnPromise.#resolve(promise, value);
+  }
+
+  /** Continues an async function with what it has waited for. */
+  static #resume(run, isFulfilled, value) {
+    let step;
+    try {
+      step = isFulfilled ? run.steps.next(value) : run.steps.throw(value);
+    } catch (thrown) {
+      return OwnPromise.#reject(run.promise, thrown);
+    }
+    OwnPromise.#waitFor(run, step);
+  }
+
+  static #waitFor(run, step) {
+    if (step.done) return OwnPromise.#resolve(run.promise, step.value);
+    const awaited = OwnPromise.resolve(step.value);
+    awaited.#react({ promise: undefined, fulfilled: undefined, rejected: undefined, run, from: undefined });
+  }
+
+  /** Runs an async function, which the builder has made a generator. */
+  static runAsync(self, given, generator) {
+    const promise = new OwnPromise(PLAIN);
+    let steps;
+    let step;
+    try {
+      steps = generator.apply(self, given);
+      step = steps.next();
+    } catch (thrown) {
+      OwnPromise.#reject(promise, thrown);
+      return promise;
+    }
+    OwnPromise.#waitFor({ promise, steps }, step);
+    return promise;
+  }
+
+  static #settleFulfilled(promise, value) {
+    OwnPromise.#settle(promise, FULFILLED, value);
   }
 
   then(fulfilled, rejected) {
-    return new OwnPromise((resolve, reject) => {
-      const callback = () => {
-        const [given, otherwise] = this.#state === FULFILLED ? [fulfilled, resolve] : [rejected, reject];
-        if (typeof given !== 'function') return otherwise(this.#value);
-        try {
-          resolve(given(this.#value));
-        } catch (thrown) {
-          reject(thrown);
-        }
-      };
-      if (this.#state === WAITING) this.#waiting.push(callback);
-      else queueMicrotask(callback);
-    });
+    const promise = new OwnPromise(PLAIN);
+    this.#react({ promise, fulfilled: callable(fulfilled), rejected: callable(rejected), run: undefined, from: undefined });
+    return promise;
   }
 
   catch(rejected) {
@@ -72,6 +152,7 @@ class OwnPromise {
   }
 
   finally(callback) {
+    if (typeof callback !== 'function') return this.then(callback, callback);
     return this.then(
       (value) => OwnPromise.resolve(callback()).then(() => value),
       (reason) =>
@@ -82,17 +163,25 @@ class OwnPromise {
   }
 
   static resolve(value) {
-    return value instanceof OwnPromise ? value : new OwnPromise((resolve) => resolve(value));
+    if (value instanceof OwnPromise && value.constructor === this) return value;
+    if (this !== OwnPromise) return new this((resolve) => resolve(value));
+    const promise = new OwnPromise(PLAIN);
+    OwnPromise.#resolve(promise, value);
+    return promise;
   }
 
   static reject(reason) {
-    return new OwnPromise((_, reject) => reject(reason));
+    return new this((_, reject) => reject(reason));
   }
 
   static withResolvers() {
     const made = {};
-    made.promise = new OwnPromise((resolve, reject) => Object.assign(made, { resolve, reject }));
+    made.promise = new this((resolve, reject) => Object.assign(made, { resolve, reject }));
     return made;
+  }
+
+  static try(callback, ...given) {
+    return new this((resolve) => resolve(callback(...given)));
   }
 
   static all(values) {
@@ -120,12 +209,29 @@ class OwnPromise {
       for (const value of values) OwnPromise.resolve(value).then(resolve, reject);
     });
   }
+
+  static get [Symbol.species]() {
+    return this;
+  }
+
+  get [Symbol.toStringTag]() {
+    return 'Promise';
+  }
+
+  /** Returns the reasons of promises that were rejected and that nothing has waited for since the last call. */
+  static takeUnhandled() {
+    const reasons = [...unhandled].map((promise) => promise.#value);
+    unhandled.clear();
+    return reasons;
+  }
 }
+
+const callable = (callback) => (typeof callback === 'function' ? callback : undefined);
 
 /** Waits for what is kept of each of some values. */
 function combined(values, wait) {
   return new OwnPromise((resolve, reject) => {
-    const promises = [...values].map((value) => OwnPromise.resolve(value));
+    const promises = Array.from(values, (value) => OwnPromise.resolve(value));
     const kept = new Array(promises.length);
     let left = promises.length;
     if (left === 0) resolve(kept);
@@ -140,18 +246,9 @@ function combined(values, wait) {
   });
 }
 
-/** Makes two functions of which only the first call counts. */
-function once(...functions) {
-  let called = false;
-  return functions.map((one) => (value) => {
-    if (called) return;
-    called = true;
-    one(value);
-  });
-}
-
-const isObject = (value) => (typeof value === 'object' && value !== null) || typeof value === 'function';
-
+export const { runAsync, takeUnhandled } = OwnPromise;
+delete OwnPromise.runAsync;
+delete OwnPromise.takeUnhandled;
 Object.defineProperty(OwnPromise, 'name', { value: 'Promise' });
 
 export { OwnPromise as Promise };

@@ -44,6 +44,8 @@ const JAVASCRIPT: Files = files!["sdk/js":
     "src/index.js",
     "src/interface.d.ts",
     "src/mock.js",
+    "src/node/crypto.js",
+    "src/node/process.js",
     "src/quickjs.js",
     "src/quickjs/console.js",
     "src/quickjs/globals.js",
@@ -55,6 +57,14 @@ const JAVASCRIPT: Files = files!["sdk/js":
     "src/schema.js",
     "src/source_map.js",
     "src/starlingmonkey.js",
+    "src/values.js",
+    "src/web/clone.js",
+    "src/web/crypto.js",
+    "src/web/events.js",
+    "src/web/fetch.js",
+    "src/web/network.js",
+    "src/web/streams.js",
+    "src/web/url.js",
 ];
 
 const PYTHON: Files = files!["sdk/python/host_jobs":
