@@ -1,4 +1,4 @@
-//! The README's tour and its first handler, word for word, and `host dev`. Only the host itself is not built
+//! The README's tour and its first handler, word for word, `host dev` and `host up`. Only the host itself is not built
 //! again: a stand-in replaces `cargo build` and `cargo xtask`.
 
 use std::fs;
@@ -157,8 +157,18 @@ fn a_person_with_the_readme_runs_jobs_and_deploys_a_handler() {
         parts.any(|it| it == function),
         "traces need names of functions"
     );
+    let flaky = "host job enqueue flaky --params '{\"fail_times\": 2}' --wait";
+    let waited = checkout.run(&format!("{path}{flaky}"));
+    let said = String::from_utf8_lossy(&waited.stderr);
+    for failed in [
+        "attempt 1 failed: user_error: attempt 1 of 2 that fail",
+        "attempt 2 failed: ",
+    ] {
+        assert!(said.contains(failed), "{failed} is not in:\n{said}");
+    }
     drop(serving);
     dev(&checkout);
+    up(&checkout);
 }
 
 /// Reads the output of `host dev` until a line has `word`, and returns that line.
@@ -194,7 +204,54 @@ fn dev(checkout: &Checkout) {
     fs::write(&params, r#"{"text": ""}"#).unwrap();
     let failed = line_with(&mut lines, "discarded");
     assert!(failed.contains("there is nothing to count"), "{failed}");
+    assert!(failed.contains("attempt 1/1"), "{failed}");
+    line_with(&mut lines, "category: DATA_QUALITY");
+    let again = line_with(&mut lines, "runs it again");
+    assert!(
+        again.contains("`host job enqueue word-count --params @"),
+        "{again}"
+    );
     line_with(&mut lines, "waiting for a change");
+
+    // A change ends the job that runs the old code.
+    let file = checkout.dir.join("word-count/src/lib.rs");
+    let text = fs::read_to_string(&file).unwrap();
+    let endless = "loop {\n        std::hint::black_box(());\n    }\n    let mut";
+    fs::write(&params, r#"{"text": "one"}"#).unwrap();
+    line_with(&mut lines, "waiting for a change");
+    fs::write(&file, text.replacen("let mut", endless, 1)).unwrap();
+    line_with(&mut lines, "built in");
+    fs::write(&file, text).unwrap();
+    line_with(&mut lines, "the project has changed");
+    let completed = line_with(&mut lines, "completed");
+    assert!(completed.contains("attempt 1/1"), "{completed}");
+    line_with(&mut lines, "waiting for a change");
+    kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
+    assert_eq!(running.0.wait().unwrap().code(), Some(0));
+}
+
+/// `host up` deploys the projects of a folder, and one that has changed again.
+fn up(checkout: &Checkout) {
+    let path = "export PATH=$PWD/target/release:$PATH\n";
+    let mut shell = checkout.terminal(&format!("{path}exec host up ."));
+    shell.stdout(Stdio::null());
+    let mut running = Running(shell.spawn().unwrap());
+    let mut lines = BufReader::new(running.0.stderr.take().unwrap()).lines();
+    line_with(&mut lines, "word-count is deployed: word-count");
+    line_with(&mut lines, "waiting for a change");
+    let enqueue = "host job enqueue word-count --params '{\"text\": \"one\"}' --wait";
+    let ran = out(&checkout.run(&format!("{path}{enqueue}")));
+    assert!(ran.contains("\"words\": 1"), "{ran}");
+    let manifest = checkout.dir.join("word-count/word-count.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(
+        &manifest,
+        text.replace("timeout_seconds = 10", "timeout_seconds = 7"),
+    )
+    .unwrap();
+    line_with(&mut lines, "word-count is deployed: word-count");
+    let shown = out(&checkout.run(&format!("{path}host handler show word-count -o json")));
+    assert!(shown.contains("\"timeout_seconds\": 7"), "{shown}");
     kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
 }

@@ -29,19 +29,20 @@ pub unsafe fn inherited(fd: RawFd) -> Result<OwnedFd, String> {
 }
 
 /// Runs guests for the host at the other end of `socket`: at most `slots` concurrently, with `memory_mib` of
-/// memory for all of them together. Returns when the host is gone, or with an error if the cell cannot work.
+/// memory for all of them together. `quick` guests were compiled so. Returns when the host is gone, or with an error if the cell cannot work.
 /// The process ends when the timer `lifeline` runs out.
 pub fn run(
     socket: OwnedFd,
     lifeline: Option<OwnedFd>,
     slots: u32,
     memory_mib: u64,
+    quick: bool,
     confinement: Confinement,
 ) -> Result<(), String> {
     let failed = |error: wasmtime::Error| format!("cannot run guests: {error:#}");
     harden::child().map_err(unrestricted)?;
     // This opens a file of the kernel, so it comes before the restrictions.
-    let engine = engine::pooled(slots).map_err(failed)?;
+    let engine = engine::pooled(slots, quick).map_err(failed)?;
     harden::cell(confinement).map_err(unrestricted)?;
     let socket = UnixStream::from(socket);
     session::serve(socket, lifeline, engine, slots, memory_mib << 20).map_err(failed)
@@ -56,8 +57,9 @@ pub fn restrict_cell(confinement: Confinement) -> Result<Protection, String> {
 
 /// Compiles the component on standard input, writes the machine code to the open file `output`, and
 /// writes a `CompileReply` as JSON to standard output. It has an address space of `memory_bytes` and computes
-/// for at most `cpu_seconds`.
+/// for at most `cpu_seconds`. `quick` takes less time for slower code.
 pub fn compile_stdin(
+    quick: bool,
     output: OwnedFd,
     memory_bytes: u64,
     cpu_seconds: u64,
@@ -65,7 +67,8 @@ pub fn compile_stdin(
 ) -> Result<(), String> {
     restrict_compiler(memory_bytes, cpu_seconds, confinement)?;
     let mut output = File::from(output);
-    let reply = compile(&mut io::stdin().lock(), &mut output).map_err(|error| error.to_string())?;
+    let reply =
+        compile(quick, &mut io::stdin().lock(), &mut output).map_err(|error| error.to_string())?;
     let json = serde_json::to_vec(&reply).map_err(|error| error.to_string())?;
     io::stdout()
         .write_all(&json)

@@ -29,8 +29,9 @@ pub(crate) struct CompileError {
 }
 
 /// Reads a component from `input`, compiles it, writes the machine code to `output` and syncs that to
-/// disk.
+/// disk. `quick` takes less time for slower code.
 pub(crate) fn compile(
+    quick: bool,
     input: &mut dyn Read,
     output: &mut File,
 ) -> Result<CompileReply, CompileError> {
@@ -39,7 +40,7 @@ pub(crate) fn compile(
         .take(COMPONENT_BYTES_MAX + 1)
         .read_to_end(&mut bytes)
         .map_err(failed("read the component"))?;
-    match check_and_compile(&bytes)? {
+    match check_and_compile(quick, &bytes)? {
         Ok((code, stubbed)) => {
             let written = output.write_all(&code).and_then(|()| output.sync_all());
             written.map_err(failed("write the machine code"))?;
@@ -55,6 +56,7 @@ pub(crate) fn compile(
 
 /// Returns the machine code of a component and the interfaces that are stubbed.
 fn check_and_compile(
+    quick: bool,
     bytes: &[u8],
 ) -> Result<Result<(Vec<u8>, Vec<String>), CompileFlaw>, CompileError> {
     if bytes.len() as u64 > COMPONENT_BYTES_MAX {
@@ -67,7 +69,7 @@ fn check_and_compile(
     if !bytes.starts_with(COMPONENT_HEAD) {
         return Ok(Err(CompileFlaw::NotAComponent));
     }
-    let engine = engine::compiling().map_err(failed("set up the compiler"))?;
+    let engine = engine::compiling(quick).map_err(failed("set up the compiler"))?;
     let mut linker = link(&engine).map_err(failed("set up the compiler"))?;
     let component = match Component::new(&engine, bytes) {
         Ok(component) => component,

@@ -6,7 +6,8 @@ use std::hash::{Hash as _, Hasher as _};
 use std::num::NonZeroUsize;
 
 use wasmtime::{
-    Config, Enabled, Engine, OptLevel, PoolingAllocationConfig, Result, WasmBacktraceDetails,
+    Config, Enabled, Engine, OptLevel, PoolingAllocationConfig, RegallocAlgorithm, Result,
+    WasmBacktraceDetails,
 };
 
 /// How much of an instance's memory stays mapped for the next instance, in bytes. Mapping it again would
@@ -32,8 +33,12 @@ const MEMORIES_PER_SLOT: u32 = 4;
 const TABLES_PER_SLOT: u32 = 8;
 const CORE_INSTANCES_PER_SLOT: u32 = 64;
 
-/// Makes the engine of a cell that runs `slots` guests concurrently.
-pub(crate) fn pooled(slots: u32) -> Result<Engine> {
+/// How many times as much native stack code of the quick compiler may use: it keeps most values there.
+const QUICK_STACKS: usize = 8;
+
+/// Makes the engine of a cell that runs `slots` guests concurrently, with the stack that code of the `quick` compiler
+/// needs.
+pub(crate) fn pooled(slots: u32, quick: bool) -> Result<Engine> {
     let mut pool = PoolingAllocationConfig::new();
     pool.total_component_instances(slots)
         .total_stacks(slots)
@@ -52,21 +57,32 @@ pub(crate) fn pooled(slots: u32) -> Result<Engine> {
         .pagemap_scan(Enabled::Auto);
     let mut config = codegen();
     config.allocation_strategy(pool);
+    if quick {
+        config
+            .max_wasm_stack(QUICK_STACKS * GUEST_STACK_BYTES)
+            .async_stack_size(QUICK_STACKS * RUN_STACK_BYTES);
+    }
     Engine::new(&config)
 }
 
-/// Makes the engine of the compile child, which never instantiates a component.
-pub(crate) fn compiling() -> Result<Engine> {
+/// Makes the engine of the compile child, which never instantiates a component. A `quick` one compiles in less time
+/// to code that computes more slowly. Cells run either code.
+pub(crate) fn compiling(quick: bool) -> Result<Engine> {
     let mut config = codegen();
     config.parallel_compilation(true);
+    if quick {
+        config
+            .cranelift_opt_level(OptLevel::None)
+            .cranelift_regalloc_algorithm(RegallocAlgorithm::SinglePass);
+    }
     Engine::new(&config)
 }
 
 /// Returns a hash of everything that machine code depends on. Machine code is loaded only by an engine
 /// with the same hash as the engine that compiled it.
-pub fn engine_hash() -> Result<String> {
+pub fn engine_hash(quick: bool) -> Result<String> {
     let mut hasher = DefaultHasher::new();
-    compiling()?
+    compiling(quick)?
         .precompile_compatibility_hash()
         .hash(&mut hasher);
     Ok(format!("{:016x}", hasher.finish()))

@@ -28,7 +28,11 @@ pub struct Pace {
 
 /// Compiles `component` and calls its handler `noop` for `duration`.
 pub fn measure(component: &[u8], duration: Duration) -> wasmtime::Result<Pace> {
-    let resources = Resources::new(engine::pooled(1)?, u64::MAX, Arc::new(Activity::new(None)?));
+    let resources = Resources::new(
+        engine::pooled(1, false)?,
+        u64::MAX,
+        Arc::new(Activity::new(None)?),
+    );
     let compiled = Component::new(&resources.engine, component)?;
     let component = JobPre::new(link(&resources.engine)?.instantiate_pre(&compiled)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -34,7 +34,8 @@ impl Trial {
     pub(crate) fn prepare(mut code: File, slots: u32) -> Result<Self> {
         // SAFETY: ignoring a signal installs no handler. A write beyond the limit of files then fails.
         unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-        let engine = engine::pooled(slots).context("reserve addresses for the memory of guests")?;
+        let engine =
+            engine::pooled(slots, false).context("reserve addresses for the memory of guests")?;
         let compiled = engine.precompile_module(MODULE).context("compile")?;
         code.write_all(&compiled).context("write machine code")?;
         Ok(Self { engine, code })

@@ -340,7 +340,10 @@ impl Cache {
             .create_new(true)
             .mode(0o600)
             .open(file)?;
-        let words = ["cell", "compile", "--fd=3"].map(str::to_owned);
+        let mut words = ["cell", "compile", "--fd=3"].map(str::to_owned).to_vec();
+        if self.program.quick {
+            words.push("--quick".to_owned());
+        }
         let order = Order {
             words: &words,
             handed: vec![file.into()],

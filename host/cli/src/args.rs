@@ -10,7 +10,7 @@ use host_wires::WIRES;
 use crate::commands::{
     audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
     egress, explain, failure, handler, job, limit, man, new, node, queue, run, runner, schedule,
-    serve, state, store, token, webhook, worker,
+    serve, state, store, token, up, webhook, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -61,6 +61,8 @@ enum Noun {
     Build(build::Build),
     /// Build, deploy and run a handler on each change of its project
     Dev(dev::Dev),
+    /// Run a host with all projects of a folder, and deploy each on each change
+    Up(up::Up),
     /// Run a handler once on this machine, without a host
     Run(run::Run),
     /// Deploy a component's handlers to a host
@@ -191,6 +193,7 @@ impl Noun {
             Self::New(new) => new.run(),
             Self::Build(build) => build.run(),
             Self::Dev(dev) => dev.run(),
+            Self::Up(up) => up.run(),
             Self::Run(run) => run.run(),
             Self::Deploy(deploy) => deploy.run(),
             Self::Component(component) => component.run(),

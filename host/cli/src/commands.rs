@@ -15,6 +15,7 @@ pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod explain;
 pub(crate) mod failure;
+mod granted;
 pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod limit;
@@ -32,6 +33,8 @@ mod settings;
 pub(crate) mod state;
 pub(crate) mod store;
 pub(crate) mod token;
+pub(crate) mod up;
+mod watch;
 pub(crate) mod webhook;
 pub(crate) mod worker;
 

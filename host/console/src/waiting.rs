@@ -57,15 +57,17 @@ pub trait Awaited {
 }
 
 /// Waits until a job ends and prints its result. If the job did not complete, the error has its exit code.
-/// `doing` completes "cannot …" in errors. `wait` asks the host to wait for at most so long.
+/// `doing` completes "cannot …" in errors. `wait` asks the host to wait for at most so long. `report` prints what is
+/// new in each answer.
 pub fn until_end<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
     wait: impl Fn(Seconds) -> Result<Answer<T>, Error>,
+    report: impl FnMut(&T),
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let Answer { view, json, .. } = last_answer(client, output, doing, wait, timeout)?;
+    let Answer { view, json, .. } = last_answer(client, output, doing, wait, report, timeout)?;
     if !view.has_ended() {
         return Err(view.ran_out(timeout));
     }
@@ -88,12 +90,13 @@ pub fn until_end<T: Awaited>(
     }
 }
 
-/// Waits until a job ends or `timeout` has passed. Returns the last answer.
+/// Waits until a job ends or `timeout` has passed. Returns the last answer. `report` prints what is new in each answer.
 pub fn last_answer<T: Awaited>(
     client: &Client,
     output: Output,
     doing: &str,
     wait: impl Fn(Seconds) -> Result<Answer<T>, Error>,
+    mut report: impl FnMut(&T),
     timeout: Option<Seconds>,
 ) -> Result<Answer<T>, CliError> {
     let slice_ms = if output.is_live() {
@@ -112,6 +115,7 @@ pub fn last_answer<T: Awaited>(
         let pause_ms = match wait(asked).map_err(cannot(doing)) {
             Ok(answer) => {
                 away = Outage::default();
+                spinner.above(|| report(&answer.view));
                 let early_ms = (began_ms + asked.ms).saturating_sub(time.passed_ms());
                 let pause_ms = AGAIN_MS.min(early_ms);
                 if answer.view.has_ended() || time.left_ms() <= pause_ms {

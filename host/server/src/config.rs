@@ -55,6 +55,8 @@ pub struct Flags {
     pub config: Option<PathBuf>,
     /// By key.
     pub values: BTreeMap<String, Stated>,
+    /// The secrets that are variables of the environment, as names and variables.
+    pub secrets: Vec<(Name, String)>,
 }
 
 impl fmt::Debug for Flags {
@@ -185,10 +187,11 @@ impl Config {
             Some(path) => Some(path.clone()),
             None => environment.get(FILE_ENV).map(PathBuf::from),
         };
-        let file = match path {
+        let mut file = match path {
             None => Document::default(),
             Some(path) => file::read(&path)?,
         };
+        grants::add_secrets(&mut file, &flags.secrets);
         Self::resolve(&flags.values, environment, file, machine())
     }
 

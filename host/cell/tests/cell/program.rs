@@ -130,7 +130,7 @@ fn main() -> ExitCode {
             panic_when_triggered(inherited(number(fd) + 1));
             let (socket, memory_mib) = (inherited(number(fd)), number(memory_mib).into());
             let confinement = Confinement::default();
-            child::run(socket, None, number(slots), memory_mib, confinement)
+            child::run(socket, None, number(slots), memory_mib, false, confinement)
         }
         ["run", fd, slots, memory_mib, roots] => {
             let roots = (0..number(roots)).map(|at| inherited(number(fd) + 1 + at));
@@ -144,12 +144,17 @@ fn main() -> ExitCode {
                 None,
                 number(slots),
                 memory_mib,
+                false,
                 confinement,
             )
         }
-        ["compile", fd] => {
-            child::compile_stdin(inherited(number(fd)), 1 << 30, 120, Confinement::default())
-        }
+        ["compile", fd] => child::compile_stdin(
+            false,
+            inherited(number(fd)),
+            1 << 30,
+            120,
+            Confinement::default(),
+        ),
         ["probe"] => {
             let code = rustix::fs::memfd_create("code", rustix::fs::MemfdFlags::CLOEXEC);
             child::probe(code.expect("a file"), 64, Confinement::default())

@@ -15,6 +15,7 @@ fn open_cache(folder: &TempDir) -> Cache {
     let program = CellProgram {
         exe: PathBuf::from("host"),
         engine_hash: "abc".to_owned(),
+        quick: false,
         confinement: Confinement::default(),
     };
     Cache::open(folder.path().join("cache"), program, CACHE_BYTES_MAX).unwrap()
@@ -67,6 +68,7 @@ fn folders_that_others_may_use_are_refused() {
     let program = || CellProgram {
         exe: PathBuf::from("host"),
         engine_hash: "abc".to_owned(),
+        quick: false,
         confinement: Confinement::default(),
     };
     let cache = folder.path().join("cache");
@@ -93,6 +95,7 @@ async fn a_full_cache_compiles_nothing_more() {
     let program = CellProgram {
         exe: PathBuf::from("/nowhere/host"),
         engine_hash: "abc".to_owned(),
+        quick: false,
         confinement: Confinement::default(),
     };
     let cache = Cache::open(folder.path().join("cache"), program, 100).unwrap();
@@ -118,6 +121,7 @@ async fn notes_that_no_host_has_sealed_are_not_believed() {
     let program = || CellProgram {
         exe: PathBuf::from("host"),
         engine_hash: "abc".to_owned(),
+        quick: false,
         confinement: Confinement::default(),
     };
     let open =
@@ -185,6 +189,7 @@ fn of_script(folder: &TempDir, name: &str, script: &str) -> Cache {
     let program = CellProgram {
         exe,
         engine_hash: "abc".to_owned(),
+        quick: false,
         confinement: Confinement::default(),
     };
     Cache::open(folder.path().join(name), program, CACHE_BYTES_MAX).unwrap()

@@ -33,6 +33,8 @@ pub struct CellProgram {
     /// The hash of the engine and its configuration. Components compiled with another hash are
     /// ignored.
     pub engine_hash: String,
+    /// Whether components are compiled in less time to code that computes more slowly.
+    pub quick: bool,
     pub confinement: Confinement,
 }
 
@@ -231,6 +233,7 @@ pub(crate) mod tests {
         CellProgram {
             exe,
             engine_hash: String::new(),
+            quick: false,
             confinement: Confinement::default(),
         }
     }

@@ -153,6 +153,7 @@ mod tests {
         CellProgram {
             exe,
             engine_hash: String::new(),
+            quick: false,
             confinement: Confinement {
                 allow_weak,
                 ..Confinement::default()

@@ -142,6 +142,9 @@ fn spawn(kit: &Kit, room: CellCapacity, lifeline: Option<&Lifeline>) -> io::Resu
         words.push("--lifeline".to_owned());
         handed.push(lifeline.as_fd().try_clone_to_owned()?);
     }
+    if program.quick {
+        words.push("--quick".to_owned());
+    }
     let order = Order {
         words: &words,
         handed,

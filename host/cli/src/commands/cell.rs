@@ -42,6 +42,9 @@ enum Verb {
         /// The next descriptor is the time until which guests may run
         #[arg(long)]
         lifeline: bool,
+        /// The guests were compiled with `--quick`
+        #[arg(long)]
+        quick: bool,
         #[command(flatten)]
         confined: Confined,
     },
@@ -55,6 +58,9 @@ enum Verb {
         /// The open file to write
         #[arg(long)]
         fd: RawFd,
+        /// Take less time for code that computes more slowly
+        #[arg(long)]
+        quick: bool,
         #[command(flatten)]
         confined: Confined,
     },
@@ -127,22 +133,35 @@ impl Cell {
                 slots,
                 memory_mib,
                 lifeline,
+                quick,
                 confined,
             } => {
                 let roots_fd = if lifeline { LIFELINE_FD + 1 } else { ROOTS_FD };
                 let run = |confinement| {
                     let lifeline = lifeline.then(|| inherited(LIFELINE_FD)).transpose()?;
-                    child::run(inherited(fd)?, lifeline, slots, memory_mib, confinement)
+                    child::run(
+                        inherited(fd)?,
+                        lifeline,
+                        slots,
+                        memory_mib,
+                        quick,
+                        confinement,
+                    )
                 };
                 ("run as a cell", confined.take(roots_fd).and_then(run))
             }
             Verb::Schemas { confined } => {
                 ("compile schemas", confined.take(ROOTS_FD).and_then(schemas))
             }
-            Verb::Compile { fd, confined } => {
+            Verb::Compile {
+                fd,
+                quick,
+                confined,
+            } => {
                 let (memory, cpu) = (compile::MEMORY_BYTES_MAX, compile::CPU_SECONDS_MAX);
-                let run =
-                    |confinement| child::compile_stdin(inherited(fd)?, memory, cpu, confinement);
+                let run = |confinement| {
+                    child::compile_stdin(quick, inherited(fd)?, memory, cpu, confinement)
+                };
                 let done = confined.take(ROOTS_FD).and_then(run);
                 ("compile a component", done)
             }

@@ -1,35 +1,33 @@
 //! `host dev`: builds a handler's project on each change, deploys it to a host of its own, runs a job
-//! there and shows what it returned, logged and cost.
+//! there once and shows what it returned, logged and cost. A change also ends a job that still runs.
 
+pub(super) mod changes;
 mod compare;
-mod watch;
+pub(super) mod own_host;
 
 use std::path::PathBuf;
-use std::sync::mpsc::sync_channel;
-use std::thread;
+use std::sync::Arc;
 
 use clap::Args;
+use host_api::change::CancelBody;
 use host_api::client::Client;
-use host_api::client::TlsFiles;
-use host_api::component::{DeployForm, DeployQuery};
-use host_console::error::{CliError, Exit, cannot};
-use host_console::options::{OutputOptions, connect};
+use host_console::error::{CliError, Exit};
+use host_console::options::OutputOptions;
 use host_console::output::{Output, say};
-use host_console::{json, plain};
-use host_runtime::stops::Hangup;
+use host_console::progress::Progress;
+use host_console::waiting::now;
+use host_console::{human, json, plain};
+use host_core::seconds::Seconds;
 use host_server::config::{Config, Flags};
-use host_server::serve as server;
 use host_wire_kit::section::Stated;
-use rustix::process::{Signal, getpid, kill_process};
 use serde_json::value::RawValue;
 
+use self::changes::Changes;
 use self::compare::Cost;
-use self::watch::Watch;
-use super::build::project::{Built, Project};
-use super::serve;
+use super::build::project::Project;
+use super::granted::Granted;
+use super::watch::Watch;
 use crate::commands::job::trial;
-use crate::component_file::component;
-use crate::manifest::Manifest;
 
 /// Build, deploy and run a handler on each change of its project.
 #[derive(Debug, Args)]
@@ -37,10 +35,14 @@ use crate::manifest::Manifest;
 Examples:
   host dev word-count
   host dev --handler word-count --params '{\"text\": \"one two\"}'
+  host dev billing --grant-http https://api.example.com --secret api=API_KEY
   host dev --once
 
-Starts a host of its own with its data in target/host-dev, and stops it at the end (Ctrl-C). Params are
-those of --params, or of the file params.json in DIR, which may change while it runs.
+Starts a host of its own with its data in target/host-dev, and stops it at the end (Ctrl-C). The job has one
+attempt: its failure is shown immediately, with the stack. A change of the project cancels a job that still
+runs. Params are those of --params, or of the file params.json in DIR, which may change while it runs.
+
+Components are compiled in less time than `host serve` takes, to code that computes more slowly.
 
 Exit codes with --once: 0 completed, 1 not built or refused, 3 discarded, 4 cancelled.")]
 pub(crate) struct Dev {
@@ -56,6 +58,11 @@ pub(crate) struct Dev {
     /// Do it once, then exit
     #[arg(long)]
     once: bool,
+    /// The configuration of its host (TOML), for example with limits; its jobs stay in target/host-dev
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    granted: Granted,
     #[command(flatten)]
     shown: OutputOptions,
 }
@@ -66,16 +73,23 @@ const DATA_DIR: &str = "host-dev";
 /// The file with the params of the job, in the folder of the project.
 const PARAMS_FILE: &str = "params.json";
 
-/// Which parts of the host's own log are shown, if `HOST_LOG` says nothing else.
-const LOG: &str = "warn";
-
 /// What repeats.
 struct Session {
     dev: Dev,
     project: Project,
-    client: Client,
+    /// The address of the host.
+    url: String,
+    client: Arc<Client>,
     output: Output,
+    changes: Arc<Changes>,
+    built: Option<Built>,
     last: Option<Cost>,
+}
+
+/// What the last build made.
+struct Built {
+    handlers: Vec<String>,
+    bytes: u64,
 }
 
 impl Dev {
@@ -85,52 +99,58 @@ impl Dev {
         let data = project.target.join(DATA_DIR);
         let shown = data.display().to_string();
         let doing = format!("run a host with its data in {}", plain::line(&shown));
-        let failed = |cause: &dyn std::fmt::Display| CliError::new(Exit::Failed, &doing, cause);
-        let values = [("data", &*shown), ("http.listen", "127.0.0.1:0")]
-            .map(|(key, value)| (key.to_owned(), Stated::by_flag(key, value)));
+        let own = [
+            ("data", &*shown),
+            ("http.listen", "127.0.0.1:0"),
+            ("auth.mode", "none"),
+        ];
+        let mut values = self.granted.values();
+        values.extend(own.map(|(key, value)| (key.to_owned(), Stated::by_flag(key, value))));
         let flags = Flags {
-            config: None,
-            values: values.into(),
+            config: self.config.clone(),
+            values,
+            secrets: self.granted.secrets.clone(),
         };
-        let config = Config::load(&flags).map_err(|error| failed(&error))?;
-        serve::log_at(serve::LogFormat::Text, LOG)?;
-        let (sender, ended) = sync_channel(1);
-        let program = serve::program("dev", config.confinement.clone())?;
-        let served = server::run(config, program, Hangup::Stop, move |ready| {
-            let address = ready.http.map(|address| address.to_string());
-            thread::spawn(move || {
-                // The host ends because of the signal below, and then returns its result.
-                let _ = sender.send(self.session(project, address));
-                let _ = kill_process(getpid(), Signal::TERM);
-            });
-        });
-        // Nothing was sent if the user stopped the host.
-        if let Ok(ended) = ended.try_recv() {
-            ended?;
+        let mut config =
+            Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
+        // Jobs in production are none of its business.
+        config.store = None;
+        config.http.others.clear();
+        config.http.tls = None;
+        if let Some(main) = &mut config.http.main {
+            main.is_tls = false;
         }
-        served.map_err(|error| failed(&error))
+        own_host::run("dev", &doing, config, move |url| self.session(project, url))
     }
 
     /// Repeats until something is wrong with this machine or, with `--once`, until the first end.
-    fn session(self, project: Project, address: Option<String>) -> Result<(), CliError> {
-        let address = address.unwrap_or_default();
-        let client = connect(&format!("http://{address}"), &TlsFiles::default())?;
+    fn session(self, project: Project, url: String) -> Result<(), CliError> {
+        let client = Arc::new(own_host::client(&url)?);
         let output = self.shown.open();
-        let mut watch = Watch::open(&project.dir, &project.target).map_err(|error| {
-            let dir = project.dir.display().to_string();
-            let doing = format!("watch {}", plain::line(&dir));
-            CliError::new(Exit::Failed, doing, error)
-        })?;
+        let changes = Arc::new(Changes::default());
+        let dir = project.dir.display().to_string();
+        let shown = plain::line(&dir).into_owned();
         let once = self.once;
+        if !once {
+            let watch = Watch::open(&project.dir, vec![project.target.clone()]);
+            let watch = watch
+                .map_err(|error| CliError::new(Exit::Failed, format!("watch {shown}"), error))?;
+            changes.follow(watch, cancel(Arc::clone(&client)));
+            output.note(&format!("the dashboard is at {url}/"));
+        }
         let mut session = Session {
             dev: self,
             project,
+            url,
             client,
             output,
+            changes: Arc::clone(&changes),
+            built: None,
             last: None,
         };
+        let mut changed = Vec::new();
         loop {
-            let ran = session.turn();
+            let ran = session.turn(&changed);
             if once {
                 return ran;
             }
@@ -138,72 +158,143 @@ impl Dev {
                 Err(CliError::Silent(_)) | Ok(()) => {}
                 Err(error) => say(&error.to_string()),
             }
-            let dir = session.project.dir.display().to_string();
-            session.output.note(&format!(
-                "waiting for a change in {} (Ctrl-C to stop)",
-                plain::line(&dir)
-            ));
-            watch.changed().map_err(|error| {
+            output.note(&if changes.has_any() {
+                "the project has changed".to_owned()
+            } else {
+                format!("waiting for a change in {shown} (Ctrl-C to stop)")
+            });
+            changed = changes.take().map_err(|error| {
                 CliError::new(Exit::Failed, "wait for a change of the project", error)
             })?;
         }
     }
 }
 
-impl Session {
-    /// Builds, deploys and runs once.
-    fn turn(&mut self) -> Result<(), CliError> {
-        let built = self.project.build()?;
-        let handlers = self.deploy(&built)?;
-        let handler = match &self.dev.handler {
-            Some(handler) => handler.clone(),
-            None => handlers.first().cloned().unwrap_or_default(),
+/// Makes what cancels a job whose code has changed.
+fn cancel(client: Arc<Client>) -> impl Fn(&str) + Send + 'static {
+    move |id| {
+        let body = CancelBody {
+            reason: Some("the project has changed".to_owned()),
+            grace_seconds: Some(Seconds { ms: 0 }),
         };
-        let params = self.params()?;
-        let trial = trial::run(&self.client, self.output, &handler, params)?;
-        let cost = Cost::new(&trial, built.bytes);
+        // If it has ended meanwhile, nothing is left to do.
+        let _ = client.cancel_job(id, &body);
+    }
+}
+
+impl Session {
+    /// Builds, deploys and runs once. Of what has `changed`, only params need no build.
+    fn turn(&mut self, changed: &[PathBuf]) -> Result<(), CliError> {
+        let file = self.project.dir.join(PARAMS_FILE);
+        let has_new_params = !changed.is_empty() && changed.iter().all(|path| *path == file);
+        if !has_new_params {
+            self.built = None;
+        }
+        let built = match self.built.take() {
+            Some(built) => built,
+            None => self.build()?,
+        };
+        if self.changes.has_any() {
+            return Ok(());
+        }
+        let first = built.handlers.first().cloned();
+        let handler = self.dev.handler.clone().or(first).unwrap_or_default();
+        let bytes = built.bytes;
+        self.built = Some(built);
+        let (client, changes) = (&self.client, &self.changes);
+        let began = |id: &str| {
+            if changes.begin_job(id) {
+                cancel(Arc::clone(client))(id);
+            }
+        };
+        let trial = trial::run(client, self.output, &handler, self.params()?, began);
+        self.changes.end_job();
+        let trial = trial?;
+        if self.changes.has_any() {
+            return Ok(());
+        }
+        let cost = Cost::new(&trial, bytes);
         self.output
             .ending(&cost.line(self.last.as_ref()), trial.exit != Exit::Ok);
         self.last = Some(cost);
+        if !self.dev.once {
+            self.output
+                .hint(&format!("`{}` runs it again", self.again(&handler)));
+        }
         match trial.exit {
             Exit::Ok => Ok(()),
             exit => Err(CliError::Silent(exit)),
         }
     }
 
-    fn deploy(&self, built: &Built) -> Result<Vec<String>, CliError> {
-        let manifest = Manifest::read(&built.component, built.manifest.as_deref())?;
-        let name = match manifest.name()? {
-            Some(name) => name,
-            None => self.project.name.parse().map_err(|error| {
-                CliError::new(Exit::Usage, "name the component", error)
-                    .next("write name = \"…\" into its manifest")
-            })?,
+    /// Builds the component and deploys it.
+    fn build(&self) -> Result<Built, CliError> {
+        let began = now();
+        let took = |since: std::time::Instant| {
+            human::took(u64::try_from(since.elapsed().as_millis()).unwrap_or_default())
         };
-        let doing = format!("deploy {name}");
-        let component = component(&built.component)?;
-        let text = manifest.text(&doing)?;
-        let form = DeployForm {
-            component: &component,
-            manifest: text.as_deref(),
-            signature: None,
-        };
-        let query = DeployQuery {
-            accept_grants: true,
-            force: true,
-            ..DeployQuery::default()
-        };
-        let deployed = self.client.deploy(name.as_str(), &form, &query);
-        Ok(deployed.map_err(cannot(&doing))?.view.revision.handlers)
+        let built = own_host::build(&self.project, self.output)?;
+        let build = took(began);
+        let began = now();
+        let progress = Progress::new(self.output, "compile and deploy");
+        let handlers = own_host::deploy(&self.client, &self.project, &built)?;
+        drop(progress);
+        if self.output.is_human() {
+            let deploy = took(began);
+            self.output
+                .note(&format!("built in {build}, deployed in {deploy}"));
+        }
+        let bytes = built.bytes;
+        Ok(Built { handlers, bytes })
+    }
+
+    /// Returns the value of `--params`, if there are params.
+    fn given(&self) -> Option<String> {
+        let file = self.project.dir.join(PARAMS_FILE);
+        let in_file = || file.exists().then(|| format!("@{}", file.display()));
+        self.dev.params.clone().or_else(in_file)
     }
 
     fn params(&self) -> Result<Option<Box<RawValue>>, CliError> {
-        let file = self.project.dir.join(PARAMS_FILE);
-        let given = match &self.dev.params {
-            Some(given) => given.clone(),
-            None if file.exists() => format!("@{}", file.display()),
-            None => return Ok(None),
-        };
-        Ok(Some(json::argument("--params", &given)?))
+        let given = self.given();
+        given
+            .map(|given| json::argument("--params", &given))
+            .transpose()
+    }
+
+    /// Returns the command that runs the same job again.
+    fn again(&self, handler: &str) -> String {
+        let mut words = vec!["host", "job", "enqueue", handler];
+        let given = self.given();
+        words.extend(given.iter().flat_map(|given| ["--params", given]));
+        words.extend(["--max-attempts", "1", "--wait", "--server", &self.url]);
+        words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// Quotes a word for a shell, if it needs that.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@,=+%".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", plain::line(word).replace('\'', "'\\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, expected) in [
+            ("@/srv/params.json", "@/srv/params.json"),
+            ("", "''"),
+            ("{\"a\": 1}", "'{\"a\": 1}'"),
+            ("it's", "'it'\\''s'"),
+            ("$HOME", "'$HOME'"),
+        ] {
+            assert_eq!(quoted(word), expected);
+        }
     }
 }

@@ -168,6 +168,24 @@ fn failure_line(failure: &FailureView) -> String {
     format!("{name}: {message}")
 }
 
+/// Returns all that is known of a failure, with its stack.
+fn failure_text(failure: &FailureView) -> String {
+    let mut text = failure_line(failure);
+    let mut more = |what: &str, value: Option<&str>| {
+        if let Some(value) = value.filter(|value| !value.is_empty()) {
+            let _ = write!(text, "\n{what}: {}", plain::block(value));
+        }
+    };
+    more("category", Some(&failure.category));
+    more("code", failure.code.as_deref());
+    more(
+        "details",
+        failure.details.as_ref().map(|details| details.get()),
+    );
+    more("stack", failure.stack.as_deref());
+    text
+}
+
 /// The length of a complete id.
 const ID_CHARS: usize = 36;
 

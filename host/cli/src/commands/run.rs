@@ -1,7 +1,6 @@
 //! `host run`: runs a handler once on this machine, without a host. Its log goes to standard error,
 //! its result to standard output.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -18,10 +17,10 @@ use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::config::{self, ForOneRun};
 use host_server::once::{self, OnceError, OnceRequest};
-use host_wire_kit::section::Stated;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use crate::commands::granted::Granted;
 use crate::commands::serve;
 use crate::component_file::component;
 use crate::log;
@@ -50,21 +49,8 @@ pub(crate) struct Run {
     /// Its manifest [default: FILE with the ending .toml, if there is one]
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
-    /// Let the manifest grant directories below this one (repeatable)
-    #[arg(long, value_name = "DIR")]
-    grant_read: Vec<String>,
-    /// Let the manifest grant this environment variable (repeatable)
-    #[arg(long, value_name = "NAME")]
-    grant_env: Vec<String>,
-    /// Let the manifest grant requests to this server (repeatable)
-    #[arg(long, value_name = "ORIGIN")]
-    grant_http: Vec<String>,
-    /// Let such requests reach this network, for example 127.0.0.0/8 (repeatable)
-    #[arg(long, value_name = "NETWORK")]
-    grant_http_networks: Vec<String>,
-    /// Give requests the secret NAME from this environment variable (repeatable)
-    #[arg(long = "secret", value_name = "NAME=VARIABLE", value_parser = parse_secret)]
-    secrets: Vec<(Name, String)>,
+    #[command(flatten)]
+    granted: Granted,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]
@@ -93,7 +79,7 @@ struct FailureView<'a> {
 
 impl Run {
     /// Runs the command.
-    pub(crate) fn run(self) -> Result<(), CliError> {
+    pub(crate) fn run(mut self) -> Result<(), CliError> {
         let output = self.shown.open();
         let file = self.file.display().to_string();
         let doing = format!("run {} of {}", self.name, plain::line(&file));
@@ -114,11 +100,14 @@ impl Run {
             let cause = "there is no directory for the cache of compiled components";
             CliError::new(Exit::Failed, &doing, cause).next("set HOME or XDG_CACHE_HOME")
         })?;
+        // What the command line itself asks for is granted.
+        let (dirs, variables) = self.overrides.grants();
+        self.granted.add(dirs, variables);
         let ForOneRun {
             confinement,
             environment,
             reach,
-        } = config::for_one_run(&self.granted(), &self.secrets, &environment)
+        } = config::for_one_run(&self.granted.values(), &self.granted.secrets, &environment)
             .map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
         let asked = OnceRequest {
             component: component(&self.file)?,
@@ -141,40 +130,6 @@ impl Run {
         drop(spinner);
         print(output, &outcome, meter)
     }
-}
-
-impl Run {
-    /// Returns what may be granted, by key. What the command line itself asks for is.
-    fn granted(&self) -> BTreeMap<String, Stated> {
-        let (dirs, variables) = self.overrides.grants();
-        let all = |given: &[String], asked: Vec<String>| [given, &asked].concat().join(",");
-        let keys = [
-            (
-                "grants.read_roots",
-                "grant-read",
-                all(&self.grant_read, dirs),
-            ),
-            ("grants.env", "grant-env", all(&self.grant_env, variables)),
-            ("grants.http", "grant-http", self.grant_http.join(",")),
-            (
-                "grants.http_networks",
-                "grant-http-networks",
-                self.grant_http_networks.join(","),
-            ),
-        ]
-        .into_iter()
-        .filter(|(.., text)| !text.is_empty());
-        keys.map(|(key, flag, text)| (key.to_owned(), Stated::by_flag(flag, text)))
-            .collect()
-    }
-}
-
-fn parse_secret(text: &str) -> Result<(Name, String), String> {
-    let (name, variable) = text
-        .split_once('=')
-        .ok_or("expected NAME=VARIABLE, like stripe=STRIPE_KEY")?;
-    let name = name.parse::<Name>().map_err(|error| error.to_string())?;
-    Ok((name, variable.to_owned()))
 }
 
 fn show(output: Output, spinner: &Spinner, event: RunEvent) {

@@ -1,5 +1,7 @@
 //! `host serve`: puts the options under their keys and runs a host until it is stopped.
 
+mod trial;
+
 use std::io::{IsTerminal as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -22,6 +24,7 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime as _, SystemTime};
 
+use self::trial::Trial;
 use super::settings::SettingFlags;
 
 /// Run a host: accept jobs, run them in sandboxes and keep them through crashes.
@@ -29,6 +32,7 @@ use super::settings::SettingFlags;
 #[command(after_help = "\
 Examples:
   host serve --data ./data
+  host serve --trial
   host serve --data /var/lib/host --handlers ./handlers --listen 127.0.0.1:0
   HOST_LOG=debug host serve --config host.toml
 
@@ -42,6 +46,10 @@ pub(crate) struct Serve {
     config: Option<PathBuf>,
     #[command(flatten)]
     settings: SettingFlags,
+    /// Try a host, also from other machines: listen on all addresses with a token and a certificate of its own, which it
+    /// prints, and without --data keep everything in memory
+    #[arg(long)]
+    trial: bool,
     /// Start without the store of a data directory that had one: its jobs and components are forgotten
     #[arg(long)]
     fresh: bool,
@@ -66,6 +74,15 @@ impl Serve {
         leave_first_place("serve");
         log(self.log_format)?;
         let (fresh, set_aside) = (self.fresh, self.set_aside_unreadable);
+        if self.trial {
+            let trial = Trial::prepare(self.flags())?;
+            let welcome = trial.welcome();
+            return run_host(trial.config.clone(), |ready| {
+                let address = ready.http;
+                announce(ready);
+                welcome(address);
+            });
+        }
         let mut config = Config::load(&self.flags()).map_err(|error| match &error {
             ConfigError::UnknownKey { .. } | ConfigError::File { .. } => {
                 config_error(&error).next("docs/config.md has all keys")
@@ -74,23 +91,29 @@ impl Serve {
         })?;
         config.fresh = fresh;
         config.set_aside = set_aside;
-        let program = program("serve", config.confinement.clone())?;
-        serve::run(config, program, Hangup::Reload, announce).map_err(|error| {
-            let exit = if error.is_fenced() {
-                Exit::Fenced
-            } else {
-                Exit::Failed
-            };
-            CliError::new(exit, "serve", error)
-        })
+        run_host(config, announce)
     }
 
     fn flags(self) -> Flags {
         Flags {
             config: self.config,
             values: self.settings.0,
+            ..Flags::default()
         }
     }
+}
+
+/// Runs a host to its end.
+fn run_host(config: Config, ready: impl FnOnce(Ready)) -> Result<(), CliError> {
+    let program = program("serve", config.confinement.clone())?;
+    serve::run(config, program, Hangup::Reload, ready).map_err(|error| {
+        let exit = if error.is_fenced() {
+            Exit::Fenced
+        } else {
+            Exit::Failed
+        };
+        CliError::new(exit, "serve", error)
+    })
 }
 
 /// Continues in a child if this is the first process of a container. Ends this process when the child has ended.
@@ -107,15 +130,32 @@ pub(crate) fn leave_first_place(doing: &str) {
 
 /// Returns this executable as what cells are made of.
 pub(crate) fn program(doing: &str, confinement: Confinement) -> Result<CellProgram, CliError> {
+    program_that_compiles(false, doing, confinement)
+}
+
+/// The same, where components are compiled in less time to code that computes more slowly.
+pub(crate) fn quick_program(
+    doing: &str,
+    confinement: Confinement,
+) -> Result<CellProgram, CliError> {
+    program_that_compiles(true, doing, confinement)
+}
+
+fn program_that_compiles(
+    quick: bool,
+    doing: &str,
+    confinement: Confinement,
+) -> Result<CellProgram, CliError> {
     let failed = |cause: String| CliError::new(Exit::Failed, doing, cause);
     // Not the path it was started by: another version may stand there by the time a cell is
     // started.
     let exe = PathBuf::from("/proc/self/exe");
-    let engine_hash = host_cell::engine_hash()
+    let engine_hash = host_cell::engine_hash(quick)
         .map_err(|error| failed(format!("this machine cannot run compiled code: {error}")))?;
     Ok(CellProgram {
         exe,
         engine_hash,
+        quick,
         confinement,
     })
 }

@@ -224,8 +224,8 @@ fn stated_values(wire: &Wire, role: &WorkerRole, matches: &ArgMatches) -> BTreeM
 
 fn load(doing: &str, values: BTreeMap<String, Stated>) -> Result<Config, CliError> {
     let flags = Flags {
-        config: None,
         values,
+        ..Flags::default()
     };
     Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))
 }

@@ -111,16 +111,21 @@ pub fn for_one_run(
     let settings = [Cells::SETTINGS, Grants::SETTINGS, Egress::SETTINGS];
     let document = Document::default();
     let mut document = document.with(settings.into_iter().flatten(), environment, flags);
-    for (name, variable) in secrets {
-        let place = format!("--secret {name}");
-        document.set(&["secrets", name.as_str(), "env"], &place, variable);
-    }
+    add_secrets(&mut document, secrets);
     let root: Root = document.read("")?;
     Ok(ForOneRun {
         confinement: confinement(&root.cells, &root.grants)?,
         environment: grantable(&root.grants, environment)?,
         reach: reach(&root.grants, root.egress, &root.secrets, environment)?,
     })
+}
+
+/// Adds secrets that are variables of the environment, as `--secret` gives them.
+pub(super) fn add_secrets(document: &mut Document, secrets: &[(Name, String)]) {
+    for (name, variable) in secrets {
+        let place = format!("--secret {name}");
+        document.set(&["secrets", name.as_str(), "env"], &place, variable);
+    }
 }
 
 /// Checks that no root contains the kernel's files or the host's own: its data directory or its cache.

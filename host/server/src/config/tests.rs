@@ -520,8 +520,8 @@ fn debug_output_shows_no_secret() {
     let url = format!("postgres://u:{SECRET}@127.0.0.1/x");
     let values = BTreeMap::from([("store.url".to_owned(), Stated::by_flag("store", &url))]);
     let flags = Flags {
-        config: None,
         values,
+        ..Flags::default()
     };
     let environment = [("HOST_STORE_URL", url.as_str()), ("TOKEN", SECRET)];
     let config = resolve(&[], &environment, "").unwrap();

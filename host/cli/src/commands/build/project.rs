@@ -65,6 +65,11 @@ const LANGUAGES: [(&str, Find); 3] = [
 ];
 
 impl Project {
+    /// Returns whether a folder has the file of a project.
+    pub(crate) fn is_in(dir: &Path) -> bool {
+        LANGUAGES.iter().any(|(file, _)| dir.join(file).exists())
+    }
+
     /// Finds the project in `dir`.
     pub(crate) fn find(dir: &Path) -> Result<Self, CliError> {
         let shown = dir.display().to_string();
@@ -81,6 +86,11 @@ impl Project {
             .find(|(file, _)| dir.join(file).exists())
             .ok_or_else(|| wrong("it has no Cargo.toml, package.json or pyproject.toml"))?;
         find(&dir, &doing)
+    }
+
+    /// Returns whether its builder shows progress itself.
+    pub(crate) const fn shows_progress(&self) -> bool {
+        matches!(self.source, Source::Rust { .. })
     }
 
     /// Runs its tests. What they print goes to standard error.

@@ -67,8 +67,13 @@ impl Verify {
         }
         let config = self.config.clone();
         let values = Flags::default().values;
-        let config = Config::load(&Flags { config, values })
-            .map_err(|error| CliError::new(Exit::Usage, doing, error))?;
+        let flags = Flags {
+            config,
+            values,
+            ..Flags::default()
+        };
+        let config =
+            Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))?;
         if config.trust.requires_signatures() {
             return Ok(config.trust);
         }

@@ -15,7 +15,7 @@ use super::{fetch, has_ended, parse_id};
 use crate::log;
 
 /// How often the host is polled for more of a followed log.
-const POLL: Seconds = Seconds { ms: 1_000 };
+pub(super) const POLL: Seconds = Seconds { ms: 1_000 };
 
 /// Print the log of a job.
 #[derive(Debug, Args)]
@@ -34,9 +34,9 @@ pub(super) struct Logs {
     remote: Remote,
 }
 
-/// How much of the log is printed.
+/// The log of a job, as far as it is printed.
 #[derive(Default)]
-struct Position {
+pub(super) struct Log {
     cursor: Option<String>,
     /// Lines of the page at `cursor` that are printed already.
     printed: usize,
@@ -52,9 +52,9 @@ impl Logs {
         let doing = format!("read the logs of job {}", plain::line(&self.id));
         let view = fetch(&client, &doing, &self.id)?.view;
         let mut ended = view.is_terminal();
-        let mut position = Position::default();
+        let mut log = Log::default();
         loop {
-            print_new(&client, output, &doing, &view.id, &mut position)?;
+            log.print_new(&client, output, &doing, &view.id)?;
             if ended || !self.follow {
                 break;
             }
@@ -62,9 +62,9 @@ impl Logs {
             ended = has_ended(&polled.map_err(cannot(&doing))?.view.state);
         }
         if output.format() == Format::Json {
-            output.json(&array(&position.collected))?;
+            output.json(&array(&log.collected))?;
         }
-        if position.lines == 0 {
+        if log.lines == 0 {
             output.hint("the job has logged nothing so far");
         } else if !ended {
             output.hint("the job continues; --follow prints new lines as they come");
@@ -91,14 +91,6 @@ pub(super) fn fetch_all(
     }
 }
 
-/// Prints lines for people.
-pub(super) fn print_all(lines: &[Item<LineView>]) -> Result<(), CliError> {
-    let mut position = Position::default();
-    lines
-        .iter()
-        .try_for_each(|line| print(&line.view, &mut position))
-}
-
 fn page(
     client: &Client,
     doing: &str,
@@ -110,43 +102,45 @@ fn page(
     Ok(page.map_err(cannot(doing))?.view)
 }
 
-/// Prints the lines that came since `position`.
-fn print_new(
-    client: &Client,
-    output: Output,
-    doing: &str,
-    id: &str,
-    position: &mut Position,
-) -> Result<(), CliError> {
-    loop {
-        let page = page(client, doing, id, position.cursor.clone())?;
-        let count = page.items.len();
-        for item in page.items.into_iter().skip(position.printed) {
-            match output.format() {
-                Format::Table | Format::Name => print(&item.view, position)?,
-                Format::Jsonl => output.json(item.json.get())?,
-                Format::Json => position.collected.push(item),
+impl Log {
+    /// Prints the lines that have come since the last call.
+    pub(super) fn print_new(
+        &mut self,
+        client: &Client,
+        output: Output,
+        doing: &str,
+        id: &str,
+    ) -> Result<(), CliError> {
+        loop {
+            let page = page(client, doing, id, self.cursor.clone())?;
+            let count = page.items.len();
+            for item in page.items.into_iter().skip(self.printed) {
+                match output.format() {
+                    Format::Table | Format::Name => self.print(&item.view)?,
+                    Format::Jsonl => output.json(item.json.get())?,
+                    Format::Json => self.collected.push(item),
+                }
+                self.lines += 1;
             }
-            position.lines += 1;
+            let Some(next) = page.next_cursor else {
+                self.printed = count;
+                return Ok(());
+            };
+            (self.cursor, self.printed) = (Some(next), 0);
         }
-        let Some(next) = page.next_cursor else {
-            position.printed = count;
-            return Ok(());
-        };
-        (position.cursor, position.printed) = (Some(next), 0);
     }
-}
 
-/// Prints a line; the first line of each later attempt gets the attempt's number above it.
-fn print(line: &LineView, position: &mut Position) -> Result<(), CliError> {
-    if line.attempt > position.attempt.max(1) {
-        put_line(&format!("attempt {}", line.attempt))?;
+    /// Prints a line; the first line of each later attempt gets the attempt's number above it.
+    fn print(&mut self, line: &LineView) -> Result<(), CliError> {
+        if line.attempt > self.attempt.max(1) {
+            put_line(&format!("attempt {}", line.attempt))?;
+        }
+        self.attempt = line.attempt;
+        let label = log::label(&line.source, &line.level);
+        let fields = line
+            .fields
+            .iter()
+            .map(|(key, value)| (key.as_str(), value.as_str()));
+        put_line(&log::line(line.at_ms, label, &line.message, fields))
     }
-    position.attempt = line.attempt;
-    let label = log::label(&line.source, &line.level);
-    let fields = line
-        .fields
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()));
-    put_line(&log::line(line.at_ms, label, &line.message, fields))
 }

@@ -1,9 +1,7 @@
 //! `host job show`: everything about one job on one screen.
 
-use std::fmt::Write as _;
-
 use clap::Args;
-use host_api::attempt::{AttemptView, FailureView};
+use host_api::attempt::AttemptView;
 use host_api::client::Item;
 use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
@@ -13,7 +11,7 @@ use host_console::{human, json, plain};
 use host_core::time::Time;
 
 use super::{
-    View, between, failure_line, failure_name, fetch, parse_id, progress_line, requests, short_id,
+    View, between, failure_name, failure_text, fetch, parse_id, progress_line, requests, short_id,
 };
 use crate::commands::node;
 
@@ -203,23 +201,6 @@ fn revision(attempt: &AttemptView) -> String {
         (Some(component), Some(revision)) => format!("{} {revision}", plain::line(component)),
         _ => String::new(),
     }
-}
-
-fn failure_text(failure: &FailureView) -> String {
-    let mut text = failure_line(failure);
-    let mut more = |what: &str, value: Option<&str>| {
-        if let Some(value) = value.filter(|value| !value.is_empty()) {
-            let _ = write!(text, "\n{what}: {}", plain::block(value));
-        }
-    };
-    more("category", Some(&failure.category));
-    more("code", failure.code.as_deref());
-    more(
-        "details",
-        failure.details.as_ref().map(|details| details.get()),
-    );
-    more("stack", failure.stack.as_deref());
-    text
 }
 
 fn attempt_rows(attempts: &[Item<AttemptView>], now: Option<Time>) -> Rows {

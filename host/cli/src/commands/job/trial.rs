@@ -5,12 +5,14 @@ use host_api::attempt::AttemptView;
 use host_api::client::Client;
 use host_api::new_job::NewJobBody;
 use host_console::error::{CliError, Exit, cannot};
-use host_console::output::{Output, array};
-use host_console::waiting::Awaited as _;
+use host_console::output::{Output, array, say};
+use host_console::waiting::{self, Awaited as _};
 use host_console::{json, plain};
+use host_core::seconds::Seconds;
 use serde_json::value::RawValue;
 
-use super::{View, logs, wait};
+use super::logs::{self, Log};
+use super::{View, failure_text};
 
 /// How a job ended and what its attempts cost together.
 #[derive(Clone, Copy, Debug)]
@@ -23,30 +25,48 @@ pub(crate) struct Trial {
     pub(crate) peak_memory_bytes: u64,
 }
 
-/// Enqueues a job and waits for its end.
+/// Enqueues a job with a single attempt, passes its id to `began`, and waits for its end. Its log is printed as it comes.
 pub(crate) fn run(
     client: &Client,
     output: Output,
     handler: &str,
     params: Option<Box<RawValue>>,
+    began: impl FnOnce(&str),
 ) -> Result<Trial, CliError> {
     let doing = format!("run {}", plain::line(handler));
     let job = NewJobBody {
         handler: handler.into(),
         params,
+        max_attempts: Some(1),
         ..NewJobBody::default()
     };
     let accepted = client.enqueue(&job).map_err(cannot(&doing))?.view;
-    let answer = wait::last_answer(client, output, &accepted.id, None)?;
+    began(&accepted.id);
+    let id = &accepted.id;
+    let mut log = Log::default();
+    let mut print_log = || match output.is_human() {
+        true => log.print_new(client, output, &doing, id),
+        false => Ok(()),
+    };
+    let wait = |timeout: Seconds| {
+        let ms = timeout.ms.min(logs::POLL.ms);
+        Ok(client.wait_for_job(id, Seconds { ms })?.map(View))
+    };
+    // What cannot be read now is read again with the next answer, and at the end.
+    let report = |_: &View| drop(print_log());
+    let answer = waiting::last_answer(client, output, &doing, wait, report, None)?;
     let view = answer.view;
-    let log = logs::fetch_all(client, &doing, &view.id)?;
+    print_log()?;
     if output.is_human() {
-        logs::print_all(&log)?;
         view.print(output)?;
     } else {
+        let log = logs::fetch_all(client, &doing, id)?;
         output.json(&json::with_member(&answer.json, "log", &array(&log)))?;
     }
-    view.note_end(output);
+    output.ending(&view.ending(), view.exit() != Exit::Ok);
+    // The line above has the first one.
+    let failure = view.failure.as_ref().map(failure_text).unwrap_or_default();
+    failure.lines().skip(1).for_each(say);
     let listing = client.attempts(&view.id).map_err(cannot(&doing))?.items;
     let attempts = listing.iter().map(|item| &item.view).collect::<Vec<_>>();
     Ok(cost(&view, &attempts))

@@ -10,9 +10,13 @@ use host_console::options::Remote;
 use host_console::output::{Output, put_line};
 use host_console::waiting::{self, Awaited};
 use host_console::{human, plain};
+use host_core::job::State;
 use host_core::seconds::Seconds;
 
-use super::{View, failure_line, parse_id, progress_line, short_id};
+use super::{View, failure_line, failure_text, parse_id, progress_line, short_id};
+
+/// How often the host is asked for attempts that failed.
+const POLL: Seconds = Seconds { ms: 1_000 };
 
 /// Wait until a job ends and print its result.
 #[derive(Debug, Args)]
@@ -49,9 +53,16 @@ pub(crate) fn until_end(
     id: &str,
     timeout: Option<Seconds>,
 ) -> Result<(), CliError> {
-    let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
+    let is_human = output.is_human();
+    let wait = |timeout: Seconds| {
+        let most_ms = if is_human { POLL.ms } else { u64::MAX };
+        let ms = timeout.ms.min(most_ms);
+        Ok(client.wait_for_job(id, Seconds { ms })?.map(View))
+    };
     let _farewell = Farewell::say(output, continues(id));
-    waiting::until_end(client, output, &doing(id), wait, timeout)
+    let mut failures = Failures::new(client, output);
+    let report = |job: &View| failures.print_new(job);
+    waiting::until_end(client, output, &doing(id), wait, report, timeout)
 }
 
 /// Waits until a job ends or `timeout` has passed and returns how it is then.
@@ -62,7 +73,46 @@ pub(super) fn last_answer(
     timeout: Option<Seconds>,
 ) -> Result<Answer<View>, CliError> {
     let wait = |timeout| Ok(client.wait_for_job(id, timeout)?.map(View));
-    waiting::last_answer(client, output, &doing(id), wait, timeout)
+    waiting::last_answer(client, output, &doing(id), wait, |_| {}, timeout)
+}
+
+/// Prints attempts that failed while the job runs again. The end of the job says why the last one failed.
+struct Failures<'a> {
+    client: &'a Client,
+    output: Output,
+    /// The number of the last attempt that was looked at.
+    seen: u32,
+}
+
+impl<'a> Failures<'a> {
+    fn new(client: &'a Client, output: Output) -> Self {
+        Self {
+            client,
+            output,
+            seen: 0,
+        }
+    }
+
+    fn print_new(&mut self, job: &View) {
+        let has_another = job.is_terminal() || job.state == State::Running.as_str();
+        let failed = job.attempt.saturating_sub(u32::from(has_another));
+        if failed <= self.seen || !self.output.is_human() {
+            return;
+        }
+        // They are still there at the next answer.
+        let Ok(listing) = self.client.attempts(&job.id) else {
+            return;
+        };
+        let seen = std::mem::replace(&mut self.seen, failed);
+        let attempts = listing.items.iter().map(|item| &item.view);
+        for attempt in attempts.filter(|it| it.number > seen && it.number <= failed) {
+            if let Some(failure) = &attempt.failure {
+                let text = failure_text(failure);
+                self.output
+                    .note(&format!("attempt {} failed: {text}", attempt.number));
+            }
+        }
+    }
 }
 
 /// Says that a job does not end with the command that waits for it.
@@ -73,6 +123,24 @@ fn continues(id: &str) -> String {
 
 fn doing(id: &str) -> String {
     format!("wait for job {}", plain::line(id))
+}
+
+impl View {
+    /// Returns how the job ended, how long it took and why it failed, on one line.
+    pub(super) fn ending(&self) -> String {
+        let mut end = plain::line(&self.state).into_owned();
+        let (waited, ran) = self.times();
+        if ran.is_empty() {
+            let _ = write!(end, " after it waited {waited}");
+        } else {
+            let _ = write!(end, ", waited {waited}, ran {ran}");
+        }
+        let _ = write!(end, ", attempt {}", self.attempts());
+        if let Some(failure) = &self.failure {
+            let _ = write!(end, ": {}", failure_line(failure));
+        }
+        end
+    }
 }
 
 impl Awaited for View {
@@ -101,18 +169,7 @@ impl Awaited for View {
     }
 
     fn note_end(&self, output: Output) {
-        let mut end = plain::line(&self.state).into_owned();
-        let (waited, ran) = self.times();
-        if ran.is_empty() {
-            let _ = write!(end, " after it waited {waited}");
-        } else {
-            let _ = write!(end, ", waited {waited}, ran {ran}");
-        }
-        let _ = write!(end, ", attempt {}", self.attempts());
-        if let Some(failure) = &self.failure {
-            let _ = write!(end, ": {}", failure_line(failure));
-        }
-        output.ending(&end, self.exit() != Exit::Ok);
+        output.ending(&self.ending(), self.exit() != Exit::Ok);
         let id = short_id(&self.id);
         if self.exit() == Exit::JobFailed {
             output.hint(&format!(

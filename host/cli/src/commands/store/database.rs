@@ -43,6 +43,7 @@ impl StoreOptions {
         let flags = Flags {
             config: self.config,
             values: store.into_iter().collect::<BTreeMap<_, _>>(),
+            ..Flags::default()
         };
         let config =
             Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, doing, error))?;

@@ -59,7 +59,7 @@ fn a_listener_beyond_loopback_needs_tls_and_must_know_its_clients() {
 #[test]
 fn the_image_and_the_manifest_publish_the_port_of_the_api() {
     let manifest = include_str!("../../../../../packaging/kubernetes.yaml");
-    let image = include_str!("../../../../../packaging/Dockerfile");
+    let image = include_str!("../../../../../xtask/src/dist/image.rs");
     let variable = |line: &'static str| {
         let (name, value) = line
             .trim()
@@ -89,7 +89,10 @@ fn the_image_and_the_manifest_publish_the_port_of_the_api() {
             manifest,
             format!("- {{ name: api, containerPort: {port} }}"),
         ),
-        (image, format!("EXPOSE {port}")),
+        (
+            image,
+            format!("\"ExposedPorts\": {{\"{port}/tcp\": {{}}}},"),
+        ),
     ] {
         assert!(file.lines().any(|it| it.trim() == line), "{line}");
     }

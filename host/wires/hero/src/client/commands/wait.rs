@@ -51,7 +51,7 @@ pub(super) fn until_end(
     let doing = format!("wait for job {}", plain::line(id));
     let wait = |timeout| client.wait::<HeroJobView>(&path::with_name(WAIT, id), timeout);
     let _farewell = Farewell::say(output, continues(id));
-    waiting::until_end(client, output, &doing, wait, timeout)
+    waiting::until_end(client, output, &doing, wait, |_| {}, timeout)
 }
 
 /// Says that a job does not end with the command that waits for it.

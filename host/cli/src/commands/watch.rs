@@ -32,18 +32,18 @@ type Files = BTreeMap<PathBuf, (u64, Option<SystemTime>)>;
 /// A folder that is watched.
 pub(super) struct Watch {
     top: PathBuf,
-    /// The folder that builds write into, which may be below the top.
-    except: PathBuf,
+    /// The folders that builds write into, which may be below the top.
+    except: Vec<PathBuf>,
     events: OwnedFd,
     seen: Files,
 }
 
 impl Watch {
     /// Watches `top` with all folders below it except hidden ones and `except`.
-    pub(super) fn open(top: &Path, except: &Path) -> io::Result<Self> {
+    pub(super) fn open(top: &Path, except: Vec<PathBuf>) -> io::Result<Self> {
         let mut watch = Self {
             top: top.to_owned(),
-            except: except.to_owned(),
+            except,
             events: inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
             seen: Files::new(),
         };
@@ -51,13 +51,15 @@ impl Watch {
         Ok(watch)
     }
 
-    /// Waits until a file differs from what the last call saw, and nothing changes any more.
-    pub(super) fn changed(&mut self) -> io::Result<()> {
+    /// Waits until files differ from what the last call saw, and nothing changes any more. Returns these files.
+    pub(super) fn changed(&mut self) -> io::Result<Vec<PathBuf>> {
         loop {
             let now = self.scan()?;
             if now != self.seen {
-                self.seen = now;
-                return Ok(());
+                let before = std::mem::replace(&mut self.seen, now);
+                let paths = before.keys().chain(self.seen.keys());
+                let differs = |path: &&PathBuf| before.get(*path) != self.seen.get(*path);
+                return Ok(paths.filter(differs).cloned().collect());
             }
             self.wait(None)?;
             while self.wait(Some(QUIET))? {}
@@ -108,7 +110,8 @@ impl Watch {
                 };
                 let file_name = entry.file_name();
                 let name = file_name.to_string_lossy();
-                if name.starts_with('.') || IGNORED.contains(&&*name) || path == self.except {
+                if name.starts_with('.') || IGNORED.contains(&&*name) || self.except.contains(&path)
+                {
                     continue;
                 }
                 if metadata.is_dir() {
@@ -139,7 +142,7 @@ mod tests {
         let at = |path: &str| dir.path().join(path);
         std::fs::create_dir_all(at("target")).unwrap();
         std::fs::write(at("Cargo.toml"), "1").unwrap();
-        let mut watch = Watch::open(dir.path(), &at("target")).unwrap();
+        let mut watch = Watch::open(dir.path(), vec![at("target")]).unwrap();
         let (sender, changes) = sync_channel(0);
         std::thread::spawn(move || {
             while watch.changed().is_ok() && sender.send(watch.seen.len()).is_ok() {}
