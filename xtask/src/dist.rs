@@ -1,14 +1,22 @@
-//! `cargo xtask dist`: makes a release in `target/dist`: a tarball with manual pages and completions, a
-//! Debian package, and the program alone for the image.
+//! `cargo xtask dist`: makes a release in `target/dist`: packages for each way to install `host`, and those of the clients and
+//! SDKs, with their checksums. The same commit and program make the same bytes.
 
 mod check;
+mod files;
+mod image;
+mod packages;
+mod sbom;
+mod tour;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
+use minisign::SecretKey;
+use rustix::fs::Mode;
 
 pub(crate) use self::check::check;
+use self::files::{copy, empty, folder, permit, read, write};
 use crate::cargo::{cargo, output, root, run, target_dir};
 use crate::programs::PACKAGED;
 use crate::progress::{Expected, step};
@@ -23,7 +31,7 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "fish/vendor_completions.d/host.fish"),
 ];
 
-/// The documents in both packages.
+/// The documents in the tarball and the Debian package.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "LICENSE"];
 
 /// The documentation pages for operators beside them.
@@ -36,13 +44,19 @@ const PAGES: [&str; 6] = [
     "docs/postgres.md",
 ];
 
+/// The file with the checksums.
+const SUMS: &str = "SHA256SUMS";
+
 /// The packages to build.
 #[derive(clap::Args)]
-#[command(after_help = "Example: cargo xtask dist")]
+#[command(after_help = "Example: cargo xtask dist --sign-key release.key")]
 pub(crate) struct Args {
     /// The program to package; without it, it is built with the profile `packaged`
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
+    /// Sign the checksums with this secret key of minisign; its password is read from `MINISIGN_PASSWORD`
+    #[arg(long, value_name = "FILE")]
+    sign_key: Option<PathBuf>,
 }
 
 /// Makes all packages and prints their paths.
@@ -61,106 +75,160 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
             Ok(target_dir().join(PACKAGED).join("host"))
         })?,
     };
-    let release = Release::new(
-        program,
-        env!("CARGO_PKG_VERSION"),
-        target_dir().join("dist"),
-    )?;
-    println!("{}", release.tarball()?.display());
-    println!("{}", release.debian("xz")?.display());
-    println!("{}", release.image()?.display());
+    let folder = empty(&target_dir().join("dist"))?;
+    let release = Release::new(&program, env!("CARGO_PKG_VERSION"), folder, Effort::Full)?;
+    release.pack()?;
+    let crates = release.crates()?;
+    let sums = release.sum(&crates)?;
+    if let Some(key) = &args.sign_key {
+        sign(&sums, key)?;
+    }
+    println!("{}", release.folder.display());
     Ok(())
+}
+
+/// How much time packing may take.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effort {
+    Full,
+    /// For tests, which pack a large program.
+    Quick,
 }
 
 /// One program to package.
 struct Release {
+    /// The program, without symbols.
     program: PathBuf,
     version: String,
     /// The folder for packages.
     folder: PathBuf,
+    /// The folder for what goes into packages.
+    trees: PathBuf,
     /// Debian's name of this machine's architecture.
     architecture: String,
+    /// The time of all files, in seconds since 1970.
+    epoch: String,
+    effort: Effort,
 }
 
 impl Release {
-    fn new(program: PathBuf, version: &str, folder: PathBuf) -> Result<Self> {
-        std::fs::create_dir_all(&folder)
-            .with_context(|| format!("cannot make {}", folder.display()))?;
+    fn new(program: &Path, version: &str, into: PathBuf, effort: Effort) -> Result<Self> {
+        rustix::process::umask(Mode::WGRP | Mode::WOTH);
+        let trees = empty(&into.join("trees"))?;
         let architecture = output(Command::new("dpkg").arg("--print-architecture"))
             .context("Debian packages are built with dpkg")?;
+        let stripped = trees.join("host");
+        run(Command::new("strip").arg("-o").args([&stripped, program]))?;
         Ok(Self {
-            program,
+            program: stripped,
             version: version.to_owned(),
-            folder,
+            folder: into,
+            trees,
             architecture: architecture.trim().to_owned(),
+            epoch: epoch()?,
+            effort,
         })
     }
 
+    /// Makes all packages of this program, and those that have no program.
+    fn pack(&self) -> Result<()> {
+        self.tarball()?;
+        self.debian()?;
+        self.wheels()?;
+        self.npm()?;
+        self.image()?;
+        self.chart()?;
+        self.sbom()
+    }
+
+    /// Returns the level of compression.
+    const fn level(&self) -> &'static str {
+        match self.effort {
+            Effort::Full => "9",
+            Effort::Quick => "1",
+        }
+    }
+
     /// Makes the tarball, whose tree can be copied to `/usr/local`.
-    fn tarball(&self) -> Result<PathBuf> {
+    fn tarball(&self) -> Result<()> {
         let name = format!("host-{}-linux-{}", self.version, self.architecture);
-        let tree = empty(&self.folder.join(&name))?;
+        let tree = empty(&self.trees.join(&name))?;
         self.install(&tree)?;
-        for file in ["host.service", "host.toml", "Dockerfile", "kubernetes.yaml"] {
+        for file in [
+            "host.service",
+            "host.toml",
+            "kubernetes.yaml",
+            "compose.yaml",
+        ] {
             let from = root().join(PACKAGING).join(file);
             copy(&from, &tree.join("share/host").join(file), 0o644)?;
         }
-        let tarball = self.folder.join(format!("{name}.tar.gz"));
-        run(Command::new("tar")
-            .args(["--create", "--gzip", "--owner=0", "--group=0", "--file"])
-            .arg(&tarball)
-            .arg("--directory")
-            .args([&self.folder, Path::new(&name)]))?;
-        Ok(tarball)
+        self.archive(&format!("{name}.tar.gz"), &self.trees, &name)
     }
 
     /// Makes the package for Debian.
-    fn debian(&self, compression: &str) -> Result<PathBuf> {
+    fn debian(&self) -> Result<()> {
         let name = format!("host_{}_{}", self.version, self.architecture);
-        let tree = empty(&self.folder.join(&name))?;
+        let tree = empty(&self.trees.join(&name))?;
         self.install(&tree.join("usr"))?;
         let from = root().join(PACKAGING);
         let unit = tree.join("usr/lib/systemd/system/host.service");
         copy(&from.join("host.service"), &unit, 0o644)?;
-        copy(
-            &from.join("host.toml"),
-            &tree.join("etc/host/host.toml"),
-            0o640,
-        )?;
+        let config = tree.join("etc/host/host.toml");
+        copy(&from.join("host.toml"), &config, 0o640)?;
         permit(&tree.join("etc/host"), 0o750)?;
         let control = tree.join("DEBIAN");
         for script in ["postinst", "prerm", "postrm"] {
-            copy(
-                &from.join("debian").join(script),
-                &control.join(script),
-                0o755,
-            )?;
+            let script_from = from.join("debian").join(script);
+            copy(&script_from, &control.join(script), 0o755)?;
         }
         write(&control.join("conffiles"), "/etc/host/host.toml\n")?;
         let usage = output(
             Command::new("du")
-                .args(["--summarize", "--block-size=1K"])
+                .args(["--summarize", "--apparent-size", "--block-size=1K"])
                 .arg(&tree),
         )?;
         let size_kib = usage.split_whitespace().next().unwrap_or("0");
-        let text = read(&from.join("debian/control"))?
-            .replace("@VERSION@", &self.version)
-            .replace("@ARCH@", &self.architecture)
+        let text = self
+            .filled(&from.join("debian/control"))?
             .replace("@SIZE@", size_kib);
         write(&control.join("control"), &text)?;
-        let package = self.folder.join(format!("{name}.deb"));
+        let compression = match self.effort {
+            Effort::Full => "-Zxz",
+            Effort::Quick => "-Znone",
+        };
         run(Command::new("dpkg-deb")
-            .args(["--root-owner-group", &format!("-Z{compression}"), "--build"])
-            .args([&tree, &package])
-            .stdout(std::io::stderr()))?;
-        Ok(package)
+            .env("SOURCE_DATE_EPOCH", &self.epoch)
+            .args(["--root-owner-group", compression, "--build"])
+            .args([&tree, &self.folder.join(format!("{name}.deb"))])
+            .stdout(std::io::stderr()))
     }
 
-    /// Puts the program where `packaging/Dockerfile` expects it.
-    fn image(&self) -> Result<PathBuf> {
-        let program = self.folder.join("host");
-        copy(&self.program, &program, 0o755)?;
-        Ok(program)
+    /// Makes the chart for Helm.
+    fn chart(&self) -> Result<()> {
+        let tree = empty(&self.trees.join("chart"))?;
+        let from = root().join(PACKAGING).join("helm/host");
+        for file in ["Chart.yaml", "values.yaml", "templates/host.yaml"] {
+            let text = self.filled(&from.join(file))?;
+            write(&tree.join("host").join(file), &text)?;
+        }
+        self.archive(&format!("host-chart-{}.tgz", self.version), &tree, "host")
+    }
+
+    /// Returns a template with the version and the architecture.
+    fn filled(&self, template: &Path) -> Result<String> {
+        let text = read(template)?.replace("@VERSION@", &self.version);
+        Ok(text
+            .replace("@ARCH@", &self.architecture)
+            .replace("@CPU@", self.cpu()))
+    }
+
+    /// Returns the name of the architecture in npm.
+    fn cpu(&self) -> &str {
+        match &*self.architecture {
+            "amd64" => "x64",
+            other => other,
+        }
     }
 
     /// Puts the program, its manual pages, completions and documents below `prefix`.
@@ -178,48 +246,52 @@ impl Release {
             write(&prefix.join("share").join(place), &script)?;
         }
         let documents = prefix.join("share/doc/host");
-        for document in DOCUMENTS {
+        for document in DOCUMENTS.iter().chain(&PAGES) {
             copy(&root().join(document), &documents.join(document), 0o644)?;
-        }
-        for page in PAGES {
-            copy(&root().join(page), &documents.join(page), 0o644)?;
         }
         Ok(())
     }
-}
 
-/// Makes an empty folder.
-fn empty(path: &Path) -> Result<PathBuf> {
-    if path.exists() {
-        std::fs::remove_dir_all(path)
-            .with_context(|| format!("cannot remove {}", path.display()))?;
+    /// Writes the checksums of all packages, and of those in `more`.
+    fn sum(&self, more: &[PathBuf]) -> Result<PathBuf> {
+        for package in more {
+            let name = package.file_name().unwrap_or_default();
+            copy(package, &self.folder.join(name), 0o644)?;
+        }
+        let sums = self.folder.join(SUMS);
+        std::fs::remove_dir_all(&self.trees).context("cannot remove what was packed")?;
+        let mut names: Vec<_> = files::names(&self.folder)?;
+        names.retain(|name| name != SUMS);
+        let text = output(
+            Command::new("sha256sum")
+                .current_dir(&self.folder)
+                .args(&names),
+        )?;
+        write(&sums, &text)?;
+        Ok(sums)
     }
-    folder(path)?;
-    Ok(path.to_owned())
 }
 
-fn folder(path: &Path) -> Result<()> {
-    std::fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))
+/// Returns the time of the commit, or what `SOURCE_DATE_EPOCH` says.
+fn epoch() -> Result<String> {
+    if let Ok(epoch) = std::env::var("SOURCE_DATE_EPOCH") {
+        return Ok(epoch);
+    }
+    let mut log = Command::new("git");
+    log.current_dir(root())
+        .args(["log", "--max-count=1", "--format=%ct"]);
+    let committed = output(&mut log)
+        .context("set SOURCE_DATE_EPOCH to the time that files of packages have")?;
+    Ok(committed.trim().to_owned())
 }
 
-fn read(path: &Path) -> Result<String> {
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    path.parent().map_or(Ok(()), folder)?;
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
-    permit(path, 0o644)
-}
-
-fn copy(from: &Path, to: &Path, mode: u32) -> Result<()> {
-    to.parent().map_or(Ok(()), folder)?;
-    std::fs::copy(from, to).with_context(|| format!("cannot copy {}", from.display()))?;
-    permit(to, mode)
-}
-
-fn permit(path: &Path, mode: u32) -> Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
-        .with_context(|| format!("cannot change the mode of {}", path.display()))
+/// Signs a file; the signature is beside it.
+fn sign(file: &Path, key: &Path) -> Result<()> {
+    let password = std::env::var("MINISIGN_PASSWORD").ok();
+    let key = SecretKey::from_file(key, password)
+        .with_context(|| format!("cannot use the key {}", key.display()))?;
+    let text = read(file)?;
+    let signed = minisign::sign(None, &key, text.as_bytes(), None, None)
+        .with_context(|| format!("cannot sign {}", file.display()))?;
+    write(&file.with_extension("minisig"), &signed.into_string())
 }
