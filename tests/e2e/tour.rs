@@ -251,7 +251,7 @@ fn up(checkout: &Checkout) {
     .unwrap();
     line_with(&mut lines, "word-count is deployed: word-count");
     let shown = out(&checkout.run(&format!("{path}host handler show word-count -o json")));
-    assert!(shown.contains("\"timeout_seconds\": 7"), "{shown}");
+    assert!(shown.contains("\"timeout_ms\": 7000"), "{shown}");
     kill_process_group(Pid::from_child(&running.0), Signal::INT).unwrap();
     assert_eq!(running.0.wait().unwrap().code(), Some(0));
 }

@@ -180,8 +180,8 @@ fn by_npm(release: &Release, work: &Path) -> Result<()> {
         "--silent",
     ]);
     for name in names(&release.folder)? {
-        let is_chart = name.starts_with("host-chart");
-        if name.ends_with(".tgz") && !is_chart {
+        let is_package = Path::new(&name).extension().is_some_and(|it| it == "tgz");
+        if is_package && !name.starts_with("host-chart") {
             install.arg(release.folder.join(name));
         }
     }

@@ -177,7 +177,7 @@ fn cancel(client: Arc<Client>) -> impl Fn(&str) + Send + 'static {
             reason: Some("the project has changed".to_owned()),
             grace_seconds: Some(Seconds { ms: 0 }),
         };
-        // If it has ended meanwhile, nothing is left to do.
+        // It may have ended already.
         let _ = client.cancel_job(id, &body);
     }
 }

@@ -44,9 +44,11 @@ pub(crate) fn run(
     began(&accepted.id);
     let id = &accepted.id;
     let mut log = Log::default();
-    let mut print_log = || match output.is_human() {
-        true => log.print_new(client, output, &doing, id),
-        false => Ok(()),
+    let mut print_log = || {
+        if !output.is_human() {
+            return Ok(());
+        }
+        log.print_new(client, output, &doing, id)
     };
     let wait = |timeout: Seconds| {
         let ms = timeout.ms.min(logs::POLL.ms);

@@ -7,11 +7,14 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use host_console::error::{CliError, Exit};
 use host_console::output::say;
 use host_server::config::{Config, Flags};
 use host_wire_kit::section::Stated;
 use rcgen::{CertificateParams, KeyPair};
+use sha2::{Digest as _, Sha256};
 use tempfile::TempDir;
 
 /// The certificate and its key in the data directory, and the first token there.
@@ -30,7 +33,7 @@ pub(super) struct Trial {
     pub(super) config: Config,
     data: PathBuf,
     /// Its data directory, if it ends with this.
-    _memory: Option<TempDir>,
+    memory: Option<TempDir>,
     certificate: String,
 }
 
@@ -68,7 +71,7 @@ impl Trial {
         Ok(Self {
             config: Config::load(&flags).map_err(refused)?,
             data,
-            _memory: memory,
+            memory,
             certificate,
         })
     }
@@ -76,7 +79,7 @@ impl Trial {
     /// Returns what is said once it accepts requests: that it is a trial, and what to type elsewhere.
     pub(super) fn welcome(&self) -> impl FnOnce(Option<SocketAddr>) + use<> {
         let (file, certificate) = (self.data.join(TOKEN), self.certificate.clone());
-        let is_gone = self._memory.is_some();
+        let is_gone = self.memory.is_some();
         move |address| {
             let token = fs::read_to_string(file).ok();
             let Some(address) = address else { return };
@@ -87,18 +90,21 @@ impl Trial {
 }
 
 fn welcome(address: SocketAddr, token: Option<&str>, certificate: &str, is_gone: bool) -> String {
-    let data = match is_gone {
-        true => "its data is in memory and gone when it ends",
-        false => "it keeps its data",
+    let data = if is_gone {
+        "its data is in memory and gone when it ends"
+    } else {
+        "it keeps its data"
     };
     let token = token.map_or(
         "# HOST_TOKEN is that of its first start".to_owned(),
         |token| format!("export HOST_TOKEN={token}"),
     );
     let port = address.port();
+    let fingerprint = fingerprint(certificate);
     format!(
         "\
 This is a trial: {data}, its certificate is signed by itself, and whoever has the token is an administrator, for a day.
+The certificate has the SHA-256 fingerprint {fingerprint}.
 To use it, paste this into a shell. From another machine, replace localhost by the name or the address of this one.
 
 cat > host-trial.pem <<'END'
@@ -109,6 +115,15 @@ export HOST_SERVER=https://localhost:{port} HOST_CA_FILE=$PWD/host-trial.pem
 host job ls
 "
     )
+}
+
+/// Returns the fingerprint of a certificate in PEM, as browsers show it.
+fn fingerprint(certificate: &str) -> String {
+    let lines = certificate.lines().filter(|line| !line.starts_with('-'));
+    let bytes = BASE64.decode(lines.collect::<String>()).unwrap_or_default();
+    let digest = Sha256::digest(bytes);
+    let pairs = digest.iter().map(|byte| format!("{byte:02X}"));
+    pairs.collect::<Vec<_>>().join(":")
 }
 
 /// Returns the certificate of an earlier start, or makes one.
@@ -151,6 +166,13 @@ fn address_of_this_machine() -> Option<IpAddr> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_fingerprint_is_that_of_the_bytes() {
+        let pem = "-----BEGIN CERTIFICATE-----\nYWJj\n-----END CERTIFICATE-----";
+        let sum = fingerprint(pem);
+        assert!(sum.starts_with("BA:78:16:BF:8F:01:CF:EA"), "{sum}");
+    }
 
     #[test]
     fn a_certificate_stays_with_its_data() {
