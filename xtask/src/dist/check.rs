@@ -241,9 +241,11 @@ exec chroot --userspec="$user" "$root" /usr/bin/host "$@"
 impl Release {
     /// Returns the package that ends so.
     fn file(&self, ending: &str) -> Result<PathBuf> {
-        let names = names(&self.folder)?;
-        let name = names.iter().find(|name| name.ends_with(ending));
-        let name = name.with_context(|| format!("there is no package {ending}"))?;
+        let all = names(&self.folder)?;
+        let mut names = all.iter();
+        let name = names
+            .find(|name| name.ends_with(ending))
+            .with_context(|| format!("there is no package {ending}"))?;
         Ok(self.folder.join(name))
     }
 }

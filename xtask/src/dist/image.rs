@@ -50,8 +50,8 @@ impl Release {
             "application/vnd.oci.image.layer.v1.tar+gzip",
             &compressed,
         )?;
-        let config = self.config(&content)?;
-        let config = add_json(&blobs, "application/vnd.oci.image.config.v1+json", &config)?;
+        let run_by = self.config(&content)?;
+        let config = add_json(&blobs, "application/vnd.oci.image.config.v1+json", &run_by)?;
         let manifest = json!({
             "schemaVersion": 2,
             "mediaType": "application/vnd.oci.image.manifest.v1+json",
@@ -119,8 +119,8 @@ impl Release {
     /// Returns how the image is run.
     fn config(&self, layer: &str) -> Result<Value> {
         let at = format!("--date=@{}", self.epoch);
-        let created = output(Command::new("date").args(["--utc", &at, "+%Y-%m-%dT%H:%M:%SZ"]))?;
-        let created = created.trim();
+        let printed = output(Command::new("date").args(["--utc", &at, "+%Y-%m-%dT%H:%M:%SZ"]))?;
+        let created = printed.trim();
         Ok(json!({
             "created": created,
             "architecture": self.architecture,

@@ -29,8 +29,11 @@ impl Release {
         let from = root().join(PACKAGING).join("pypi");
         let program = format!("host={}", self.program.display());
         let alias = format!("host-jobs-cli={}", from.join("host-jobs-cli").display());
-        let libc = output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
-        let libc = libc.trim().trim_start_matches("glibc ").replace('.', "_");
+        let printed = output(Command::new("getconf").arg("GNU_LIBC_VERSION"))?;
+        let libc = printed
+            .trim()
+            .trim_start_matches("glibc ")
+            .replace('.', "_");
         let machine = output(Command::new("uname").arg("-m"))?;
         let tag = format!("py3-none-manylinux_{libc}_{}", machine.trim());
         self.wheel("packaging/pypi", &tag, &[&program, &alias])?;

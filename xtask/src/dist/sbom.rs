@@ -55,8 +55,7 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
 
 /// Returns the ids of the crates that the program links, and of those that run while it is built.
 fn linked(metadata: &Value) -> Option<BTreeSet<&str>> {
-    let nodes = list(&metadata["resolve"]["nodes"]);
-    let nodes: BTreeMap<&str, &Value> = nodes
+    let nodes: BTreeMap<&str, &Value> = list(&metadata["resolve"]["nodes"])
         .filter_map(|node| Some((node["id"].as_str()?, node)))
         .collect();
     let program = list(&metadata["packages"]).find(|package| package["name"] == "host")?;

@@ -20,8 +20,9 @@ pub(super) fn take(mut serve: Command, bin: &Path, version: &str) -> Result<()> 
         "{name}: {printed}"
     );
     serve.args(["serve", "--trial", "--listen", "127.0.0.1:0"]);
-    let child = serve.args(["--allow-weak", "true"]).stderr(Stdio::piped());
-    let child = child.stdout(Stdio::null()).spawn();
+    serve.args(["--allow-weak", "true"]);
+    serve.stderr(Stdio::piped()).stdout(Stdio::null());
+    let child = serve.spawn();
     let mut trial = Trial(child.with_context(|| format!("cannot start the host of {name}"))?);
     let stderr = trial.0.stderr.take().context("its output is a pipe")?;
     let mut said = String::new();

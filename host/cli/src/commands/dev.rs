@@ -132,9 +132,8 @@ impl Dev {
         let shown = plain::line(&dir).into_owned();
         let once = self.once;
         if !once {
-            let watch = Watch::open(&project.dir, vec![project.target.clone()]);
-            let watch = watch
-                .map_err(|error| CliError::new(Exit::Failed, format!("watch {shown}"), error))?;
+            let failed = |error| CliError::new(Exit::Failed, format!("watch {shown}"), error);
+            let watch = Watch::open(&project.dir, vec![project.target.clone()]).map_err(failed)?;
             changes.follow(watch, cancel(Arc::clone(&client)));
             output.note(&format!("the dashboard is at {url}/"));
         }
