@@ -4,6 +4,7 @@
 
 mod cases;
 mod clients;
+mod corpus;
 mod dashboard;
 mod dashboard_host;
 mod dashboard_jobs;
@@ -30,6 +31,7 @@ mod hero_worker;
 mod languages;
 mod life;
 mod neighbors;
+mod npm;
 mod orchestrator;
 mod outcomes;
 mod packages;

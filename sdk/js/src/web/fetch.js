@@ -407,6 +407,12 @@ export class Response extends Body {
   }
 }
 
+/** Headers that `fetch` leaves out, as in browsers: they are of the connection, which the host makes. */
+const OF_CONNECTION = [
+  ...['accept-encoding', 'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-connection', 'te', 'trailer'],
+  ...['transfer-encoding', 'upgrade'],
+];
+
 /** Makes `fetch` of a function that sends a request with its whole body. It takes a value as `json` and `timeoutMs` too. */
 export const fetchBy = (send) =>
   async function fetch(input, init = {}) {
@@ -417,7 +423,8 @@ export const fetchBy = (send) =>
     request.signal.throwIfAborted();
     const body = await request.bytes();
     const timeoutMs = options.timeoutMs ?? timeLeft(request.signal);
-    const answer = send({ method: request.method, url: request.url, headers: [...request.headers], body, timeoutMs });
+    const fields = [...request.headers].filter(([name]) => !OF_CONNECTION.includes(name));
+    const answer = send({ method: request.method, url: request.url, headers: fields, body, timeoutMs });
     const isEmpty = [204, 205, 304].includes(answer.status);
     const { status, headers } = answer;
     return Object.assign(new Response(isEmpty ? null : answer.body, { status, headers }), { url: request.url });
