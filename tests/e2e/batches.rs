@@ -151,3 +151,103 @@ fn a_handler_adds_to_the_batch_of_its_job_and_to_no_other() {
     let refused = job["result"].to_string();
     assert!(refused.contains("the batch of its own job"), "{refused}");
 }
+
+/// Returns the batch that a job has made, once it has ended.
+fn made_by(client: &Client, job: &str) -> Value {
+    let shown = client.job(job);
+    assert_eq!(shown["batch"], job, "{shown}");
+    wait_for_end(client, &json!({"id": job}))
+}
+
+#[test]
+fn a_schedule_makes_a_batch_with_each_firing() {
+    let own = own();
+    let client = own.server.client();
+    let schedule = json!({
+        "when": {"every": "1h"},
+        "job": {"handler": "echo", "params": 1, "batch": {"name": "hourly", "on_end": {"handler": "echo"}}},
+    });
+    let set = client.call("PUT", "/api/v1/schedules/import", Some(&schedule));
+    assert_eq!(set.unwrap().status, 200);
+    let backfill = json!({"from": "2026-01-01T00:00:00Z", "until": "2026-01-01T02:30:00Z"});
+    let path = "/api/v1/schedules/import/backfill";
+    let fired = client.post(path, &backfill).unwrap().body;
+    let jobs = fired["jobs"].as_array().unwrap();
+    assert!(jobs.len() >= 2, "{fired}");
+    let mut callbacks: Vec<String> = Vec::new();
+    for job in jobs {
+        let batch = made_by(&client, job.as_str().unwrap());
+        assert_eq!(batch["name"], "hourly");
+        let params = called(&client, &batch, "on_end").unwrap();
+        assert_eq!(params["batch"], *job, "{params}");
+        assert_eq!(params["counts"]["completed"], 1, "{params}");
+        callbacks.push(batch["callbacks"][0]["job"].to_string());
+    }
+    callbacks.dedup();
+    assert_eq!(
+        callbacks.len(),
+        jobs.len(),
+        "each has a callback of its own"
+    );
+    // By itself, on time.
+    let soon = json!({
+        "when": {"every": "1s"},
+        "job": {"handler": "echo", "batch": {"on_end": {"handler": "echo", "queue": "reports"}}},
+    });
+    let set = client.call("PUT", "/api/v1/schedules/soon", Some(&soon));
+    assert_eq!(set.unwrap().status, 200);
+    eventually("a callback", ENDS_WITHIN, || {
+        let reports = client.items("/api/v1/jobs?queue=reports&state=completed");
+        (!reports.is_empty()).then_some(())
+    });
+}
+
+#[test]
+fn a_handler_makes_a_batch_and_fills_it() {
+    let own = own();
+    let client = own.server.client();
+    deploy_ask(&client, MANIFEST);
+    let plan = json!({"name": "three", "on_success": {"handler": "echo", "queue": "rows-1"}});
+    for how in ["enqueue", "enqueue_now"] {
+        let jobs = json!([
+            {"handler": "echo", "params": 1, "batch": plan},
+            {"handler": "echo", "params": 2, "batch": "#0"},
+            {"handler": "noop", "batch": "#0"},
+        ]);
+        let run = json!({"handler": "ask", "params": {"asks": [{how: jobs}]}, "max_attempts": 1});
+        let job = client.run(&run);
+        assert_eq!(job["state"], "completed", "{job}");
+        let batch = made_by(&client, job["result"][0][0].as_str().unwrap());
+        assert_eq!(batch["counts"]["completed"], 3, "{batch}");
+        let params = called(&client, &batch, "on_success").unwrap();
+        assert_eq!(params["counts"]["jobs"], 3, "{params}");
+    }
+    let callbacks = client.items("/api/v1/jobs?queue=rows-1");
+    assert_eq!(callbacks.len(), 2, "one for each batch: {callbacks:?}");
+}
+
+#[test]
+fn a_handler_makes_no_batch_whose_callback_it_may_not_enqueue() {
+    let own = own();
+    let client = own.server.client();
+    deploy_ask(&client, MANIFEST);
+    for (callback, word) in [
+        (json!({"handler": "fail"}), "does not grant ask to enqueue"),
+        (
+            json!({"handler": "echo", "queue": "other"}),
+            "does not grant ask to enqueue",
+        ),
+        (
+            json!({"handler": "echo", "params": 1}),
+            "on_end.params: a callback cannot have it",
+        ),
+    ] {
+        let jobs = json!([{"handler": "echo", "batch": {"on_end": callback}}]);
+        let run =
+            json!({"handler": "ask", "params": {"asks": [{"enqueue": jobs}]}, "max_attempts": 1});
+        let job = client.run(&run);
+        let told = format!("{} {}", job["result"], job["failure"]);
+        assert!(told.contains(word), "{word}: {told}");
+    }
+    assert_eq!(client.items("/api/v1/batches"), [] as [Value; 0]);
+}

@@ -234,6 +234,27 @@ class BatchCounts(TypedDict):
     not_ended: int
 
 
+class BatchPlan(TypedDict):
+    """A batch that a job makes when it is enqueued."""
+
+    name: NotRequired[str | None]
+    """What to call it: 1 to 100 characters. Names need not differ."""
+    notify: NotRequired[Notify | None]
+    """The receivers that are notified when it ends."""
+    on_end: NotRequired[NewJob | None]
+    """Enqueued when all jobs have ended."""
+    on_first_failure: NotRequired[NewJob | None]
+    """Enqueued when the first job is discarded."""
+    on_success: NotRequired[NewJob | None]
+    """Enqueued when all jobs have completed. Callbacks are called with `{batch, callback, counts, failed}`, and
+    have no params of their own.
+    """
+    open: NotRequired[bool]
+    """Whether jobs may be added until it is closed, for at most 7 days."""
+    retention_seconds: NotRequired[float | None]
+    """How long it is kept after it has ended, at least 1; 604800 (7 days) if absent."""
+
+
 BatchState: TypeAlias = 'Literal["open", "closed", "ended"]'
 """Whether jobs may be added to a batch, and whether its jobs have ended."""
 
@@ -698,13 +719,20 @@ class Job(TypedDict):
     """
 
 
+JobBatch: TypeAlias = 'str | BatchPlan'
+"""The batch of a job."""
+
+
 class JobOptions(TypedDict):
     """What else a job may have."""
 
     attributes: NotRequired[Dict[str, str] | None]
     """Other values that the handler sees."""
-    batch: NotRequired[str | None]
-    """The batch that counts it: one that is open, or that of the job whose handler enqueues it."""
+    batch: NotRequired[JobBatch | None]
+    """The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n`
+    for the one that entry n of the same array makes; or an object: a batch that it makes, as its first job.
+    That batch has the id of the job.
+    """
     deadline: NotRequired[str | None]
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]
@@ -987,8 +1015,11 @@ class NewJob(TypedDict):
 
     attributes: NotRequired[Dict[str, str] | None]
     """Other values that the handler sees."""
-    batch: NotRequired[str | None]
-    """The batch that counts it: one that is open, or that of the job whose handler enqueues it."""
+    batch: NotRequired[JobBatch | None]
+    """The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n`
+    for the one that entry n of the same array makes; or an object: a batch that it makes, as its first job.
+    That batch has the id of the job.
+    """
     deadline: NotRequired[str | None]
     """No attempt after this instant (RFC 3339)."""
     delay_seconds: NotRequired[float | None]

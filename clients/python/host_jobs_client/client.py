@@ -90,6 +90,8 @@ class Client:
         total, size, array = 0, 0, list[NewJob]()
         for job in map(_keyed, jobs):
             named = [it if isinstance(it, str) else it["job"] for it in job.get("depends_on") or []]
+            if isinstance(batch := job.get("batch"), str):
+                named.append(batch)
             if any(it.startswith("#") for it in named):
                 raise ValueError("jobs of different requests cannot name each other: use enqueue_array for `#n`")
             length = len(json.dumps(job)) + 2

@@ -11,6 +11,7 @@ use std::{fmt, iter, mem};
 
 use host_api::change::{CancelBody, RetryBody};
 use host_api::client::{Choice, Unusable};
+use host_api::depends_on::DependsOnBody;
 use host_api::filter::FilterQuery;
 use host_core::job::State;
 use host_core::seconds::Seconds;
@@ -24,7 +25,8 @@ pub use host_api::client::{self, Error, Event};
 pub use host_api::event::EventsQuery;
 pub use host_api::job::JobView as Job;
 pub use host_api::new_job::{
-    AcceptedView as Accepted, NewJobBody as NewJob, ScopeBody, UniqueBody,
+    AcceptedView as Accepted, BatchPlanBody, JobBatchBody, NewJobBody as NewJob, ScopeBody,
+    UniqueBody,
 };
 
 pub use self::events::Events;
@@ -158,7 +160,9 @@ impl Client {
     ) -> Result<u64, Error> {
         let (mut total, mut bytes, mut array) = (0, 0, Vec::new());
         for job in jobs {
-            if job.depends_on.iter().any(|it| it.job().starts_with('#')) {
+            let named = job.depends_on.iter().map(DependsOnBody::job);
+            let batch = job.batch.as_ref().and_then(JobBatchBody::id);
+            if named.chain(batch).any(|it| it.starts_with('#')) {
                 let cause =
                     "jobs of different requests cannot name each other: use enqueue_array for `#n`";
                 return Err(Error::Invalid(cause.to_owned()));

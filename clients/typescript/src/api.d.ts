@@ -172,6 +172,27 @@ export interface BatchCounts {
   not_ended: number;
 }
 
+/** A batch that a job makes when it is enqueued. */
+export interface BatchPlan {
+  /** What to call it: 1 to 100 characters. Names need not differ. */
+  name?: string | null;
+  /** The receivers that are notified when it ends. */
+  notify?: Notify | null;
+  /** Enqueued when all jobs have ended. */
+  on_end?: NewJob | null;
+  /** Enqueued when the first job is discarded. */
+  on_first_failure?: NewJob | null;
+  /**
+   * Enqueued when all jobs have completed. Callbacks are called with `{batch, callback, counts, failed}`, and
+   * have no params of their own.
+   */
+  on_success?: NewJob | null;
+  /** Whether jobs may be added until it is closed, for at most 7 days. */
+  open?: boolean;
+  /** How long it is kept after it has ended, at least 1; 604800 (7 days) if absent. */
+  retention_seconds?: number | null;
+}
+
 /** Whether jobs may be added to a batch, and whether its jobs have ended. */
 export type BatchState = "open" | "closed" | "ended";
 
@@ -588,12 +609,19 @@ export interface Job {
   withheld?: Array<Withheld> | null;
 }
 
+/** The batch of a job. */
+export type JobBatch = string | BatchPlan;
+
 /** What else a job may have. */
 export interface JobOptions {
   /** Other values that the handler sees. */
   attributes?: Record<string, string> | null;
-  /** The batch that counts it: one that is open, or that of the job whose handler enqueues it. */
-  batch?: string | null;
+  /**
+   * The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n` for
+   * the one that entry n of the same array makes; or an object: a batch that it makes, as its first job. That
+   * batch has the id of the job.
+   */
+  batch?: JobBatch | null;
   /** No attempt after this instant (RFC 3339). */
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */
@@ -841,8 +869,12 @@ export interface NewBatch {
 export interface NewJob {
   /** Other values that the handler sees. */
   attributes?: Record<string, string> | null;
-  /** The batch that counts it: one that is open, or that of the job whose handler enqueues it. */
-  batch?: string | null;
+  /**
+   * The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n` for
+   * the one that entry n of the same array makes; or an object: a batch that it makes, as its first job. That
+   * batch has the id of the job.
+   */
+  batch?: JobBatch | null;
   /** No attempt after this instant (RFC 3339). */
   deadline?: string | null;
   /** Not before this many seconds from now; excludes `run_at`. */

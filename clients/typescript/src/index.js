@@ -58,7 +58,8 @@ export class Client {
     let [total, size, array] = [0, 0, []];
     for await (const given of jobs) {
       const job = keyed(given);
-      if (job.depends_on?.some((it) => (it.job ?? it).startsWith('#'))) {
+      const named = [...(job.depends_on ?? []).map((it) => it.job ?? it), job.batch];
+      if (named.some((it) => typeof it === 'string' && it.startsWith('#'))) {
         throw new TypeError('jobs of different requests cannot name each other: use enqueueArray for `#n`');
       }
       // A character is at most three bytes for each unit of its text.

@@ -3,12 +3,12 @@
 use host_core::name::address;
 use host_core::seconds::Seconds;
 use host_core::time::Time;
-use host_engine::batch::{BatchCounts, JobBatch, OPEN_MS_MAX, On};
+use host_engine::batch::{BatchCounts, JobBatch, OPEN_MS_MAX};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::new_job::{AcceptedView, NewJobBody};
+use crate::new_job::{AcceptedView, BatchPlanBody, NewJobBody};
 use crate::pretty;
 use crate::webhook::NotifyBody;
 use crate::words::{BatchCallback, BatchState};
@@ -47,16 +47,17 @@ pub struct NewBatchBody {
     pub retention_seconds: Option<Seconds>,
 }
 
-impl NewBatchBody {
-    /// Takes the callbacks.
-    pub fn take_callbacks(&mut self) -> Vec<(On, NewJobBody)> {
-        let all = [
-            (On::FirstFailure, self.on_first_failure.take()),
-            (On::Success, self.on_success.take()),
-            (On::End, self.on_end.take()),
-        ];
-        let given = all.into_iter().filter_map(|(on, job)| Some((on, job?)));
-        given.collect()
+impl From<NewBatchBody> for BatchPlanBody {
+    fn from(new: NewBatchBody) -> Self {
+        Self {
+            name: new.name,
+            on_success: new.on_success,
+            on_end: new.on_end,
+            on_first_failure: new.on_first_failure,
+            notify: new.notify,
+            open: new.open,
+            retention_seconds: new.retention_seconds,
+        }
     }
 }
 

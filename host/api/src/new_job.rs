@@ -5,9 +5,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Not;
 
+use host_core::job::On;
 use host_core::json::Pairs;
 use host_core::seconds::Seconds;
 use host_engine::job::Enqueued;
+use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
@@ -77,9 +79,11 @@ pub struct NewJobBody {
     /// Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
-    /// The batch that counts it: one that is open, or that of the job whose handler enqueues it.
+    /// The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n` for the one
+    /// that entry n of the same array makes; or an object: a batch that it makes, as its first job. That batch has the id
+    /// of the job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub batch: Option<String>,
+    pub batch: Option<JobBatchBody>,
     /// The receiver that is notified when it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<NotifyBody>,
@@ -104,10 +108,134 @@ impl NewJobBody {
             ("inputs", !self.inputs.is_empty()),
             ("unique_key", self.unique_key.is_some()),
             ("unique", self.unique.is_some()),
-            ("batch", self.batch.is_some()),
+            ("batch", matches!(self.batch, Some(JobBatchBody::Id(_)))),
         ];
         let given = fields.into_iter().find(|(_, fields)| *fields);
         given.map(|(field, _)| field)
+    }
+}
+
+/// The batch of a job.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = JobBatch)]
+#[serde(untagged)]
+pub enum JobBatchBody {
+    /// One that there is, or `#n` for the one that entry n of the same array makes.
+    Id(String),
+    /// One that the job makes.
+    New(Box<BatchPlanBody>),
+}
+
+/// A batch that a job makes when it is enqueued.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[schema(as = BatchPlan)]
+#[serde(deny_unknown_fields)]
+pub struct BatchPlanBody {
+    /// What to call it: 1 to 100 characters. Names need not differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Enqueued when all jobs have completed. Callbacks are called with `{batch, callback, counts, failed}`, and have no
+    /// params of their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub on_success: Option<NewJobBody>,
+    /// Enqueued when all jobs have ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub on_end: Option<NewJobBody>,
+    /// Enqueued when the first job is discarded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(no_recursion)]
+    pub on_first_failure: Option<NewJobBody>,
+    /// The receivers that are notified when it ends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<NotifyBody>,
+    /// Whether jobs may be added until it is closed, for at most 7 days.
+    #[serde(default, skip_serializing_if = "Not::not")]
+    pub open: bool,
+    /// How long it is kept after it has ended, at least 1; 604800 (7 days) if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<f64>, minimum = 1, maximum = 31_536_000)]
+    pub retention_seconds: Option<Seconds>,
+}
+
+impl BatchPlanBody {
+    /// Returns the callbacks, in the order in which they are enqueued.
+    pub fn callbacks(&self) -> impl Iterator<Item = (On, &NewJobBody)> {
+        let all = [
+            (On::FirstFailure, &self.on_first_failure),
+            (On::Success, &self.on_success),
+            (On::End, &self.on_end),
+        ];
+        all.into_iter()
+            .filter_map(|(on, job)| Some((on, job.as_ref()?)))
+    }
+
+    /// Refuses a callback with a field that it cannot have.
+    pub fn check_callbacks(&self) -> Result<(), String> {
+        for (on, callback) in self.callbacks() {
+            let given = [
+                ("params", callback.params.is_some()),
+                ("batch", callback.batch.is_some()),
+            ];
+            let own = given.into_iter().find(|(_, is_given)| *is_given);
+            let field = own.map(|(field, _)| field);
+            if let Some(field) = field.or(callback.unfit_for_later()) {
+                let on = on.as_str();
+                return Err(format!("{on}.{field}: a callback cannot have it"));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl JobBatchBody {
+    /// Returns the id, or the reference.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Id(id) => Some(id),
+            Self::New(_) => None,
+        }
+    }
+
+    /// Returns the batch that the job makes.
+    pub fn plan(&self) -> Option<&BatchPlanBody> {
+        match self {
+            Self::New(plan) => Some(plan),
+            Self::Id(_) => None,
+        }
+    }
+}
+
+impl From<String> for JobBatchBody {
+    fn from(id: String) -> Self {
+        Self::Id(id)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobBatchBody {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(JobBatchVisitor)
+    }
+}
+
+/// The derived reader would not say what is wrong with an object.
+struct JobBatchVisitor;
+
+impl<'de> Visitor<'de> for JobBatchVisitor {
+    type Value = JobBatchBody;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the id of a batch, or an object with a batch to make")
+    }
+
+    fn visit_str<E: Error>(self, id: &str) -> Result<JobBatchBody, E> {
+        Ok(JobBatchBody::Id(id.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<JobBatchBody, A::Error> {
+        let plan = BatchPlanBody::deserialize(MapAccessDeserializer::new(map))?;
+        Ok(JobBatchBody::New(Box::new(plan)))
     }
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::{IntoParams, ToSchema};
 
-use crate::new_job::NewJobBody;
+use crate::new_job::{JobBatchBody, NewJobBody};
 use crate::time::instant;
 use crate::words::{FiringFate, ScheduleCatchUp, ScheduleOverlap};
 
@@ -390,7 +390,13 @@ impl ScheduleBody {
 pub fn may_be_scheduled(job: &NewJobBody) -> Result<(), String> {
     match job.unfit_for_later() {
         Some(field) => Err(format!("job.{field}: a schedule's job cannot have it")),
-        None => Ok(()),
+        None => match job.batch.as_ref().and_then(JobBatchBody::plan) {
+            Some(plan) => {
+                let checked = plan.check_callbacks();
+                checked.map_err(|detail| format!("job.batch.{detail}"))
+            }
+            None => Ok(()),
+        },
     }
 }
 

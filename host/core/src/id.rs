@@ -11,6 +11,14 @@ use uuid::Uuid;
 #[serde(transparent)]
 pub struct JobId(pub Uuid);
 
+impl JobId {
+    /// Returns another id that follows from this one, with its time.
+    #[must_use]
+    pub const fn beside(self, place: u8) -> Self {
+        Self(Uuid::from_u128(self.0.as_u128() ^ ((place as u128) << 32)))
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

@@ -1,5 +1,7 @@
 //! A job: the part that changes during its life, and the part that is written once.
 
+mod membership;
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,6 +17,8 @@ use crate::policy::Policy;
 use crate::prerequisite::Conditions;
 use crate::suspicion::Suspicion;
 use crate::time::Time;
+
+pub use self::membership::{BATCH_ATTRIBUTE, BatchPlan, BatchStart, Membership, On};
 
 /// The priority that starts last; 0 starts first.
 pub const PRIORITY_LAST: u8 = 9;
@@ -437,8 +441,8 @@ pub struct NewJob {
     pub depends_on: Vec<JobId>,
     /// What it asks of them; `None` if only that they complete.
     pub conditions: Option<Box<Conditions>>,
-    /// The batch that counts it: one that is open.
-    pub batch: Option<BatchId>,
+    /// The batch that counts it.
+    pub batch: Option<Membership>,
     /// The receivers of its end: its own and its queue's.
     pub notify: Vec<Notify>,
     pub payload: Payload,
@@ -450,6 +454,7 @@ impl NewJob {
         let pairs = self.payload.attributes.iter();
         let pairs = pairs.chain(&self.payload.trace_context);
         let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
-        self.payload.params.as_str().len() + pairs
+        let callbacks: usize = self.callbacks().iter().map(|(_, it)| it.bytes()).sum();
+        self.payload.params.as_str().len() + pairs + callbacks
     }
 }

@@ -1,14 +1,14 @@
 //! What an attempt writes to the store exactly if it completes: the jobs that it enqueues and the state that it sets.
 //! It is collected while the guest runs, and committed with the attempt's end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::id::LeaseId;
+use crate::id::{BatchId, LeaseId};
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
 use crate::secret::{Revealed, Secret};
 use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
@@ -78,6 +78,8 @@ struct Collected {
     open: Layer,
     /// How many jobs were enqueued before the end.
     jobs_now: usize,
+    /// Those that its jobs make.
+    batches: BTreeSet<BatchId>,
     of_all: CollectedBytes,
     /// Who enqueued the job of the attempt.
     origin: Option<Box<Origin>>,
@@ -113,6 +115,12 @@ impl Collected {
         Ok(())
     }
 
+    /// Records the batches that jobs make.
+    fn note_batches(&mut self, jobs: &[NewJob]) {
+        let started = jobs.iter().filter(|job| job.starts_batch());
+        self.batches.extend(started.filter_map(NewJob::batch_id));
+    }
+
     /// Gives room back.
     fn release(&mut self, bytes: usize) {
         self.open.bytes -= bytes;
@@ -134,6 +142,7 @@ impl WriteBuffer {
             kept: Layer::default(),
             open: Layer::default(),
             jobs_now: 0,
+            batches: BTreeSet::new(),
             of_all,
             origin,
             holder: None,
@@ -152,12 +161,13 @@ impl WriteBuffer {
     }
 
     /// Counts jobs that are enqueued before the end.
-    pub fn count_now(&self, jobs: usize) -> Result<(), TooMuch> {
+    pub fn count_now(&self, jobs: &[NewJob]) -> Result<(), TooMuch> {
         let mut collected = self.lock();
-        if collected.jobs_now + jobs > JOBS_NOW_MAX {
+        if collected.jobs_now + jobs.len() > JOBS_NOW_MAX {
             return Err(TooMuch::JobsNow);
         }
-        collected.jobs_now += jobs;
+        collected.jobs_now += jobs.len();
+        collected.note_batches(jobs);
         Ok(())
     }
 
@@ -191,8 +201,14 @@ impl WriteBuffer {
         }
         collected.reserve(jobs.iter().map(NewJob::bytes).sum())?;
         collected.open.dependencies += named;
+        collected.note_batches(&jobs);
         collected.open.jobs.extend(jobs);
         Ok(())
+    }
+
+    /// Returns whether a job of the attempt makes a batch.
+    pub fn makes(&self, batch: BatchId) -> bool {
+        self.lock().batches.contains(&batch)
     }
 
     /// Changes a key of state. What is expected of the key counts for the first change.

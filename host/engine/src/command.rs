@@ -153,7 +153,7 @@ impl Command {
             ) => Some(*batch),
             _ => None,
         };
-        let of_jobs = self.new_jobs().iter().filter_map(|job| job.batch);
+        let of_jobs = self.new_jobs().iter().filter_map(NewJob::batch_id);
         named.into_iter().chain(of_jobs)
     }
 

@@ -419,7 +419,8 @@ fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Re
     if allowed.is_empty() {
         return Ok(());
     }
-    if headers.contains_key(CONTENT_ENCODING) {
+    let mut encodings = headers.get_all(CONTENT_ENCODING).iter();
+    if !encodings.all(|it| it.as_bytes().eq_ignore_ascii_case(b"identity")) {
         return Err(Refusal::ContentEncoding);
     }
     // A reader of the other header would see another type.
@@ -427,16 +428,30 @@ fn check_media_type(headers: &HeaderMap, allowed: &'static [&'static str]) -> Re
         return Err(Refusal::MediaTypeRepeated);
     }
     let found = media_type(headers).ok_or(Refusal::MediaTypeMissing { allowed })?;
-    if allowed
+    let is_known = allowed
         .iter()
-        .any(|known| known.eq_ignore_ascii_case(found))
-    {
-        return Ok(());
-    }
+        .any(|known| known.eq_ignore_ascii_case(found));
+    let found = match other_charset(headers) {
+        Some(whole) => whole,
+        None if is_known => return Ok(()),
+        None => found,
+    };
     Err(Refusal::MediaType {
         found: shortened(found),
         allowed,
     })
+}
+
+/// Returns the whole type if its charset is another than UTF-8.
+fn other_charset(headers: &HeaderMap) -> Option<&str> {
+    let whole = headers.get(CONTENT_TYPE)?.to_str().ok()?;
+    let mut parameters = whole.split(';').skip(1).filter_map(|it| it.split_once('='));
+    let (_, charset) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
+    let charset = charset.trim().trim_matches('"');
+    let is_utf8 = ["utf-8", "utf8", "us-ascii"]
+        .iter()
+        .any(|known| known.eq_ignore_ascii_case(charset));
+    (!is_utf8).then_some(whole)
 }
 
 /// Returns the media type of a body without its parameters.

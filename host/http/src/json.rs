@@ -8,7 +8,7 @@ mod tests;
 use std::fmt;
 use std::marker::PhantomData;
 
-use host_core::encoding;
+use host_core::encoding::{self, NotUtf8};
 use host_core::json::strict::Document;
 use host_core::json::words;
 use serde::de::value::MapAccessDeserializer;
@@ -83,8 +83,12 @@ pub fn read_document(text: &[u8], with_tree: bool) -> Result<Document, JsonError
 }
 
 fn read_unmarked(text: &[u8], with_tree: bool) -> Result<Document, JsonError> {
-    Document::read(text, with_tree)
-        .map_err(|error| JsonError::Syntax(words::syntax(&error.to_string())))
+    Document::read(text, with_tree).map_err(|error| {
+        JsonError::Syntax(match std::str::from_utf8(text) {
+            Ok(_) => words::syntax(&error.to_string()),
+            Err(_) => format!("not JSON: {}", NotUtf8::Other),
+        })
+    })
 }
 
 /// Returns what is wrong and the path of the field. This reads the document a second time, because tracking

@@ -86,8 +86,8 @@ fn limits(mut stored: BTreeMap<Name, Limit>, configured: &[Limit]) -> Vec<Change
 async fn stored_schedules(dispatch: &Dispatch) -> Result<BTreeMap<Name, Schedule>, StoreError> {
     let (mut all, mut after) = (BTreeMap::new(), Value::from(""));
     loop {
-        let page = Range::all().after(after).first(PAGE);
-        let page = dispatch.list::<KeptSchedule>(page).await?;
+        let range = Range::all().after(after).first(PAGE);
+        let page = dispatch.list::<KeptSchedule>(range).await?;
         let Some(last) = page.last else {
             return Ok(all);
         };

@@ -14,6 +14,9 @@ use crate::run::programs::{Environment, NO_VARIABLE};
 use crate::sandbox::broker::Reach;
 use crate::sandbox::roots::ReadRoots;
 
+/// The name in messages of handlers that are not known yet.
+const DEFAULTS: &str = "defaults";
+
 /// What this host can give.
 pub struct Available<'a> {
     pub environment: &'a Environment,
@@ -129,9 +132,11 @@ pub struct GrantChanges {
 }
 
 /// Returns the handlers of a new revision, as far as they are known before it is compiled: those that its manifest names
-/// and those of the current revision.
+/// and those of the current revision. Without one, handlers that have no section may have what all have: `defaults` takes
+/// their place.
 pub fn known_handlers(current: Option<&Revision>, manifest: &Manifest) -> Vec<Name> {
-    let named = manifest.handlers.keys();
+    let defaults: Option<Name> = DEFAULTS.parse().ok().filter(|_| current.is_none());
+    let named = manifest.handlers.keys().chain(defaults.as_ref());
     let current = current
         .into_iter()
         .flat_map(|it| &it.handlers)

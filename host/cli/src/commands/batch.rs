@@ -167,9 +167,11 @@ impl Batch {
             Verb::Close(named) => close(&named),
             Verb::Cancel(cancel) => self::cancel(cancel),
             Verb::Retry(Change { caution, named }) => {
+                check(&named, "retry")?;
                 retry::matching(&named.remote, Filter::by_batch(&named.id), &caution)
             }
             Verb::Purge(Change { caution, named }) => {
+                check(&named, "purge")?;
                 purge::matching(&named.remote, Filter::by_batch(&named.id), &caution)
             }
             Verb::Ls(remote) => ls(&remote),
@@ -249,6 +251,14 @@ fn add(add: &Add) -> Result<(), CliError> {
 
 /// The state of a batch whose jobs have all ended.
 const ENDED: &str = "ended";
+
+/// Refuses a batch that does not exist.
+fn check(named: &BatchArgs, verb: &str) -> Result<(), CliError> {
+    let (client, _) = named.remote.open()?;
+    let doing = format!("{verb} the jobs of the batch {}", plain::line(&named.id));
+    let found = client.batch(&named.id);
+    found.map(drop).map_err(cannot_find(&doing, LISTED))
+}
 
 fn close(named: &BatchArgs) -> Result<(), CliError> {
     let (client, output) = named.remote.open()?;

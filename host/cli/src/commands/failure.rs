@@ -2,6 +2,7 @@
 
 use clap::{Args, Subcommand};
 use host_api::cause::{CauseView, CausesQuery, CausesView};
+use host_api::client::Client;
 use host_console::error::{CliError, Exit, cannot};
 use host_console::options::Remote;
 use host_console::output::{Format, put_line};
@@ -82,10 +83,7 @@ impl Failure {
         match self.verb {
             Verb::Ls(ls) => self::ls(ls),
             Verb::Show(cause) => show(&cause),
-            Verb::Retry(Retry { caution, cause }) => {
-                let filter = Filter::by_fingerprint(&cause.fingerprint);
-                retry::matching(&cause.remote, filter, &caution)
-            }
+            Verb::Retry(Retry { caution, cause }) => retry_jobs(&cause, &caution),
         }
     }
 }
@@ -152,21 +150,39 @@ fn name(cause: &CauseView) -> &str {
     cause.user_kind.as_deref().unwrap_or(&cause.kind)
 }
 
-fn show(cause: &Cause) -> Result<(), CliError> {
-    let (client, output) = cause.remote.open()?;
-    let fingerprint = plain::line(&cause.fingerprint);
-    let doing = format!("show failure {fingerprint}");
+/// Reads what is known of a cause.
+fn read(client: &Client, cause: &Cause, doing: &str) -> Result<CausesView, CliError> {
     let query = CausesQuery {
         fingerprint: Some(cause.fingerprint.clone()),
         ..CausesQuery::default()
     };
-    let answer = client.causes(&query).map_err(cannot(&doing))?;
-    let Some(view) = answer.view.items.first() else {
-        let flaw = "no discarded job failed for this cause";
-        return Err(
-            CliError::new(Exit::NotFound, doing, flaw).next("`host failure ls` lists the causes")
-        );
-    };
+    let answer = client.causes(&query).map_err(cannot(doing))?;
+    Ok(answer.view)
+}
+
+fn not_found(doing: &str) -> CliError {
+    let flaw = "no discarded job failed for this cause";
+    CliError::new(Exit::NotFound, doing, flaw).next("`host failure ls` lists the causes")
+}
+
+fn retry_jobs(cause: &Cause, caution: &Caution) -> Result<(), CliError> {
+    let doing = format!("retry failure {}", plain::line(&cause.fingerprint));
+    let (client, _) = cause.remote.open()?;
+    let found = read(&client, cause, &doing)?;
+    // Older jobs are examined when they are retried.
+    if found.items.is_empty() && found.complete {
+        return Err(not_found(&doing));
+    }
+    let filter = Filter::by_fingerprint(&cause.fingerprint);
+    retry::matching(&cause.remote, filter, caution)
+}
+
+fn show(cause: &Cause) -> Result<(), CliError> {
+    let (client, output) = cause.remote.open()?;
+    let fingerprint = plain::line(&cause.fingerprint);
+    let doing = format!("show failure {fingerprint}");
+    let found = read(&client, cause, &doing)?;
+    let view = found.items.first().ok_or_else(|| not_found(&doing))?;
     let document =
         serde_json::to_string(view).map_err(|error| CliError::new(Exit::Failed, &doing, error))?;
     output.print_item(&document, &fingerprint, || {

@@ -34,7 +34,7 @@ impl Lifecycle {
             owner: owner(new),
             limits: LimitsOfJob::default(),
             notify: new.notify.iter().cloned().map(Receiver::from).collect(),
-            batch: new.batch,
+            batch: new.batch_id(),
             conditions: new.conditions.clone(),
             ended_ms: 0,
         };

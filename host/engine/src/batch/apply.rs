@@ -63,35 +63,63 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     fn new_batch(&mut self, new: &NewBatch) -> Result<Vec<Enqueued>, Stop> {
+        let batch = JobBatch {
+            id: new.id,
+            plan: new.plan.clone(),
+            progress: BatchProgress {
+                is_open: new.is_open,
+                ..BatchProgress::default()
+            },
+        };
+        self.make_batches(vec![batch], &new.jobs)
+    }
+
+    /// Enqueues jobs with the batches that they make, all or nothing.
+    pub(crate) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Stop> {
+        if !jobs.iter().any(NewJob::starts_batch) {
+            return self.enqueue_in_batches(jobs);
+        }
+        // A job that exists already, because of its unique key, makes none.
+        let stands_for = self.existing(jobs)?;
+        let new = jobs.iter().filter(|new| stands_for[&new.id] == new.id);
+        let started = new.filter_map(|new| JobBatch::started_by(new, self.now));
+        self.make_batches(started.collect(), jobs)
+    }
+
+    /// Makes batches, which are open until their first jobs are enqueued.
+    fn make_batches(
+        &mut self,
+        batches: Vec<JobBatch>,
+        jobs: &[NewJob],
+    ) -> Result<Vec<Enqueued>, Stop> {
         let unended = match self.of_users.unended {
             Some(counted) => counted,
             None => self.rows.count_rows(&BATCHES, Range::all().marked())?,
         };
         self.of_users.unended = Some(unended);
-        if unended >= BATCHES_MAX {
+        if unended + batches.len() as u64 > BATCHES_MAX {
             return Err(BatchRefusal::TooMany { limit: BATCHES_MAX }.into());
         }
-        for (_, callback) in &new.plan.callbacks {
+        for (_, callback) in batches.iter().flat_map(|batch| &batch.plan.callbacks) {
             self.check_callback(callback)?;
         }
-        self.rows.put(&JobBatch {
-            id: new.id,
-            plan: new.plan.clone(),
-            progress: BatchProgress {
-                is_open: true,
-                ..BatchProgress::default()
-            },
-        })?;
-        let reply = match self.enqueue(&new.jobs) {
+        for batch in &batches {
+            let mut open = batch.clone();
+            open.progress.is_open = true;
+            self.rows.put(&open)?;
+        }
+        let reply = match self.enqueue_in_batches(jobs) {
             Ok(reply) => reply,
             Err(stop) => {
-                self.rows.remove::<JobBatch>(new.id)?;
+                for batch in batches {
+                    self.rows.remove::<JobBatch>(batch.id)?;
+                }
                 return Err(stop);
             }
         };
-        self.of_users.unended = Some(unended + 1);
-        if !new.is_open {
-            self.close_batch(&CloseBatch { batch: new.id })?;
+        self.of_users.unended = Some(unended + batches.len() as u64);
+        for batch in batches.iter().filter(|batch| !batch.progress.is_open) {
+            self.close_batch(&CloseBatch { batch: batch.id })?;
         }
         Ok(reply)
     }
@@ -153,7 +181,7 @@ impl<R: Rows> Batch<'_, R> {
     ) -> Result<(), Stop> {
         let mut added: BTreeMap<BatchId, (u64, &NewJob)> = BTreeMap::new();
         for new in jobs {
-            if let Some(id) = new.batch {
+            if let Some(id) = new.batch_id() {
                 added.entry(id).or_insert((0, new)).0 += 1;
             }
         }

@@ -12,9 +12,9 @@ mod tests;
 
 use host_core::access::Scope;
 use host_core::id::{BatchId, JobId};
-use host_core::job::{NewJob, Origin, State};
+use host_core::job::{Membership, NewJob, State};
 use host_core::json::JsonText;
-use host_core::notify::{Event, Notify, Sent};
+use host_core::notify::{Event, Sent};
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -22,6 +22,8 @@ pub use self::apply::BatchRows;
 pub(crate) use self::apply::UsersBatches;
 pub use self::command::*;
 pub use self::refusal::*;
+
+pub use host_core::job::{BatchPlan, On};
 
 /// The most jobs of a batch.
 pub const BATCH_JOBS_MAX: u64 = 1_000_000;
@@ -47,49 +49,8 @@ const END: u64 = u64::MAX;
 /// When ticks continue a batch that is being cancelled: always.
 const AT_ONCE: Time = Time(1);
 
-/// What a callback waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum On {
-    /// The first job is discarded.
-    FirstFailure,
-    /// All jobs have completed.
-    Success,
-    /// All jobs have ended.
-    End,
-}
-
 /// All of them, in the order in which they are sent.
 const ALL: [On; 3] = [On::FirstFailure, On::Success, On::End];
-
-impl On {
-    /// Returns the name of the field that has the callback.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::FirstFailure => "on_first_failure",
-            Self::Success => "on_success",
-            Self::End => "on_end",
-        }
-    }
-}
-
-/// What a batch is made with.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BatchPlan {
-    /// What people call it.
-    #[serde(default)]
-    pub name: Option<Box<str>>,
-    /// The callbacks, at most one of each kind. Their params come later.
-    pub callbacks: Vec<(On, NewJob)>,
-    /// The receiver of its end.
-    #[serde(default)]
-    pub notify: Option<Notify>,
-    /// Who made it; `None` for anyone on a host without tokens.
-    pub origin: Option<Box<Origin>>,
-    pub created_at: Time,
-    /// How long it is kept after it has ended, in milliseconds.
-    pub kept_ms: u64,
-}
 
 /// How many jobs a batch has, and how those that have ended did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,6 +104,28 @@ pub struct JobBatch {
     pub id: BatchId,
     pub plan: BatchPlan,
     pub progress: BatchProgress,
+}
+
+impl JobBatch {
+    /// Returns the batch that a new job makes.
+    pub fn started_by(new: &NewJob, now: Time) -> Option<Self> {
+        let Some(Membership::Starts(start)) = &new.batch else {
+            return None;
+        };
+        let mut plan = start.plan.clone();
+        plan.created_at = now;
+        for (place, (_, callback)) in (1..).zip(&mut plan.callbacks) {
+            callback.id = new.id.beside(place);
+        }
+        Some(Self {
+            id: new.batch_id()?,
+            plan,
+            progress: BatchProgress {
+                is_open: start.is_open,
+                ..BatchProgress::default()
+            },
+        })
+    }
 }
 
 /// By how much a turn changes the numbers of a batch.

@@ -16,16 +16,6 @@ struct BatchData {
     counts: CountsData,
 }
 
-impl From<On> for Event {
-    fn from(on: On) -> Self {
-        match on {
-            On::FirstFailure => Self::BatchFirstFailure,
-            On::Success => Self::BatchSuccess,
-            On::End => Self::BatchEnd,
-        }
-    }
-}
-
 /// Makes a delivery that notifies a receiver of an event of a batch.
 pub(super) fn delivery_of(
     now: Time,

@@ -3,6 +3,8 @@
 use proptest::prelude::*;
 use uuid::Uuid;
 
+use host_core::notify::Notify;
+
 use super::*;
 use crate::webhook;
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::access::Object;
 use host_core::graph::find_cycle;
 use host_core::id::JobId;
-use host_core::job::{KeyOfJob, Lifecycle, NewJob, OnConflict, Payload, State, UniqueKey};
+use host_core::job::{
+    BATCH_ATTRIBUTE, KeyOfJob, Lifecycle, NewJob, OnConflict, Payload, State, UniqueKey,
+};
 use host_core::name::{Name, address};
 use host_core::transition::Input;
 
@@ -16,8 +18,9 @@ use crate::token::TokenRefusal;
 use crate::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    /// Accepts the jobs so that prerequisites come first. The reply has the order of the command.
-    pub(crate) fn enqueue(&mut self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Stop> {
+    /// Accepts the jobs so that prerequisites come first. The reply has the order of the command. The batches that they make are
+    /// there.
+    pub(crate) fn enqueue_in_batches(&mut self, jobs: &[NewJob]) -> Result<Vec<Enqueued>, Stop> {
         check_scopes(jobs)?;
         self.check_deployed(jobs)?;
         let stands_for = self.existing(jobs)?;
@@ -36,6 +39,10 @@ impl<R: Rows> Batch<'_, R> {
         for new in jobs {
             if is_new(&new) {
                 let mut accepted = new.clone();
+                if let Some(batch) = new.batch_id() {
+                    let attribute = (BATCH_ATTRIBUTE.to_owned(), batch.to_string());
+                    accepted.payload.attributes.push(attribute);
+                }
                 accepted.depends_on = prerequisites(new, &stands_for);
                 let conditions = new.conditions.as_deref();
                 let stands_for = |id| stands_for.get(&id).copied().unwrap_or(id);
@@ -121,7 +128,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Resolves the unique key of each new job: to an existing job in scope, an earlier one of the same
     /// command, or the new job itself.
-    fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
+    pub(crate) fn existing(&mut self, jobs: &[NewJob]) -> Result<BTreeMap<JobId, JobId>, Stop> {
         let mut keys = BTreeMap::new();
         let mut stands_for = BTreeMap::new();
         for new in jobs {

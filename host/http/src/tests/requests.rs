@@ -136,6 +136,36 @@ const CASES: &[Case<'_>] = &[
         415,
         "unsupported_media_type",
     ),
+    (
+        &[HOST, JSON, ("content-encoding", "identity, gzip")],
+        415,
+        "unsupported_media_type",
+    ),
+    (&[HOST, JSON, ("content-encoding", "Identity")], 200, ""),
+    (
+        &[HOST, ("content-type", "application/json; charset=utf-16")],
+        415,
+        "unsupported_media_type",
+    ),
+    (
+        &[
+            HOST,
+            (
+                "content-type",
+                "application/json;v=1; Charset = \"ISO-8859-1\"",
+            ),
+        ],
+        415,
+        "unsupported_media_type",
+    ),
+    (
+        &[
+            HOST,
+            ("content-type", "application/json; charset=\"UTF-8\""),
+        ],
+        200,
+        "",
+    ),
 ];
 
 #[tokio::test]

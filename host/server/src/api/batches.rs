@@ -5,34 +5,30 @@ use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use bytes::Bytes;
 use host_api::batch::{BatchView, BatchesQuery, CancelBatchBody, MadeBatchView, NewBatchBody};
-use host_api::new_job::{AcceptedView, NewJobBody, NewJobsBody};
+use host_api::new_job::{AcceptedView, BatchPlanBody, NewJobBody, NewJobsBody};
 use host_api::page::PageView;
 use host_api::path;
 use host_core::id::BatchId;
 use host_core::job::{NewJob, Origin};
-use host_core::notify::BATCH_EVENTS;
-use host_core::policy::{RETENTION_MS_MIN, Retention};
+use host_engine::Rejection;
 use host_engine::batch::tables::older;
-use host_engine::batch::{
-    BatchCounts, BatchPlan, BatchRefusal, CancelBatch, CloseBatch, JobBatch, NAME_CHARS_MAX,
-    NewBatch, On,
-};
+use host_engine::batch::{BatchRefusal, CancelBatch, CloseBatch, JobBatch, NewBatch, On};
 use host_engine::job::{Enqueue, Enqueued};
-use host_engine::{Rejection, batch};
 use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::json;
 use host_http::query::page_limit;
 use host_runtime::ids;
 
+use super::Shared;
 use super::actor::Actor;
-use super::enqueue::{self, JOBS_BYTES_MAX, join, let_read, origin_of, trace_headers};
+use super::enqueue::{
+    self, JOBS_BYTES_MAX, batch_plan, callback_bodies, join, let_read, origin_of, trace_headers,
+};
 use super::error::ApiError;
 use super::jobs::check_reason;
 use super::problem::kinds;
 use super::scoped::scope;
-use super::{Shared, one_line};
-use crate::webhooks::Sender;
 
 /// Makes a batch with its first jobs, all or nothing.
 #[utoipa::path(
@@ -49,30 +45,21 @@ pub(super) async fn new(
     let bodies = &shared.api.bodies;
     let received = bodies.read(&parts, body, JOBS_BYTES_MAX).await?;
     let mut body: NewBatchBody = json::read_object(&received.bytes)?;
+    let jobs = body.jobs.take();
+    let body = BatchPlanBody::from(body);
     let (id, origin) = (
         BatchId(ids::job(shared.api.clock.now()).0),
         origin_of(&caller.principal),
     );
     let trace = trace_headers(&parts.headers);
-    let name = body.name.take();
-    if let Some(name) = &name {
-        one_line::check("name", name, NAME_CHARS_MAX).map_err(invalid)?;
-    }
-    let kept_ms = body
-        .retention_seconds
-        .map_or(Retention::default().ms, |kept| kept.ms);
-    if kept_ms < RETENTION_MS_MIN {
-        return Err(invalid("retention_seconds: must be at least 1"));
-    }
-    let notify = body.notify.take();
-    let notify = notify.map(|it| shared.api.webhooks.check(it, &BATCH_EVENTS, Sender::Batch));
-    let notify = notify.transpose().map_err(invalid)?;
-    let callbacks = callbacks(&shared, id, &mut body, origin.clone(), &trace).await?;
+    let callbacks = callbacks(&shared, id, &body, origin.clone(), &trace).await?;
+    let is_open = body.open;
+    let plan = batch_plan(&shared.api, body, callbacks, origin)?;
     let is_empty = |text: &str| {
         let inner = text.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
         inner.is_some_and(|inner| inner.trim_ascii().is_empty())
     };
-    let jobs = body.jobs.filter(|jobs| !is_empty(jobs.get()));
+    let jobs = jobs.filter(|jobs| !is_empty(jobs.get()));
     let jobs = match jobs {
         None => Vec::new(),
         Some(text) if text.get().starts_with('[') => {
@@ -83,15 +70,8 @@ pub(super) async fn new(
     };
     let new = NewBatch {
         id,
-        plan: BatchPlan {
-            name: name.map(String::into_boxed_str),
-            callbacks,
-            notify,
-            origin,
-            created_at: shared.api.clock.now(),
-            kept_ms,
-        },
-        is_open: body.open,
+        plan,
+        is_open,
         jobs,
     };
     let submitted = shared.api.dispatch.submit(new);
@@ -116,10 +96,10 @@ pub(super) async fn list(
     let before = before
         .transpose()
         .map_err(|_| ApiError::new(&kinds::INVALID_QUERY, "cursor: must be a next_cursor"))?;
-    let page = older(before, limit);
-    let page = shared.api.dispatch.list::<JobBatch>(page).await?;
-    let last = page.records.last();
-    let last = last.filter(|_| page.rows() == limit as usize);
+    let range = older(before, limit);
+    let page = shared.api.dispatch.list::<JobBatch>(range).await?;
+    let is_full = page.rows() == limit as usize;
+    let last = page.records.last().filter(|_| is_full);
     let next_cursor = last.map(|last| last.id.to_string());
     let seen = page.records.iter().filter(|batch| sees(&caller, batch));
     Ok(Json(PageView {
@@ -238,26 +218,15 @@ async fn jobs_of(
     Ok(jobs)
 }
 
-/// Reads the callbacks of a batch. They are checked with params like those that they will have.
+/// Reads the callbacks of a batch.
 async fn callbacks(
     shared: &Shared,
     id: BatchId,
-    body: &mut NewBatchBody,
+    body: &BatchPlanBody,
     origin: Option<Box<Origin>>,
     trace: &[(String, String)],
 ) -> Result<Vec<(On, NewJob)>, ApiError> {
-    let (mut kinds, mut bodies) = (Vec::new(), Vec::new());
-    for (on, mut callback) in body.take_callbacks() {
-        let params = callback.params.as_ref().map(|_| "params");
-        if let Some(field) = params.or(callback.unfit_for_later()) {
-            let on = on.as_str();
-            return Err(invalid(format!("{on}.{field}: a callback cannot have it")));
-        }
-        let params = batch::params(id, on, BatchCounts::default(), &[]);
-        callback.params = Some(host_api::raw(params));
-        kinds.push(on);
-        bodies.push(callback);
-    }
+    let (kinds, bodies): (Vec<_>, Vec<_>) = callback_bodies(id, body)?.into_iter().unzip();
     if bodies.is_empty() {
         return Ok(Vec::new());
     }

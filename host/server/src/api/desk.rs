@@ -7,7 +7,7 @@ mod state;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_api::new_job::NewJobBody;
+use host_api::new_job::{BatchPlanBody, JobBatchBody, NewJobBody};
 use host_api::webhook::NotifyBody;
 use host_cells::process::DeskConnection;
 use host_core::desk::{
@@ -15,8 +15,8 @@ use host_core::desk::{
     DeskRequest,
 };
 use host_core::glob;
-use host_core::id::JobId;
-use host_core::job::{HANDLER_WIRE, NewJob};
+use host_core::id::{BatchId, JobId};
+use host_core::job::{HANDLER_WIRE, Membership, NewJob};
 use host_core::jobs_grant::JobsGrant;
 use host_core::name::Name;
 use host_core::state::StateWrite;
@@ -161,8 +161,8 @@ async fn enqueue_jobs(
     let grants = pass.jobs.clone();
     let handler = pass.handler.clone();
     let (webhooks, notify) = (shared.api.webhooks.clone(), pass.notify.clone());
-    let may = move |body: &NewJobBody| {
-        if let Some(receiver) = &body.notify {
+    let may_one = move |body: &NewJobBody, receiver: Option<&NotifyBody>| {
+        for receiver in body.notify.iter().chain(receiver) {
             check_receiver(&webhooks, &handler, &notify, receiver)?;
         }
         if is_granted(&grants, body) {
@@ -175,6 +175,12 @@ async fn enqueue_jobs(
             body.handler
         );
         Err(ApiError::new(&NOT_GRANTED, detail))
+    };
+    let may = move |body: &NewJobBody| {
+        let plan = body.batch.as_ref().and_then(JobBatchBody::plan);
+        may_one(body, plan.and_then(|plan| plan.notify.as_ref()))?;
+        let mut callbacks = plan.into_iter().flat_map(BatchPlanBody::callbacks);
+        callbacks.try_for_each(|(_, callback)| may_one(callback, None))
     };
     let text = Bytes::from(text);
     let jobs = enqueue::jobs_inside(
@@ -190,7 +196,7 @@ async fn enqueue_jobs(
     check_batches(shared, pass, &jobs).await?;
     check_inputs(&jobs)?;
     if now {
-        pass.writes.count_now(jobs.len()).map_err(too_much)?;
+        pass.writes.count_now(&jobs).map_err(too_much)?;
         let submitted = shared.api.dispatch.submit(Enqueue(jobs)).await;
         let enqueued = submitted.map_err(|error| desk_error(&error.into()))?;
         return Ok(enqueued.iter().map(|it| it.id.to_string()).collect());
@@ -224,20 +230,29 @@ fn check_receiver(
     Err(ApiError::new(&NOT_GRANTED, detail))
 }
 
-/// Refuses jobs that join another batch than that of the handler's own job.
+/// Refuses jobs that join another batch than that of the handler's own job, or one that the attempt makes.
 async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Result<(), DeskError> {
-    if jobs.iter().all(|job| job.batch.is_none()) {
+    let makes = |batch: &BatchId| {
+        let mut starts = jobs.iter().filter(|job| job.starts_batch());
+        pass.writes.makes(*batch) || starts.any(|job| job.batch_id() == Some(*batch))
+    };
+    let named = jobs.iter().filter_map(|job| match job.batch {
+        Some(Membership::Joins(batch)) => Some(batch),
+        _ => None,
+    });
+    let mut joined = named.filter(|batch| !makes(batch));
+    let Some(first) = joined.next() else {
         return Ok(());
-    }
+    };
     let id = pass.job;
     let found = shared.api.dispatch.read(move |reader| reader.job(id)).await;
     let found = found.map_err(|error| desk_error(&error.into()))?;
     let own = found.and_then(|job| job.lifecycle.batch);
-    let mut named = jobs.iter().filter_map(|job| job.batch);
-    if named.all(|batch| own == Some(batch)) {
+    if own == Some(first) && joined.all(|batch| batch == first) {
         return Ok(());
     }
-    let message = "batch: a handler can add jobs only to the batch of its own job, which the attribute batch.id names";
+    let message = "batch: a handler can add jobs only to the batch of its own job, which the attribute batch.id names, and to \
+                   those that it has made";
     Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
 }
 

@@ -2,6 +2,7 @@
 //! (`entries`) finds the fields, and one of each entry's params (`params`) checks them. Neither is repeated if
 //! checking takes long, or if another node may have the handler (`checking`).
 
+mod batch;
 mod checking;
 mod entries;
 mod entry;
@@ -22,19 +23,19 @@ use host_api::path;
 use host_core::access::Principal;
 use host_core::encoding;
 use host_core::id::BatchId;
-use host_core::job::{NewJob, Origin};
+use host_core::job::{Membership, NewJob, Origin};
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
 use host_engine::job::Enqueue;
 use host_http::gate::Caller;
 use serde::Serialize;
 
-use super::Shared;
-use super::error::ApiError;
-
+pub(super) use self::batch::{callback_bodies, plan as batch_plan};
 pub(super) use self::checking::LongChecks;
 pub(super) use self::entry::priority as checked_priority;
 pub(super) use self::lines::REQUESTS_MAX as LINE_REQUESTS_MAX;
 pub(super) use self::prerequisites::let_read;
+use super::Shared;
+use super::error::ApiError;
 
 /// The largest body of jobs, in bytes.
 pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;
@@ -98,7 +99,7 @@ async fn accept(
     let mut jobs = checking::jobs(shared, origin, text, is_array, |_| Ok(())).await?;
     let_read(caller, &mut jobs);
     for job in &mut jobs {
-        continue_trace(&mut job.payload.trace_context, trace);
+        continue_traces(job, trace);
     }
     let enqueued = shared.api.dispatch.submit(Enqueue(jobs)).await?;
     Ok(enqueued.into_iter().map(AcceptedView::from).collect())
@@ -119,7 +120,7 @@ pub(super) async fn jobs_inside(
     let mut jobs = checking::jobs(shared, origin, text, is_array, may).await?;
     for job in &mut jobs {
         wire.clone_into(&mut job.payload.wire);
-        continue_trace(&mut job.payload.trace_context, trace);
+        continue_traces(job, trace);
     }
     Ok(jobs)
 }
@@ -135,11 +136,9 @@ pub(super) fn origin_of(principal: &Principal) -> Option<Box<Origin>> {
     })
 }
 
-/// Lets a batch count a job, whose handler sees its id.
+/// Lets a batch count a job.
 pub(super) fn join(job: &mut NewJob, batch: BatchId) {
-    job.batch = Some(batch);
-    let attribute = ("batch.id".to_owned(), batch.to_string());
-    job.payload.attributes.push(attribute);
+    job.batch = Some(Membership::Joins(batch));
 }
 
 fn is_array(text: &[u8]) -> bool {
@@ -159,6 +158,14 @@ pub(super) fn trace_headers(headers: &HeaderMap) -> Vec<(String, String)> {
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
         .collect()
+}
+
+/// Gives a job, and the callbacks of the batch that it makes, the trace of the request unless they have one.
+fn continue_traces(job: &mut NewJob, of_request: &[(String, String)]) {
+    for (_, callback) in job.callbacks_mut() {
+        continue_trace(&mut callback.payload.trace_context, of_request);
+    }
+    continue_trace(&mut job.payload.trace_context, of_request);
 }
 
 /// Gives a job without a trace the trace of the request.

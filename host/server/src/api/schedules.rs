@@ -98,8 +98,8 @@ pub(super) async fn list(
     let mut seen = Vec::new();
     // A cursor names a schedule, so it must be one that the caller sees.
     loop {
-        let page = Range::all().after(after).first(limit);
-        let page = shared.api.dispatch.list::<KeptSchedule>(page).await?;
+        let range = Range::all().after(after).first(limit);
+        let page = shared.api.dispatch.list::<KeptSchedule>(range).await?;
         let is_full = page.rows() == limit as usize;
         let last = page.last.filter(|_| is_full);
         let wanted = limit as usize - seen.len();

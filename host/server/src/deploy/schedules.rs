@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use host_api::new_job::NewJobBody;
+use host_api::new_job::{BatchPlanBody, JobBatchBody, NewJobBody};
 use host_api::schedule::{ScheduleBody, may_be_scheduled};
 use host_cells::compile::schema::{Budget, Schema};
 use host_cells::deploy::manifest::ManifestError;
@@ -51,13 +51,19 @@ pub(super) fn read(
 
 /// Checks that the job is for one of these handlers, and that its params fit.
 fn fits(job: &NewJobBody, handlers: &[HandlerInfo]) -> Result<(), String> {
-    let handler = handlers
-        .iter()
-        .find(|it| it.name.as_str() == job.handler)
-        .ok_or_else(|| {
-            let wanted = &job.handler;
-            format!("job.handler: must be a handler of this component, got {wanted}")
-        })?;
+    let find = |field: &str, wanted: &str| {
+        let mut handlers = handlers.iter();
+        let found = handlers.find(|it| it.name.as_str() == wanted);
+        found.ok_or_else(|| {
+            format!("job.{field}: must be a handler of this component, got {wanted}")
+        })
+    };
+    let plan = job.batch.as_ref().and_then(JobBatchBody::plan);
+    for (on, callback) in plan.into_iter().flat_map(BatchPlanBody::callbacks) {
+        let field = format!("batch.{}.handler", on.as_str());
+        find(&field, &callback.handler)?;
+    }
+    let handler = find("handler", &job.handler)?;
     // The schema was compiled when the component was described.
     let schema = handler.params_schema.as_ref().map(Schema::compile);
     let Some(Ok(schema)) = schema else {

@@ -1,7 +1,7 @@
 //! Batches of jobs: their numbers, their callbacks and their end, on each engine.
 
 use host_core::id::BatchId;
-use host_core::job::{NewJob, State};
+use host_core::job::{Membership, NewJob, State};
 use host_core::query::JobFilter;
 use host_core::time::Time;
 use host_core::writes::Writes;
@@ -42,7 +42,7 @@ pub(crate) const fn callback(batch: u128, on: On) -> u128 {
 
 /// A job of a batch.
 pub(crate) fn within(batch: u128, mut new: NewJob) -> NewJob {
-    new.batch = Some(batch_id(batch));
+    new.batch = Some(Membership::Joins(batch_id(batch)));
     new
 }
 

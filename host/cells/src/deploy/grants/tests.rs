@@ -73,6 +73,20 @@ fn what_changes_for_a_handler_is_shown() {
     }
 }
 
+/// Before a component is compiled for the first time, only its manifest names handlers.
+#[test]
+fn what_all_handlers_get_is_known_before_they_are() {
+    let manifest = parse("[defaults]\nenv = [\"A\"]\n[handlers.x]\nenv = [\"B\"]").unwrap();
+    let names = known_handlers(None, &manifest);
+    let added = changes(None, &manifest, &names).added;
+    assert_eq!(added.len(), 2, "{added:?}");
+    assert!(added[0].starts_with("defaults: "), "{added:?}");
+    assert!(added[1].starts_with("x: "), "{added:?}");
+    let none = parse("[defaults]\nmemory_mib = 64").unwrap();
+    let names = known_handlers(None, &none);
+    assert_eq!(changes(None, &none, &names).added, [] as [String; 0]);
+}
+
 #[test]
 fn what_the_host_does_not_give_is_named() {
     let folder = tempfile::TempDir::new().unwrap();

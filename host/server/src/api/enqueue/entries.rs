@@ -2,13 +2,13 @@
 
 use std::vec::IntoIter;
 
-use host_api::new_job::NewJobBody;
+use host_api::new_job::{JobBatchBody, NewJobBody};
 use host_api::webhook::NotifyBody;
 use host_cells::compile::schema::Budget;
 use host_core::access::Scope;
 use host_core::graph::find_cycle;
-use host_core::id::JobId;
-use host_core::job::{DEPENDENCIES_MAX, NewJob, Origin};
+use host_core::id::{BatchId, JobId};
+use host_core::job::{BatchStart, DEPENDENCIES_MAX, Membership, NewJob, Origin};
 use host_core::name::Name;
 use host_core::notify::{JOB_EVENTS, Notify};
 use host_engine::Rejection;
@@ -17,11 +17,11 @@ use host_http::json::{self, AtMost, Object};
 use host_runtime::ids;
 
 use super::params::Entry;
-use super::{entry, prerequisites, route};
+use super::{batch, entry, prerequisites, route};
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
-use crate::webhooks::Sender;
+use crate::webhooks;
 
 /// The most jobs of one array.
 const JOBS_MAX: usize = 1_000;
@@ -86,6 +86,9 @@ impl Entries {
         if let Some(cycle) = find_cycle(&graph.collect::<Result<Vec<_>, _>>()?) {
             return Err(Rejection::Job(JobRefusal::DependencyCycle(cycle)).into());
         }
+        for (n, body) in bodies.iter().enumerate() {
+            check_batch(body, &bodies).map_err(|error| at(is_array, n, error))?;
+        }
         let now = api.clock.now();
         Ok(Self {
             current: None,
@@ -106,13 +109,13 @@ impl Entries {
             .or_else(|| self.rest.next().map(Entry::from))
         {
             let n = self.jobs.len();
-            let scope = self.origin.as_ref();
-            let scope = scope.map_or(&EVERYTHING, |origin| &origin.scope);
-            match accept(api, scope, &mut entry, (self.ids[n], &self.ids), budget) {
-                Ok(mut job) => {
-                    job.payload.origin.clone_from(&self.origin);
-                    self.jobs.push(job);
-                }
+            let sender = Sender {
+                api,
+                origin: &self.origin,
+                siblings: &self.ids,
+            };
+            match sender.accept(self.ids[n], &mut entry, budget) {
+                Ok(job) => self.jobs.push(job),
                 Err(error) => {
                     self.current = Some(entry);
                     return Err(at(self.is_array, n, error));
@@ -148,43 +151,99 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
     }
 }
 
-/// Returns the receivers of a job's end: its own, and its queue's.
-fn notify(
-    api: &Api,
-    handler: &str,
-    queue: &Name,
-    asked: Option<NotifyBody>,
-) -> Result<Vec<Notify>, ApiError> {
-    let sender = Sender::Job { handler, queue };
-    let own = asked.map(|body| api.webhooks.check(body, &JOB_EVENTS, sender));
-    let own = own.transpose();
-    let own = own.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
-    let of_queue = api.webhooks.of_queue(queue).cloned();
-    let mut all: Vec<Notify> = own.into_iter().chain(of_queue).collect();
-    all.dedup();
-    Ok(all)
+/// Refuses an entry that joins the batch of an entry which makes none.
+fn check_batch(body: &NewJobBody, entries: &[NewJobBody]) -> Result<(), ApiError> {
+    let makes = |body: &NewJobBody| body.batch.as_ref().is_some_and(|it| it.plan().is_some());
+    match batch::reference(body)? {
+        Some(n) if !entries.get(n).is_some_and(makes) => {
+            Err(invalid(format!("batch: entry #{n} makes no batch")))
+        }
+        _ => Ok(()),
+    }
 }
 
-/// Routes one entry and makes its job.
-fn accept(
-    api: &Api,
-    scope: &Scope,
-    entry: &mut Entry,
-    (id, siblings): (JobId, &[JobId]),
-    budget: &mut Budget,
-) -> Result<NewJob, ApiError> {
-    let queue = entry::queue(&entry.body)?;
-    let (route, handler) = route::find(api, scope, &entry.body.handler, queue)?;
-    entry.check_params(api, &route, handler.as_deref(), budget)?;
-    let body = std::mem::take(&mut entry.body);
-    let notify = notify(api, &body.handler, &route.queue, body.notify.clone())?;
-    let mut job = entry::into_job(body, id, route, siblings, api.clock)?;
-    job.notify = notify;
-    if let Some(runner) = &job.runner {
-        let placed = api.executors.place(runner, &job.payload.attributes);
-        let invalid =
-            |detail| ApiError::new(&kinds::INVALID_REQUEST, format!("attributes: {detail}"));
-        job.runner = Some(placed.map_err(invalid)?);
+/// Who enqueues the entries of a request, and the ids of all of them.
+struct Sender<'a> {
+    api: &'a Api,
+    origin: &'a Option<Box<Origin>>,
+    siblings: &'a [JobId],
+}
+
+impl Sender<'_> {
+    /// Routes one entry and makes its job.
+    fn accept(
+        &self,
+        id: JobId,
+        entry: &mut Entry,
+        budget: &mut Budget,
+    ) -> Result<NewJob, ApiError> {
+        let api = self.api;
+        let origin = self.origin.as_ref();
+        let scope = origin.map_or(&EVERYTHING, |origin| &origin.scope);
+        let queue = entry::queue(&entry.body)?;
+        let (route, handler) = route::find(api, scope, &entry.body.handler, queue)?;
+        entry.check_params(api, &route, handler.as_deref(), budget)?;
+        let batch = self.membership(id, &entry.body, budget)?;
+        let body = std::mem::take(&mut entry.body);
+        let notify = self.notify(&body.handler, &route.queue, body.notify.clone())?;
+        let mut job = entry::into_job(body, id, route, batch, self.siblings, api.clock)?;
+        job.notify = notify;
+        job.payload.origin.clone_from(self.origin);
+        if let Some(runner) = &job.runner {
+            let placed = api.executors.place(runner, &job.payload.attributes);
+            job.runner = Some(placed.map_err(|detail| invalid(format!("attributes: {detail}")))?);
+        }
+        Ok(job)
     }
-    Ok(job)
+
+    /// Returns the batch that a job joins or makes.
+    fn membership(
+        &self,
+        id: JobId,
+        body: &NewJobBody,
+        budget: &mut Budget,
+    ) -> Result<Option<Membership>, ApiError> {
+        let plan = match &body.batch {
+            None => return Ok(None),
+            Some(JobBatchBody::Id(text)) => return batch::named(text, self.siblings).map(Some),
+            Some(JobBatchBody::New(plan)) => plan,
+        };
+        let in_batch = |error: ApiError| error.at("batch");
+        let mut callbacks = Vec::new();
+        let bodies = batch::callback_bodies(BatchId(id.0), plan).map_err(in_batch)?;
+        for (on, callback) in bodies {
+            let accepted = self.accept(id, &mut Entry::from(callback), budget);
+            let mut job = accepted.map_err(|error| in_batch(error.at(on.as_str())))?;
+            "batch".clone_into(&mut job.payload.wire);
+            callbacks.push((on, job));
+        }
+        let (is_open, origin) = (plan.open, self.origin.clone());
+        let read = batch::plan(self.api, (**plan).clone(), callbacks, origin);
+        let start = BatchStart {
+            plan: read.map_err(in_batch)?,
+            is_open,
+        };
+        Ok(Some(Membership::Starts(Box::new(start))))
+    }
+
+    /// Returns the receivers of a job's end: its own, and its queue's.
+    fn notify(
+        &self,
+        handler: &str,
+        queue: &Name,
+        asked: Option<NotifyBody>,
+    ) -> Result<Vec<Notify>, ApiError> {
+        let webhooks = &self.api.webhooks;
+        let sender = webhooks::Sender::Job { handler, queue };
+        let own = asked.map(|body| webhooks.check(body, &JOB_EVENTS, sender));
+        let own = own.transpose().map_err(invalid)?;
+        let of_queue = webhooks.of_queue(queue).cloned();
+        let mut all: Vec<Notify> = own.into_iter().chain(of_queue).collect();
+        all.dedup();
+        Ok(all)
+    }
+}
+
+fn invalid(detail: impl Into<String>) -> ApiError {
+    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

@@ -2,8 +2,10 @@
 
 use host_api::new_job::{NewJobBody, OnConflictBody, ScopeBody, UniqueBody};
 use host_api::time;
-use host_core::id::{BatchId, JobId};
-use host_core::job::{NewJob, OnConflict, PRIORITY_LAST, Payload, UniqueKey, UniqueScope};
+use host_core::id::JobId;
+use host_core::job::{
+    Membership, NewJob, OnConflict, PRIORITY_LAST, Payload, UniqueKey, UniqueScope,
+};
 use host_core::json::{JsonText, Pairs};
 use host_core::name::Name;
 use host_core::policy::{Policy, RETENTION_MS_MIN, RetentionChoice};
@@ -11,8 +13,8 @@ use host_core::seconds::{SECONDS_MAX, Seconds};
 use host_core::time::Time;
 use host_runtime::clock::Clock;
 
+use super::prerequisites;
 use super::route::Route;
-use super::{join, prerequisites};
 use crate::api::error::ApiError;
 use crate::api::problem::kinds;
 
@@ -45,6 +47,7 @@ pub(super) fn into_job(
     mut body: NewJobBody,
     id: JobId,
     route: Route,
+    batch: Option<Membership>,
     siblings: &[JobId],
     clock: Clock,
 ) -> Result<NewJob, ApiError> {
@@ -57,11 +60,10 @@ pub(super) fn into_job(
     let priority = body.priority.map(priority).transpose()?;
     let mut policy = policy_of(&body, route.policy, route.timeout_ms_max)?;
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
-    let batch = body.batch.as_deref().map(batch).transpose()?;
     let run_at = start(&body, clock)?;
     let max_delay = body.unique.as_ref().and_then(|it| it.max_delay_seconds);
     let (depends_on, conditions) = prerequisites::read(&body, siblings)?;
-    let mut job = NewJob {
+    Ok(NewJob {
         id,
         handler: route.handler,
         runner: route.runner,
@@ -73,7 +75,7 @@ pub(super) fn into_job(
         policy,
         depends_on,
         conditions,
-        batch: None,
+        batch,
         notify: Vec::new(),
         unique_key: unique_key(body.unique_key, body.unique, run_at.is_some())?,
         payload: Payload {
@@ -85,17 +87,7 @@ pub(super) fn into_job(
             origin: None,
             latest_start: max_delay.map(|delay| clock.now().plus_ms(delay.ms)),
         },
-    };
-    if let Some(batch) = batch {
-        join(&mut job, batch);
-    }
-    Ok(job)
-}
-
-fn batch(text: &str) -> Result<BatchId, ApiError> {
-    let shown: String = text.chars().take(64).collect();
-    text.parse()
-        .map_err(|_| invalid(format!("batch: {shown:?} is not the id of a batch")))
+    })
 }
 
 fn start(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {

@@ -10,6 +10,7 @@ use host_core::job::NewJob;
 use host_core::name::Name;
 use host_core::time::Time;
 use host_dispatch::SubmitError;
+use host_engine::batch::BatchRefusal;
 use host_engine::job::JobRefusal;
 use host_engine::schedule::{
     CatchUp, Fate, Fire, Firing, KeptSchedule, Overlap, Schedule, ScheduleRefusal,
@@ -102,8 +103,8 @@ async fn set_right(shared: &Shared) -> Result<(), ApiError> {
     let mut after = Value::from("");
     let mut failed = Ok(());
     loop {
-        let page = Range::all().after(after).first(PAGE);
-        let page = shared.api.dispatch.list::<KeptSchedule>(page).await?;
+        let range = Range::all().after(after).first(PAGE);
+        let page = shared.api.dispatch.list::<KeptSchedule>(range).await?;
         let Some(last) = page.last else {
             return failed;
         };
@@ -139,8 +140,8 @@ async fn holding(shared: &Shared) -> Result<Vec<KeptSchedule>, ApiError> {
     let dispatch = &shared.api.dispatch;
     let (mut ready, mut after) = (Vec::new(), Value::from(""));
     loop {
-        let page = Range::all().marked().after(after).first(PAGE);
-        let page = dispatch.list::<KeptSchedule>(page).await?;
+        let range = Range::all().marked().after(after).first(PAGE);
+        let page = dispatch.list::<KeptSchedule>(range).await?;
         let Some(last) = page.last else {
             return Ok(ready);
         };
@@ -204,6 +205,7 @@ const fn passes(rejection: &Rejection) -> bool {
         rejection,
         Rejection::Job(JobRefusal::TooManyWaiting { .. })
             | Rejection::Token(TokenRefusal::TooManyJobs { .. })
+            | Rejection::Batch(BatchRefusal::TooMany { .. })
             | Rejection::Schedule(ScheduleRefusal::Changed(_) | ScheduleRefusal::Unknown(_))
     )
 }

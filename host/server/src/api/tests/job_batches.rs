@@ -220,3 +220,97 @@ async fn a_scope_sees_the_batches_of_its_principal_alone() {
     let answer = guarded.send(&mine, ("POST", PATH), Some(&outside)).await;
     answer.fails(403, "out_of_scope");
 }
+
+#[tokio::test]
+async fn a_job_makes_a_batch_that_others_of_its_request_join() {
+    let host = Host::start().await;
+    let plan = json!({
+        "name": "n", "on_end": {"handler": "noop"}, "on_success": {"handler": "noop"}, "retention_seconds": 60,
+    });
+    let jobs = json!([
+        {"handler": "noop", "batch": "#1"},
+        {"handler": "noop", "batch": plan},
+        {"handler": "noop", "batch": {"open": true}},
+    ]);
+    let accepted = host.post("/api/v1/jobs", jobs.to_string()).await;
+    assert_eq!(accepted.status, 201, "{accepted:?}");
+    let id = |n: usize| accepted.body[n]["id"].as_str().unwrap().to_owned();
+    let job = host.get(&format!("/api/v1/jobs/{}", id(0))).await.body;
+    assert_eq!(
+        (&job["batch"], &job["attributes"]["batch.id"]),
+        (&json!(id(1)), &json!(id(1)))
+    );
+    let batch = host.get(&format!("{PATH}/{}", id(1))).await.body;
+    assert_eq!(
+        (&batch["state"], &batch["counts"]["jobs"], &batch["name"]),
+        (&json!("closed"), &json!(2), &json!("n"))
+    );
+    let callbacks = batch["callbacks"].as_array().unwrap();
+    assert_ne!(callbacks[0]["job"], callbacks[1]["job"]);
+    let open = host.get(&format!("{PATH}/{}", id(2))).await.body;
+    assert_eq!(open["state"], "open");
+    for _ in 0..3 {
+        let claimed = host.claim().await;
+        host.complete(&claimed, Outcome::Completed { result: None })
+            .await;
+    }
+    let ended = host.get(&format!("{PATH}/{}", id(1))).await.body;
+    assert_eq!(ended["state"], "ended");
+    assert_eq!(ended["callbacks"][0]["enqueued"], true);
+    let alone = json!({"handler": "noop", "batch": {}});
+    assert_eq!(
+        host.post("/api/v1/jobs", alone.to_string()).await.status,
+        201
+    );
+}
+
+#[tokio::test]
+async fn a_batch_that_a_job_cannot_make_is_refused_with_its_field() {
+    let host = Host::start().await;
+    for (batch, detail) in [
+        (
+            json!(7),
+            "the id of a batch, or an object with a batch to make",
+        ),
+        (json!({"jobs": []}), "jobs"),
+        (json!({"name": " "}), "name"),
+        (
+            json!({"retention_seconds": 0}),
+            "retention_seconds: must be at least 1",
+        ),
+        (json!({"on_end": {"handler": "nosuch"}}), "on_end"),
+        (
+            json!({"on_end": {"handler": "noop", "params": 1}}),
+            "on_end.params: a callback cannot have it",
+        ),
+        (
+            json!({"on_end": {"handler": "noop", "batch": {}}}),
+            "on_end.batch: a callback cannot have it",
+        ),
+        (json!("#0"), "#0 makes no batch"),
+        (json!("#7"), "#7 makes no batch"),
+        (json!("#x"), "batch: #x is not a valid reference"),
+    ] {
+        let body = json!([{"handler": "noop", "batch": batch}]);
+        let refused = host.post("/api/v1/jobs", body.to_string()).await;
+        assert!((400..500).contains(&refused.status), "{refused:?}");
+        let said = refused.body["detail"].as_str().unwrap();
+        assert!(said.contains(detail), "{detail}: {said}");
+    }
+    assert_eq!(host.get(PATH).await.body["items"], json!([]));
+    // One that exists already makes no other.
+    let jobs = json!([
+        {"handler": "noop", "batch": {}, "unique_key": "k"},
+        {"handler": "noop", "batch": "#0", "unique_key": "l"},
+    ]);
+    let unique = jobs.to_string();
+    let first = host.post("/api/v1/jobs", unique.clone()).await.body;
+    let again = host.post("/api/v1/jobs", unique).await.body;
+    for n in 0..2 {
+        assert_eq!(again[n]["existing"], true, "{again}");
+        assert_eq!(again[n]["id"], first[n]["id"], "{again}");
+    }
+    let batches = host.get(PATH).await.body["items"].clone();
+    assert_eq!(batches[0]["counts"]["jobs"], 2, "{batches}");
+    assert_eq!(batches.as_array().unwrap().len(), 1, "{batches}");
+}
