@@ -148,9 +148,9 @@ fn python() {
         &client,
         (
             "connects",
-            None,
-            "the handler called wasi:sockets/tcp-create-socket",
-            &[],
+            Some("OSError"),
+            "a component has no sockets except for HTTP requests",
+            &["in connects"],
         ),
     );
     assert_fetches(&client, &reflector, "fetches");

@@ -54,6 +54,42 @@ pub const COMPONENTIZE_PY: Pinned = Pinned {
             "requirements.txt",
             include_str!("pinned/componentize-py/requirements.txt"),
         ),
+        (
+            "packages.py",
+            include_str!("pinned/componentize-py/packages.py"),
+        ),
+        (
+            "packages/host_bundle/__init__.py",
+            include_str!("pinned/componentize-py/host_bundle/__init__.py"),
+        ),
+        (
+            "packages/host_bundle/build.py",
+            include_str!("pinned/componentize-py/host_bundle/build.py"),
+        ),
+        (
+            "packages/host_bundle/files.py",
+            include_str!("pinned/componentize-py/host_bundle/files.py"),
+        ),
+        (
+            "packages/host_bundle/library.py",
+            include_str!("pinned/componentize-py/host_bundle/library.py"),
+        ),
+        (
+            "packages/host_bundle/memory.py",
+            include_str!("pinned/componentize-py/host_bundle/memory.py"),
+        ),
+        (
+            "packages/host_bundle/platform.py",
+            include_str!("pinned/componentize-py/host_bundle/platform.py"),
+        ),
+        (
+            "packages/host_bundle/prepare.py",
+            include_str!("pinned/componentize-py/host_bundle/prepare.py"),
+        ),
+        (
+            "packages/host_bundle/scan.py",
+            include_str!("pinned/componentize-py/host_bundle/scan.py"),
+        ),
         WIT,
     ],
 };
@@ -146,11 +182,7 @@ impl Pinned {
     pub fn install(&self, folder: &Path) -> Command {
         let mut command = match self.registry {
             Registry::Npm => packages_of_npm(),
-            Registry::PyPi => {
-                let mut command = packages_of_pip(Path::new(PACKAGES));
-                command.args(["--only-binary", ":all:"]);
-                command
-            }
+            Registry::PyPi => packages_of_builder(),
         };
         command.current_dir(folder);
         command
@@ -187,8 +219,8 @@ impl Pinned {
     }
 }
 
-/// Where packages of Python are in a folder of a builder.
-const PACKAGES: &str = "packages";
+/// Where packages of Python are in a folder of a builder: its own, those of ours, and time zones.
+pub const PACKAGES: &str = "packages";
 
 /// Makes the command that installs what `package-lock.json` locks, in the folder that it runs in. What npm's cache has is
 /// not asked for again: the lock file has hashes.
@@ -199,14 +231,21 @@ pub fn packages_of_npm() -> Command {
     command
 }
 
-/// Makes the command that installs what `requirements.txt` locks into `folder`.
-pub fn packages_of_pip(folder: &Path) -> Command {
+/// Makes the command that installs what a `requirements.txt` locks into `packages`, for components, with the builder in `tool`.
+pub fn packages_of_pip(tool: &Path, requirements: &Path, packages: &Path) -> Command {
+    let mut command = Command::new("python3");
+    command.arg(tool.join("packages.py"));
+    command.args([requirements, packages]);
+    command
+}
+
+/// Makes the command that installs a builder from `PyPI`.
+fn packages_of_builder() -> Command {
     let mut command = Command::new("python3");
     command
         .args(["-m", "pip", "install", "--disable-pip-version-check"])
         .args(["--require-hashes", "--requirement", "requirements.txt"])
-        .arg("--target")
-        .arg(folder);
+        .args(["--target", PACKAGES, "--only-binary", ":all:"]);
     command
 }
 
@@ -237,7 +276,9 @@ mod tests {
                 }
                 Registry::PyPi => {
                     let lock = text("requirements.txt").unwrap();
-                    let hashes = usize::from(lock.contains("--hash=sha256:"));
+                    let mut pins = lock.split("==");
+                    pins.next();
+                    let hashes = pins.filter(|it| it.contains("--hash=sha256:")).count();
                     (
                         lock.matches("==").count(),
                         hashes,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, fields
 from typing import Any, Iterator, Sequence
 
+from . import given
 from .errors import Cancelled
 from .http import Http
 from .interface import Context, Host, LogLevel
@@ -29,9 +29,11 @@ class NewJob:
 
     def document(self) -> dict[str, Any]:
         """Returns the job as the host takes it."""
-        given = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in ("params", "others")}
-        given = {name: value for name, value in given.items() if value not in (None, [], {})}
-        return {**given, "params": self.params, **self.others}
+        own = {it.name: getattr(self, it.name) for it in fields(self) if it.name not in ("params", "others")}
+        if self.delay_seconds is not None:
+            own["delay_seconds"] = given.milliseconds(self.delay_seconds, "delay_seconds") / 1000
+        stated = {name: value for name, value in own.items() if not (value is None or value == [] or value == {})}
+        return {**stated, "params": self.params, **self.others}
 
 
 class Ctx:
@@ -61,15 +63,18 @@ class Ctx:
 
     def progress(self, percent: float | None, message: object) -> None:
         """Reports progress: 0 to 100 percent, or None if that is not known, and what the job is doing."""
-        self._host.control.progress(percent, str(message))
+        self._host.control.progress(given.percent(percent), given.text(message))
 
     def sleep(self, seconds: float) -> None:
-        """Sleeps without using CPU."""
-        self._host.control.sleep_ms(round(seconds * 1000))
+        """Sleeps without using CPU. A negative time is none."""
+        self._host.control.sleep_ms(given.milliseconds(seconds, "seconds"))
 
     def log(self, level: LogLevel, message: object, /, **fields: object) -> None:
         """Writes a line with fields to the job's log."""
-        self._host.log.write(level, str(message), [(name, str(value)) for name, value in fields.items()])
+        if not isinstance(level, LogLevel):
+            raise TypeError(f"level must be a LogLevel, not {type(level).__name__}")
+        texts = [(given.text(name), given.text(value)) for name, value in fields.items()]
+        self._host.log.write(level, given.text(message), texts)
 
     def debug(self, message: object, /, **fields: object) -> None:
         """Writes a line for the author to the job's log."""
@@ -98,7 +103,8 @@ class Ctx:
 
     def enqueue_all(self, jobs: Sequence[NewJob]) -> list[str]:
         """Enqueues jobs, all or none, as `enqueue` does. Returns their ids, in order."""
-        return self._host.jobs.enqueue(_documents(jobs)) if jobs else []
+        documents = _documents(jobs)
+        return self._host.jobs.enqueue(documents) if documents else []
 
     def enqueue_now(self, job: NewJob) -> str:
         """Enqueues a job that stays if this attempt does not complete. Give it a unique key: an attempt that follows
@@ -107,7 +113,8 @@ class Ctx:
 
     def enqueue_all_now(self, jobs: Sequence[NewJob]) -> list[str]:
         """Enqueues jobs, all or none, as `enqueue_now` does. Returns their ids, in order."""
-        return self._host.jobs.enqueue_now(_documents(jobs)) if jobs else []
+        documents = _documents(jobs)
+        return self._host.jobs.enqueue_now(documents) if documents else []
 
     @property
     def state(self) -> State:
@@ -117,11 +124,11 @@ class Ctx:
     def hold(self, limit: str, seconds: float) -> None:
         """Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
         node. It is stored immediately, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
-        self._host.limits.hold(limit, round(seconds * 1000))
+        self._host.limits.hold(given.name(limit, "limit"), given.milliseconds(seconds, "seconds", least=0))
 
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the manifest lets the handler see."""
-        return self._host.secrets.reveal(name)
+        return self._host.secrets.reveal(given.name(name, "the name of a secret"))
 
 
 class State:
@@ -136,12 +143,12 @@ class State:
 
     def shared(self, space: str) -> State:
         """Returns a space that the manifest shares."""
-        return State(self._host, space, self._at_once)
+        return State(self._host, given.name(space, "space"), self._at_once)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the value of a key."""
         value = self.get_bytes(key)
-        return default if value is None else json.loads(value)
+        return default if value is None else given.read_json(value)
 
     def set(self, key: str, value: Any) -> None:
         """Sets a key."""
@@ -150,7 +157,7 @@ class State:
     def delete(self, key: str) -> None:
         """Removes a key."""
         state = self._host.state
-        (state.delete_now if self._at_once else state.delete)(self._space, key)
+        (state.delete_now if self._at_once else state.delete)(self._space, _key(key))
 
     def compare_and_set(self, key: str, expected: Any, value: Any) -> bool:
         """Sets a key, or removes it if `value` is None, if it has the expected value, or none. Returns whether it had.
@@ -158,28 +165,37 @@ class State:
         state = self._host.state
         change = state.compare_and_set_now if self._at_once else state.compare_and_set
         old, new = (None if it is None else _bytes(it) for it in (expected, value))
-        return change(self._space, key, old, new)
+        return change(self._space, _key(key), old, new)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Returns the keys that start with `prefix`, in the order of their bytes."""
-        after = None
+        after, prefix = None, given.name(prefix, "prefix")
         while page := self._host.state.list(self._space, prefix, after):
             yield from page
             after = page[-1]
 
     def get_bytes(self, key: str) -> bytes | None:
         """Returns the value of a key as it is stored."""
-        return self._host.state.get(self._space, key)
+        return self._host.state.get(self._space, _key(key))
 
     def set_bytes(self, key: str, value: bytes) -> None:
         """Sets a key to bytes."""
         state = self._host.state
-        (state.set_now if self._at_once else state.set)(self._space, key, value)
+        (state.set_now if self._at_once else state.set)(self._space, _key(key), given.raw(value, "value"))
 
 
 def _bytes(value: Any) -> bytes:
     return to_json(value).encode()
 
 
-def _documents(jobs: Sequence[NewJob]) -> str:
-    return to_json([job.document() for job in jobs])
+def _key(key: str) -> str:
+    return given.name(key, "a key of state")
+
+
+def _documents(jobs: Sequence[NewJob]) -> str | None:
+    """Returns jobs as the host takes them, unless there are none."""
+    listed = list(jobs)
+    for job in listed:
+        if not isinstance(job, NewJob):
+            raise TypeError(f"a job to enqueue must be a NewJob, not {type(job).__name__}")
+    return to_json([job.document() for job in listed]) if listed else None

@@ -6,9 +6,8 @@ import os
 import traceback
 from typing import Any
 
-from . import interface
+from . import given, interface
 from .interface import Category, HttpError, JobsError
-from .values import to_json
 
 _SDK = os.path.dirname(__file__)
 
@@ -30,35 +29,36 @@ class JobError(Exception):
         self,
         message: object,
         *,
-        kind: str = "error",
+        kind: object = "error",
         category: Category | str = Category.USER_CODE,
-        code: str | None = None,
+        code: object = None,
         details: Any = None,
         retryable: bool | None = None,
     ) -> None:
-        super().__init__(str(message))
-        self.kind = kind
+        super().__init__(given.text(message))
+        self.kind = "error" if kind is None else given.text(kind)
         self.category = category if isinstance(category, Category) else _category(category)
-        self.code = code
+        self.code = None if code is None else given.text(code)
         self.details = details
         self.retryable = retryable
 
 
-def _category(spelled: str) -> Category:
+def _category(spelled: object) -> Category:
     """Returns the category of a name, however it is spelled: `DATA_QUALITY`, `data_quality`, `data-quality`."""
     try:
-        return Category[spelled.upper().replace("-", "_")]
+        return Category[given.text(spelled).upper().replace("-", "_")]
     except KeyError:
         names = ", ".join(Category.__members__)
-        raise ValueError(f"category: expected one of {names}, got {spelled}") from None
+        raise ValueError(f"category: expected one of {names}, got {given.text(spelled)}") from None
 
 
 class Retry(Exception):
     """The handler asks for another attempt after the job's backoff, and not before `after` seconds."""
 
     def __init__(self, reason: object, *, after: float | None = None) -> None:
-        super().__init__(str(reason))
+        super().__init__(given.text(reason))
         self.after = after
+        self.after_ms = None if after is None else given.milliseconds(after, "after")
 
 
 class Cancelled(Exception):
@@ -72,27 +72,32 @@ class Cancelled(Exception):
 def failure(error: BaseException) -> interface.Failure:
     """Returns what an exception tells the host."""
     if isinstance(error, Retry):
-        after_ms = None if error.after is None else round(error.after * 1000)
-        return interface.FailureRetry(interface.RetryRequest(str(error), after_ms))
+        return interface.FailureRetry(interface.RetryRequest(_message(error), error.after_ms))
     if isinstance(error, Cancelled):
-        return interface.FailureCancelled(_optional(error.partial))
+        return interface.FailureCancelled(given.details(error.partial))
     if not isinstance(error, JobError):
         error = _job_error(error)
+    # The author may have changed them since they were checked.
+    category = error.category if isinstance(error.category, Category) else Category.USER_CODE
     return interface.FailureError(
         interface.JobError(
-            error.category,
-            error.kind,
-            str(error),
-            error.code,
-            _optional(error.details),
+            category,
+            given.cut(given.text(error.kind), given.NAME_MAX),
+            _message(error),
+            None if error.code is None else given.cut(given.text(error.code), given.NAME_MAX),
+            given.details(error.details),
             stack(error),
-            error.retryable,
+            None if error.retryable is None else error.retryable is not False,
         )
     )
 
 
+def _message(error: BaseException) -> str:
+    return given.cut(given.text(error), given.MESSAGE_MAX)
+
+
 def _job_error(error: BaseException) -> JobError:
-    kind, message, category = type(error).__name__, str(error), Category.USER_CODE
+    kind, message, category = type(error).__name__, given.text(error), Category.USER_CODE
     if isinstance(error, (HttpError, JobsError)):
         what = "http" if isinstance(error, HttpError) else "store"
         kind, message = f"{what}_{error.kind.name.lower()}", error.message
@@ -110,8 +115,8 @@ def stack(error: BaseException) -> str | None:
         frames = frames.tb_next
     if frames is None:
         return None  # Nothing of the handler was running.
-    return "".join(traceback.format_exception(type(thrown), thrown, frames)).rstrip()
-
-
-def _optional(value: Any) -> str | None:
-    return None if value is None else to_json(value)
+    try:
+        lines = traceback.format_exception(type(thrown), thrown, frames)
+    except Exception:
+        lines = [*traceback.format_tb(frames), type(thrown).__name__]  # A part of it cannot be described.
+    return given.cut(given.text("".join(lines).rstrip()), given.STACK_MAX)

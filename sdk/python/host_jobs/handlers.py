@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import json
 import typing
 from typing import Any, Callable, TypeVar
 
+from . import given, network
 from .ctx import Ctx
 from .errors import JobError
 from .interface import Category, Context, HandlerInfo, Host
-from .values import convert, schema, to_json
+from .schemas import schema
+from .values import convert, to_json
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -25,10 +26,12 @@ def handler(name: str) -> Callable[[F], F]:
     def register(function: F) -> F:
         if len(inspect.signature(function).parameters) != 2:
             raise TypeError(f"the handler {name} takes two arguments: ctx and params")
-        given = list(inspect.signature(function).parameters)[1]
+        second = list(inspect.signature(function).parameters)[1]
         hints = typing.get_type_hints(function, include_extras=True)
-        params = hints.get(given, Any)
-        schemas = [_schema(name, hints, it) for it in (given, "return")]
+        params = hints.get(second, Any)
+        schemas = [_schema(name, hints, it) for it in (second, "return")]
+        if inspect.iscoroutinefunction(function):
+            import asyncio  # noqa: F401 (it is in the snapshot then)
         _handlers[name] = (HandlerInfo(name, inspect.getdoc(function), *schemas), function, params)
         return function
 
@@ -44,6 +47,15 @@ def _schema(name: str, hints: dict[str, Any], of: str) -> str | None:
         raise TypeError(f"the handler {name}: {of}: {error}") from error
 
 
+def finished(result: Any) -> Any:
+    """Returns what a handler returns; of an `async` function, what it returns in the end."""
+    if not inspect.iscoroutine(result):
+        return result
+    import asyncio
+
+    return asyncio.run(result)
+
+
 def describe() -> list[HandlerInfo]:
     """Lists the handlers."""
     return [info for info, _, _ in _handlers.values()]
@@ -56,13 +68,14 @@ def call(job: Context, params: str, host: Host) -> str:
         raise JobError(message, kind="handler_not_found", category=Category.CONFIGURATION)
     _, function, annotation = _handlers[job.function]
     try:
-        given = convert(annotation, json.loads(params))
-    except ValueError as error:
+        value = convert(annotation, given.read_json(params))
+    except (ValueError, RecursionError) as error:
         message = f"the params do not match the handler's type: {error}"
         raise JobError(message, kind="invalid_params", category=Category.DATA_QUALITY) from None
-    result = function(Ctx(job, host), given)
+    with network.use(host):
+        result = finished(function(Ctx(job, host), value))
     try:
         return to_json(result)
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         message = f"cannot write the result as JSON: {error}"
         raise JobError(message, kind="invalid_result", retryable=False) from None

@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-import json as _json
-from typing import Any, Mapping
-from urllib.parse import urlencode
+import datetime
+from typing import Any, Iterable, Mapping
 
+from . import given
 from .errors import JobError
 from .interface import Category, Host, HttpRequest, HttpResponse
 from .values import to_json
 
 _RETRYABLE = (408, 425, 429)
+
+
+class Headers(dict[str, str]):
+    """Headers of a response. Their names are in lower case, and found in any."""
+
+    def __init__(self, headers: Mapping[Any, Any] | Iterable[tuple[Any, Any]] | None = None) -> None:
+        super().__init__()
+        for name, value in given.headers(headers):
+            # Headers that are there several times are joined.
+            key = name.lower()
+            super().__setitem__(key, f"{self[key]}, {value}" if key in self else value)
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return super().get(name.lower(), default)
 
 
 class Response:
@@ -21,13 +41,13 @@ class Response:
         status_code: int = 200,
         *,
         json: Any = None,
-        content: bytes = b"",
-        headers: Mapping[str, str] | None = None,
+        content: bytes | str = b"",
+        headers: Mapping[str, Any] | Iterable[tuple[str, Any]] | None = None,
     ) -> None:
         """Makes a response, for tests."""
         self.status_code = status_code
-        self.headers = {name.lower(): value for name, value in (headers or {}).items()}
-        self.content = content
+        self.headers = Headers(headers)
+        self.content = given.raw(content, "content")
         if json is not None:
             self.content = to_json(json).encode()
             self.headers.setdefault("content-type", "application/json")
@@ -45,8 +65,8 @@ class Response:
     def json(self) -> Any:
         """Reads the body as JSON."""
         try:
-            return _json.loads(self.content)
-        except ValueError as error:
+            return given.read_json(self.content)
+        except (ValueError, RecursionError) as error:
             message = f"the response is not JSON: {error}"
             raise JobError(message, kind="http_invalid_json", category=Category.INFRASTRUCTURE) from error
 
@@ -85,34 +105,46 @@ class Http:
         """Sends a `DELETE` request; see `request`."""
         return self.request("DELETE", url, **options)
 
+    def patch(self, url: str, **options: Any) -> Response:
+        """Sends a `PATCH` request; see `request`."""
+        return self.request("PATCH", url, **options)
+
+    def head(self, url: str, **options: Any) -> Response:
+        """Sends a `HEAD` request; see `request`."""
+        return self.request("HEAD", url, **options)
+
+    def options(self, url: str, **options: Any) -> Response:
+        """Sends an `OPTIONS` request; see `request`."""
+        return self.request("OPTIONS", url, **options)
+
     def request(
         self,
         method: str,
         url: str,
         *,
-        params: Mapping[str, Any] | None = None,
-        headers: Mapping[str, str] | None = None,
+        params: Any = None,
+        headers: Any = None,
         json: Any = None,
-        data: bytes | str = b"",
-        timeout: float | None = None,
+        data: Any = None,
+        timeout: float | datetime.timedelta | None = None,
     ) -> Response:
         """Sends a request and waits for the response. The host adds the headers of the manifest. Redirects are not
-        followed. `timeout` is in seconds; the manifest's is the longest."""
+        followed. `data` is bytes, a text, a file, an iterator of bytes, or a mapping, which is sent as a form. `timeout` is in
+        seconds; the manifest's is the longest."""
+        target = given.text(url)
         if params:
-            url += ("&" if "?" in url else "?") + urlencode(params, doseq=True)
-        fields = {**(headers or {})}
+            target += ("&" if "?" in target else "?") + given.query(params, "params")
+        fields = given.headers(headers)
+        body, kind = given.body(data)
         if json is not None:
-            data = to_json(json)
-            fields = {"content-type": "application/json", **fields}
-        body = data.encode() if isinstance(data, str) else data
-        ms = None if timeout is None else round(timeout * 1000)
-        answer = self._host.http.send(HttpRequest(method, url, list(fields.items()), body, ms))
+            body, kind = to_json(json).encode(), "application/json"
+        if kind and not any(name.lower() == "content-type" for name, _ in fields):
+            fields.append(("content-type", kind))
+        ms = None if timeout is None else given.milliseconds(timeout, "timeout", least=1)
+        answer = self._host.http.send(HttpRequest(given.name(method, "method"), target, fields, body, ms))
         return response(answer)
 
 
 def response(answer: HttpResponse) -> Response:
-    """Returns what the host answered. Headers that are there several times are joined."""
-    headers: dict[str, str] = {}
-    for name, value in answer.headers:
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return Response(answer.status, content=answer.body, headers=headers)
+    """Returns what the host answered."""
+    return Response(answer.status, content=answer.body, headers=answer.headers)

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
 
-from . import handlers
+from . import handlers, network
 from .ctx import Ctx, NewJob
 from .http import Response
 from .interface import (
@@ -103,7 +103,7 @@ class MockHost:
 
     def run(self, function: Callable[[Ctx, Any], Any], params: Any = None) -> Any:
         """Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not."""
-        return self._attempt(lambda: function(self.ctx, params))
+        return self._attempt(lambda: handlers.finished(function(self.ctx, params)))
 
     def call(self, name: str, params: Any = None) -> Any:
         """Calls a handler by its name as the host does, with JSON, as one attempt."""
@@ -122,7 +122,8 @@ class MockHost:
     def _attempt(self, run: Callable[[], Any]) -> Any:
         completed = False
         try:
-            result = run()
+            with network.use(self):
+                result = run()
             completed = True
             return result
         finally:

@@ -22,7 +22,9 @@ def deep(n: int) -> int:
 
 @handler("connects")
 def connects(ctx: Ctx, params: Any) -> None:
-    socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    with socket.create_connection(("127.0.0.1", 6379)) as connection:
+        connection.sendall(b"PING\r\n")
+        connection.recv(16)
 
 
 @handler("fetches")

@@ -6,9 +6,9 @@ pub(crate) mod project;
 use std::path::PathBuf;
 
 use clap::Args;
-use host_console::error::CliError;
+use host_console::error::{CliError, Exit};
 use host_console::options::OutputOptions;
-use host_console::output::put_line;
+use host_console::output::{put_line, say};
 use host_console::{human, plain};
 use serde_json::json;
 
@@ -35,6 +35,9 @@ pub(crate) struct Build {
     /// Run the project's tests first
     #[arg(long)]
     test: bool,
+    /// Fail if the handlers will miss something when they run
+    #[arg(long)]
+    strict: bool,
     #[command(flatten)]
     shown: OutputOptions,
 }
@@ -48,12 +51,22 @@ impl Build {
             project.test()?;
         }
         let built = project.build()?;
+        for warning in &built.warnings {
+            say(&format!("warning: {}", plain::line(warning)));
+        }
+        if self.strict && !built.warnings.is_empty() {
+            return Err(
+                CliError::new(Exit::Failed, "build it", "there are warnings, see above")
+                    .next("mend them, or build without --strict"),
+            );
+        }
         let component = built.component.display().to_string();
         let shown = plain::line(&component);
         let document = json!({
             "component": built.component,
             "manifest": built.manifest,
             "bytes": built.bytes,
+            "warnings": built.warnings,
         });
         output.print_item(&document.to_string(), &shown, || put_line(&shown))?;
         if output.is_human() {

@@ -52,6 +52,25 @@ pub(crate) struct Built {
     pub(crate) component: PathBuf,
     pub(crate) manifest: Option<PathBuf>,
     pub(crate) bytes: u64,
+    /// What its handlers will miss when they run, each a sentence.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What a builder has made.
+#[derive(Debug)]
+struct Made {
+    component: PathBuf,
+    /// What its handlers will miss when they run, each a sentence.
+    warnings: Vec<String>,
+}
+
+impl From<PathBuf> for Made {
+    fn from(component: PathBuf) -> Self {
+        Self {
+            component,
+            warnings: Vec::new(),
+        }
+    }
 }
 
 /// Reads the project in a folder.
@@ -105,18 +124,18 @@ impl Project {
 
     /// Builds the component and puts it and its manifest into the target folder.
     pub(crate) fn build(&self) -> Result<Built, CliError> {
-        let built = match &self.source {
-            Source::Rust { library } => rust::build(self, library),
-            Source::JavaScript { main, engine } => javascript::build(self, main, *engine),
-            Source::Python(settings) => python::build(self, settings),
-        }?;
-        self.deliver(&built)
+        let made = match &self.source {
+            Source::Rust { library } => rust::build(self, library)?.into(),
+            Source::JavaScript { main, engine } => javascript::build(self, main, *engine)?.into(),
+            Source::Python(settings) => python::build(self, settings)?,
+        };
+        self.deliver(made)
             .map_err(|error| CliError::new(Exit::Failed, self.doing("build it"), error))
     }
 
-    fn deliver(&self, built: &Path) -> io::Result<Built> {
+    fn deliver(&self, made: Made) -> io::Result<Built> {
         let component = self.target.join(format!("{}.wasm", self.name));
-        let bytes = std::fs::copy(built, &component)?;
+        let bytes = std::fs::copy(made.component, &component)?;
         let manifest = self.target.join(format!("{}.toml", self.name));
         let written = self.dir.join(format!("{}.toml", self.name));
         let has_manifest = written.exists();
@@ -130,6 +149,7 @@ impl Project {
             component,
             manifest: has_manifest.then_some(manifest),
             bytes,
+            warnings: made.warnings,
         })
     }
 

@@ -72,12 +72,18 @@ const PYTHON: Files = files!["sdk/python/host_jobs":
     "component.py",
     "ctx.py",
     "errors.py",
+    "given.py",
     "handlers.py",
     "http.py",
     "interface.py",
+    "loop.py",
     "mock.py",
+    "network.py",
     "py.typed",
     "replay.py",
+    "schemas.py",
+    "sockets.py",
+    "tls.py",
     "values.py",
 ];
 

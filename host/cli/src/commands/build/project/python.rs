@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use host_console::error::{CliError, Exit};
-use host_toolchain::pinned::{COMPONENTIZE_PY, packages_of_pip};
+use host_toolchain::pinned::{COMPONENTIZE_PY, PACKAGES, packages_of_pip};
 use serde::Deserialize;
+use serde_json::json;
 
-use super::{Project, Source, TARGET_DIR, tools};
+use super::{Made, Project, Source, TARGET_DIR, tools};
 
 /// The packages that the project locks, with hashes.
 const REQUIREMENTS: &str = "requirements.txt";
@@ -46,6 +47,8 @@ pub(super) struct Settings {
     module: String,
     /// Folders with more modules, such as an SDK that several projects share.
     paths: Vec<PathBuf>,
+    /// Patterns of files that handlers read, besides modules and the files of packages.
+    files: Vec<String>,
     /// The worlds of packages that have interfaces of their own, by the module of each.
     worlds: BTreeMap<String, String>,
 }
@@ -55,6 +58,7 @@ impl Default for Settings {
         Self {
             module: "handlers".to_owned(),
             paths: Vec::new(),
+            files: Vec::new(),
             worlds: BTreeMap::new(),
         }
     }
@@ -90,22 +94,33 @@ pub(super) fn test(project: &Project, settings: &Settings) -> Result<Command, Cl
     Ok(command)
 }
 
+/// What the builder has found, in its folder for the project.
+#[derive(Deserialize)]
+struct Report {
+    warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
+const REPORT: &str = "report.json";
+
 /// Builds the component and returns its file.
-pub(super) fn build(project: &Project, settings: &Settings) -> Result<PathBuf, CliError> {
+pub(super) fn build(project: &Project, settings: &Settings) -> Result<Made, CliError> {
     let tool = tools::folder(&COMPONENTIZE_PY)?;
     packages(project)?;
+    compile_library(project, &tool)?;
     let environment = project.folder(ENVIRONMENT)?;
+    let failed = |error: &dyn std::fmt::Display| {
+        CliError::new(Exit::Failed, project.doing("build it"), error)
+    };
     let exports = environment.join(format!("{EXPORTS}.py"));
-    let module = &settings.module;
-    let text = format!("import {module}\nfrom host_jobs.component import Handler\n");
-    fs::write(&exports, text)
-        .map_err(|error| CliError::new(Exit::Failed, project.doing("build it"), error))?;
+    fs::write(&exports, exported(settings)).map_err(|error| failed(&error))?;
     let component = environment.join("component.wasm");
     let mut command = COMPONENTIZE_PY.program(&tool);
     command
         .args(["componentize", EXPORTS])
         .args(["--python-path", ".", "--python-path"])
-        .args([&*environment, Path::new("--output"), &component])
+        .args([&*environment, Path::new("--python-path")])
+        .args([&*tool.join(PACKAGES), Path::new("--output"), &component])
         .env("VIRTUAL_ENV", &environment);
     for path in &settings.paths {
         command.arg("--python-path").arg(path);
@@ -113,28 +128,75 @@ pub(super) fn build(project: &Project, settings: &Settings) -> Result<PathBuf, C
     for (module, world) in &settings.worlds {
         command.args(["--module-worlds", &format!("{module}={world}")]);
     }
-    project.run(&mut command, "build it")?;
-    Ok(component)
+    let path = environment.join(REPORT);
+    // It may be that of an earlier build.
+    let _ = fs::remove_file(&path);
+    let ran = project.run(&mut command, "build it");
+    let Ok(text) = fs::read_to_string(path) else {
+        return Err(ran
+            .err()
+            .unwrap_or_else(|| failed(&"the builder wrote no report")));
+    };
+    let report: Report = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    if !report.errors.is_empty() {
+        return Err(failed(&report.errors.join("; ")));
+    }
+    ran?;
+    Ok(Made {
+        component,
+        warnings: report.warnings,
+    })
+}
+
+/// Compiles the standard library for all later builds, unless that is done.
+fn compile_library(project: &Project, tool: &Path) -> Result<(), CliError> {
+    let packages = tool.join(PACKAGES);
+    if packages.join("library.bin").exists() {
+        return Ok(());
+    }
+    let environment = project.folder(ENVIRONMENT)?;
+    let component = environment.join("component.wasm");
+    let mut command = COMPONENTIZE_PY.program(tool);
+    command
+        .args(["componentize", "host_bundle.prepare", "--python-path"])
+        .args([&*packages, Path::new("--output"), &component])
+        .env("VIRTUAL_ENV", &environment);
+    project.run(&mut command, "compile the standard library for it")
+}
+
+/// Returns the module with the exports. In the builder the folders of modules have numbers, in their order.
+fn exported(settings: &Settings) -> String {
+    let module = &settings.module;
+    let packages = (3..=3 + settings.paths.len())
+        .map(|number| format!("/{number}"))
+        .collect::<Vec<_>>();
+    format!(
+        "import host_bundle\nhost_bundle.install(\"/2\")\ntry:\n    import {module}\n\
+         except ImportError as error:\n    host_bundle.explain(error, \"/1\")\n    raise\n\
+         from host_jobs.component import Handler\n\
+         host_bundle.finish(project=\"/0\", report=\"/1\", zones=\"/2\", packages={}, patterns={})\n",
+        json!(packages),
+        json!(settings.files),
+    )
 }
 
 /// Returns the folder with the packages of the project, which are those that it locks.
 fn packages(project: &Project) -> Result<PathBuf, CliError> {
     let environment = project.folder(ENVIRONMENT)?;
     let folder = project.folder(&format!("{ENVIRONMENT}/lib/site-packages"))?;
-    let (locked, installed) = (
+    let (path, installed) = (
         project.dir.join(REQUIREMENTS),
         environment.join(REQUIREMENTS),
     );
-    let locked = fs::read_to_string(locked).unwrap_or_default();
+    let locked = fs::read_to_string(&path).unwrap_or_default();
     if fs::read_to_string(&installed).unwrap_or_default() == locked {
         return Ok(folder);
     }
     let doing = project.doing("install its packages");
     let failed = |error| CliError::new(Exit::Failed, &doing, error);
     fs::remove_dir_all(&folder).map_err(failed)?;
-    let mut command = packages_of_pip(&folder);
-    // Only packages without machine code run in a component.
-    command.args(["--only-binary", ":all:", "--platform", "any"]);
+    let tool = tools::folder(&COMPONENTIZE_PY)?;
+    let mut command = packages_of_pip(&tool, &path, &folder);
     project.run(&mut command, "install its packages")?;
     fs::write(&installed, locked).map_err(failed)?;
     Ok(folder)

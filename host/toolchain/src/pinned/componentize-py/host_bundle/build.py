@@ -1,0 +1,94 @@
+"""What happens after the imports: files are kept, what will be missing is reported, memory that is free is filled with zeros."""
+
+import fnmatch
+import itertools
+import json
+import linecache
+import marshal
+import os
+import sys
+import traceback
+from typing import Iterable
+
+from . import files, library, memory, platform, scan
+
+_LARGEST = 16 << 20
+"""The most bytes that the files of a component may have together, compressed."""
+_ZONES = "tzdata"
+
+
+def finish(modules: dict, project: str, report: str, patterns: list[str], packages: list[str], zones: str) -> None:
+    """Reports what the imports have shown, and keeps the files of the component."""
+    found = scan.examine(project, packages)
+    archive = files.Archive()
+    *shared, locked = packages
+    shared_files = itertools.chain.from_iterable(map(library.files_below, shared))
+    named = _add(archive, itertools.chain(_own(project, patterns), shared_files))
+    named |= _add_locked(archive, locked, os.path.join(report, "lib", "packed.bin"))
+    if "zoneinfo" in named or "zoneinfo" in sys.modules:
+        _add(archive, library.files_below(os.path.join(zones, _ZONES)))
+    imported = _imported()
+    for path in library.reachable(modules, named) - imported:
+        archive.add_packed(path + "c", *modules[path][:2])
+    found["packed"] = archive.size
+    if archive.size > _LARGEST:
+        found["errors"].append(
+            f"the files that the component carries have {archive.size >> 20} MiB, compressed; at most {_LARGEST >> 20} are allowed"
+        )
+    with open(os.path.join(report, "report.json"), "w") as file:
+        json.dump(found, file)
+    modules.clear()
+    archive.seal()
+    _warm()
+    linecache.clearcache()
+    platform.begin()
+
+
+def _imported() -> set[str]:
+    return {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
+
+
+def _add(archive: files.Archive, contents: Iterable[tuple[str, bytes]]) -> set[str]:
+    """Adds files. Returns the packages that their modules name."""
+    named = set()
+    for path, content in contents:
+        archive.add(path, content)
+        if path.endswith(".py"):
+            try:
+                named |= library.names(content)
+            except (SyntaxError, ValueError):
+                continue  # Its import says why.
+    return named
+
+
+def _add_locked(archive: files.Archive, root: str, packed: str) -> set[str]:
+    """Adds the files of the locked packages, which were compressed when they were installed."""
+    if not os.path.exists(packed):
+        return set()
+    with open(packed, "rb") as file:
+        contents, named = marshal.load(file)
+    for path, (content, length) in contents.items():
+        archive.add_packed(os.path.join(root, path), content, length)
+    return set(named)
+
+
+def _own(project: str, patterns: list[str]) -> Iterable[tuple[str, bytes]]:
+    """Returns the project's modules, the files of its packages, and those that it names."""
+    for path, content in library.files_below(project):
+        name = os.path.relpath(path, project)
+        in_package = os.path.exists(os.path.join(os.path.dirname(path), "__init__.py"))
+        if name.endswith(".py") or in_package or any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
+            yield path, content
+
+
+def _warm() -> None:
+    """Imports what Python imports when it describes an exception and reads a time."""
+    import encodings.ascii  # noqa: F401
+    import encodings.latin_1  # noqa: F401
+
+    if "datetime" in sys.modules:
+        import _strptime  # noqa: F401
+    try:
+        {}["a"]
+    except KeyError as error:
+        traceback.format_exception(error)
