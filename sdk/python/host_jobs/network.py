@@ -13,6 +13,8 @@ from . import sockets
 from .interface import Host
 
 _installed = False
+_RECURSION = 6000
+"""How deep calls may be in a component."""
 
 
 @contextlib.contextmanager
@@ -73,6 +75,9 @@ def _patched() -> Iterator[None]:
         stack.enter_context(mock.patch.object(ssl.SSLContext, "wrap_bio", wrap_bio))
         for module in (asyncio, asyncio.events):
             stack.enter_context(mock.patch.object(module, "new_event_loop", Loop))
+        deepest = sys.getrecursionlimit()
+        stack.callback(sys.setrecursionlimit, deepest)
+        sys.setrecursionlimit(max(deepest, _RECURSION))
         yield
 
 

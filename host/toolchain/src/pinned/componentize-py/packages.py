@@ -120,14 +120,16 @@ def pack_files(folder: pathlib.Path) -> None:
     """Compresses all files for the component, and notes which packages of the standard library they name."""
     packed: dict[str, tuple[bytes, int]] = {}
     named: set[str] = set()
+    found_by_name: set[str] = set()
     for path, content in library.files_below(str(folder)):
         packed[path.removeprefix(f"{folder}/")] = (library.pack(content), len(content))
         if path.endswith(".py"):
+            found_by_name |= library.found_by_name(content)
             try:
                 named |= library.names(content)
             except (SyntaxError, ValueError):
                 continue  # It is for another version.
-    folder.with_name("packed.bin").write_bytes(marshal.dumps((packed, sorted(named)), 2))
+    folder.with_name("packed.bin").write_bytes(marshal.dumps((packed, sorted(named), sorted(found_by_name)), 2))
 
 
 def main(listed: str, folder: str) -> None:

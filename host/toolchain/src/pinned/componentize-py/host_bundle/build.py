@@ -1,6 +1,7 @@
 """What happens after the imports: files are kept, what will be missing is reported, memory that is free is filled with zeros."""
 
 import fnmatch
+import importlib.util
 import itertools
 import json
 import linecache
@@ -24,12 +25,15 @@ def finish(modules: dict, project: str, report: str, patterns: list[str], packag
     *shared, locked = packages
     shared_files = itertools.chain.from_iterable(map(library.files_below, shared))
     named = _add(archive, itertools.chain(_own(project, patterns), shared_files))
-    named |= _add_locked(archive, locked, os.path.join(report, "lib", "packed.bin"))
+    found_by_name: set[str] = set()
+    named |= _add_locked(archive, locked, os.path.join(report, "lib", "packed.bin"), found_by_name)
     if "zoneinfo" in named or "zoneinfo" in sys.modules:
         _add(archive, library.files_below(os.path.join(zones, _ZONES)))
-    imported = _imported()
+    # A package that looks for a module may load it once more.
+    imported = {path for path in _imported() if path in modules and library.package(path) not in found_by_name}
     for path in library.reachable(modules, named) - imported:
-        archive.add_packed(path + "c", *modules[path][:2])
+        archive.add(path, b"")  # An import asks for the source, but reads what is compiled.
+        archive.add_packed(importlib.util.cache_from_source(path), *modules[path][:2])
     found["packed"] = archive.size
     if archive.size > _LARGEST:
         found["errors"].append(
@@ -61,12 +65,13 @@ def _add(archive: files.Archive, contents: Iterable[tuple[str, bytes]]) -> set[s
     return named
 
 
-def _add_locked(archive: files.Archive, root: str, packed: str) -> set[str]:
+def _add_locked(archive: files.Archive, root: str, packed: str, found_by_name: set[str]) -> set[str]:
     """Adds the files of the locked packages, which were compressed when they were installed."""
     if not os.path.exists(packed):
         return set()
     with open(packed, "rb") as file:
-        contents, named = marshal.load(file)
+        contents, named, by_name = marshal.load(file)
+    found_by_name.update(by_name)
     for path, (content, length) in contents.items():
         archive.add_packed(os.path.join(root, path), content, length)
     return set(named)
@@ -76,7 +81,8 @@ def _own(project: str, patterns: list[str]) -> Iterable[tuple[str, bytes]]:
     """Returns the project's modules, the files of its packages, and those that it names."""
     for path, content in library.files_below(project):
         name = os.path.relpath(path, project)
-        in_package = os.path.exists(os.path.join(os.path.dirname(path), "__init__.py"))
+        folders = [os.path.join(project, *name.split("/")[: at + 1]) for at in range(name.count("/"))]
+        in_package = any(os.path.exists(os.path.join(folder, "__init__.py")) for folder in folders)
         if name.endswith(".py") or in_package or any(fnmatch.fnmatch(name, pattern) for pattern in patterns):
             yield path, content
 

@@ -6,7 +6,7 @@ here first, and all that is built on it works: imports, `importlib.resources`, `
 import _io
 import builtins
 import errno
-import importlib._bootstrap_external
+import importlib
 import io
 import os
 import posix
@@ -234,18 +234,6 @@ def _rename(source, target, **options):
     _put(old, None)
 
 
-class _ImportIo:
-    """The module `_io` for imports. They open modules without source as `FileIO`."""
-
-    open_code = staticmethod(_open_code)
-
-    def __getattr__(self, name):
-        return getattr(_io, name)
-
-    def FileIO(self, path, mode="r"):
-        return _open_code(path) if _path(path) in _files else _io.FileIO(path, mode)
-
-
 def _status(path: str) -> os.stat_result:
     if path in _folders:
         return os.stat_result((_stat.S_IFDIR | 0o555, 0, 0, 1, 0, 0, 0, *_TIMES))
@@ -365,5 +353,4 @@ def install() -> None:
         module.open = _open
     for module in (_io, io):
         module.open_code = _open_code
-    importlib._bootstrap_external._io = _ImportIo()
     importlib.invalidate_caches()

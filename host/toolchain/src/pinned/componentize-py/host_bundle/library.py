@@ -57,7 +57,7 @@ def reachable(modules: dict[str, Module], named: set[str]) -> set[str]:
     that these name."""
     of_package: dict[str, list[str]] = {}
     for path in modules:
-        of_package.setdefault(_package(path), []).append(path)
+        of_package.setdefault(package(path), []).append(path)
     left = [name for name in of_package if name in named or name in _ALWAYS or name in sys.modules]
     found: set[str] = set()
     seen = set(left)
@@ -70,7 +70,8 @@ def reachable(modules: dict[str, Module], named: set[str]) -> set[str]:
     return found
 
 
-def _package(path: str) -> str:
+def package(path: str) -> str:
+    """Returns the top of the package that a module of the standard library is in."""
     return path.split("/")[2].removesuffix(".py")
 
 
@@ -85,6 +86,11 @@ def names(source: bytes) -> set[str]:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _NAME.fullmatch(node.value):
             found.add(node.value.partition(".")[0])
     return found
+
+
+def found_by_name(source: bytes) -> set[str]:
+    """Returns the packages with modules that a source looks for by name."""
+    return {name.decode().partition(".")[0] for name in re.findall(rb"find_spec\(\s*[\"\']([\w.]+)", source)}
 
 
 def compiled(source: bytes, path: str, optimize: int = -1) -> bytes:

@@ -1,0 +1,1 @@
+"""Programs by what they are about."""
