@@ -34,14 +34,18 @@ pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
         plain::line(&shown),
         tool.megabytes
     ));
-    // Another build may install it at the same time: each does so beside, and the last one stays.
+    // Another build may install it at the same time: each does so beside, and the first one stays, because it may be in use.
     let beside = tools.join(format!("{}.{}", tool.name, std::process::id()));
     lay_out(tool, &beside).map_err(|error| failed(&error))?;
     super::run(&mut tool.install(&beside), &doing, tool.registry.mirror()).inspect_err(|_| {
         // Leftovers are replaced.
         let _ = fs::remove_dir_all(&beside);
     })?;
-    replace(&beside, &folder).map_err(|error| failed(&error))?;
+    if is_complete(tool, &folder) {
+        let _ = fs::remove_dir_all(&beside);
+    } else {
+        replace(&beside, &folder).map_err(|error| failed(&error))?;
+    }
     Ok(folder)
 }
 

@@ -36,8 +36,11 @@ def make(file: str) -> None:
         if path.endswith(".py"):
             code = compiled(source, path, optimize=2)
             modules[path] = (pack(code), len(code), sorted(names(source) & sys.stdlib_module_names))
-    with open(file, "wb") as written:
+    # Another build may do the same.
+    beside = f"{file}.{os.urandom(4).hex()}"
+    with open(beside, "wb") as written:
         marshal.dump(modules, written)
+    os.replace(beside, file)
 
 
 def load(file: str) -> dict[str, Module]:
