@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use minisign::SecretKey;
+use minisign::SecretKeyBox;
 use rustix::fs::Mode;
 
 pub(crate) use self::check::check;
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     /// The program to package; without it, it is built with the profile `packaged`
     #[arg(long, value_name = "PATH")]
     program: Option<PathBuf>,
-    /// Sign the checksums with this secret key of minisign; its password is read from `MINISIGN_PASSWORD`
+    /// Sign the checksums with this secret key of minisign; its password, if it has one, is read from `MINISIGN_PASSWORD`
     #[arg(long, value_name = "FILE")]
     sign_key: Option<PathBuf>,
 }
@@ -81,7 +81,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     let crates = release.crates()?;
     let sums = release.sum(&crates)?;
     if let Some(key) = &args.sign_key {
-        sign(&sums, key)?;
+        sign(&sums, key, std::env::var("MINISIGN_PASSWORD").ok())?;
     }
     println!("{}", release.folder.display());
     Ok(())
@@ -285,13 +285,40 @@ fn epoch() -> Result<String> {
     Ok(committed.trim().to_owned())
 }
 
-/// Signs a file; the signature is beside it.
-fn sign(file: &Path, key: &Path) -> Result<()> {
-    let password = std::env::var("MINISIGN_PASSWORD").ok();
-    let key = SecretKey::from_file(key, password)
-        .with_context(|| format!("cannot use the key {}", key.display()))?;
+/// Signs a file; the signature is beside it. Only a key with a password is encrypted.
+fn sign(file: &Path, key: &Path, password: Option<String>) -> Result<()> {
+    let kept = SecretKeyBox::from(read(key)?);
+    let key = match password {
+        Some(password) => kept.into_secret_key(Some(password)),
+        None => kept.into_unencrypted_secret_key(),
+    }
+    .with_context(|| format!("cannot use the key {}", key.display()))?;
     let text = read(file)?;
     let signed = minisign::sign(None, &key, text.as_bytes(), None, None)
         .with_context(|| format!("cannot sign {}", file.display()))?;
     write(&file.with_extension("minisig"), &signed.into_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Cursor;
+
+    use minisign::{KeyPair, SignatureBox};
+
+    use super::*;
+
+    #[test]
+    fn checksums_are_signed() {
+        let folder = empty(&target_dir().join("dist-signed")).unwrap();
+        let (sums, key) = (folder.join(SUMS), folder.join("key"));
+        write(&sums, "abc  file\n").unwrap();
+        let pair = KeyPair::generate_unencrypted_keypair().unwrap();
+        write(&key, &pair.sk.to_box(None).unwrap().into_string()).unwrap();
+        sign(&sums, &key, None).unwrap();
+        let written = read(&folder.join("SHA256SUMS.minisig")).unwrap();
+        let signature = SignatureBox::from_string(&written).unwrap();
+        let text = Cursor::new(read(&sums).unwrap());
+        minisign::verify(&pair.pk, &signature, text, true, false, false).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }
