@@ -78,7 +78,7 @@ pub(crate) fn run_all(args: &Args) -> Result<()> {
     let folder = empty(&target_dir().join("dist"))?;
     let release = Release::new(&program, env!("CARGO_PKG_VERSION"), folder, Effort::Full)?;
     release.pack()?;
-    let crates = release.crates()?;
+    let crates = packages::crates()?;
     let sums = release.sum(&crates)?;
     if let Some(key) = &args.sign_key {
         sign(&sums, key, std::env::var("MINISIGN_PASSWORD").ok())?;

@@ -1,4 +1,4 @@
-//! Packages for the registries of languages: the program for PyPI and npm, the clients and the SDKs.
+//! Packages for the registries of languages: the program for `PyPI` and npm, the clients and the SDKs.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -107,16 +107,16 @@ impl Release {
         let tree = self.trees.join("npm").join(name);
         self.archive(&format!("{name}-{}.tgz", self.version), &tree, "package")
     }
+}
 
-    /// Makes the crates, as cargo publishes them.
-    pub(super) fn crates(&self) -> Result<Vec<PathBuf>> {
-        let mut package = cargo(&["package", "--no-verify", "--allow-dirty", "--quiet"]);
-        for name in CRATES {
-            package.args(["--package", name]);
-        }
-        run(&mut package)?;
-        let made = target_dir().join("package");
-        let file = |name| made.join(format!("{name}-{}.crate", env!("CARGO_PKG_VERSION")));
-        Ok(CRATES.map(file).to_vec())
+/// Makes the crates, as cargo publishes them.
+pub(super) fn crates() -> Result<Vec<PathBuf>> {
+    let mut package = cargo(&["package", "--no-verify", "--allow-dirty", "--quiet"]);
+    for name in CRATES {
+        package.args(["--package", name]);
     }
+    run(&mut package)?;
+    let made = target_dir().join("package");
+    let file = |name| made.join(format!("{name}-{}.crate", env!("CARGO_PKG_VERSION")));
+    Ok(CRATES.map(file).to_vec())
 }

@@ -1,4 +1,4 @@
-//! The bill of materials: each crate that is linked into the program, as CycloneDX has it.
+//! The bill of materials: each crate that is linked into the program, as `CycloneDX` has it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

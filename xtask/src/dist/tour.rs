@@ -31,7 +31,8 @@ pub(super) fn take(mut serve: Command, bin: &Path, version: &str) -> Result<()> 
         let line = lines
             .next()
             .with_context(|| format!("{name}: it ended: {said}"))?;
-        said += &format!("{}\n", line?);
+        said += &line?;
+        said.push('\n');
     }
     let (note, typed) = said.split_once("\n\n").context("no commands")?;
     ensure!(note.contains("This is a trial: "), "{name}: {said}");

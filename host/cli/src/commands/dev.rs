@@ -147,9 +147,9 @@ impl Dev {
             built: None,
             last: None,
         };
-        let mut changed = Vec::new();
+        let mut paths = Vec::new();
         loop {
-            let ran = session.turn(&changed);
+            let ran = session.turn(&paths);
             if once {
                 return ran;
             }
@@ -162,7 +162,7 @@ impl Dev {
             } else {
                 format!("waiting for a change in {shown} (Ctrl-C to stop)")
             });
-            changed = changes.take().map_err(|error| {
+            paths = changes.take().map_err(|error| {
                 CliError::new(Exit::Failed, "wait for a change of the project", error)
             })?;
         }
@@ -182,10 +182,10 @@ fn cancel(client: Arc<Client>) -> impl Fn(&str) + Send + 'static {
 }
 
 impl Session {
-    /// Builds, deploys and runs once. Of what has `changed`, only params need no build.
-    fn turn(&mut self, changed: &[PathBuf]) -> Result<(), CliError> {
+    /// Builds, deploys and runs once. Of the changed `paths`, that of params needs no build.
+    fn turn(&mut self, paths: &[PathBuf]) -> Result<(), CliError> {
         let file = self.project.dir.join(PARAMS_FILE);
-        let has_new_params = !changed.is_empty() && changed.iter().all(|path| *path == file);
+        let has_new_params = !paths.is_empty() && paths.iter().all(|path| *path == file);
         if !has_new_params {
             self.built = None;
         }
@@ -233,15 +233,15 @@ impl Session {
             human::took(u64::try_from(since.elapsed().as_millis()).unwrap_or_default())
         };
         let built = own_host::build(&self.project, self.output)?;
-        let build = took(began);
+        let build_time = took(began);
         let began = now();
         let progress = Progress::new(self.output, "compile and deploy");
         let handlers = own_host::deploy(&self.client, &self.project, &built)?;
         drop(progress);
         if self.output.is_human() {
-            let deploy = took(began);
+            let deploy_time = took(began);
             self.output
-                .note(&format!("built in {build}, deployed in {deploy}"));
+                .note(&format!("built in {build_time}, deployed in {deploy_time}"));
         }
         let bytes = built.bytes;
         Ok(Built { handlers, bytes })

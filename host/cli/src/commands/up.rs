@@ -102,20 +102,20 @@ impl Session {
         // It watches before the first build, which reads the files.
         let watch = Watch::open(&self.dir, except).map_err(failed)?;
         changes.follow(watch, |_| {});
-        let mut changed = vec![self.dir.clone()];
+        let mut paths = vec![self.dir.clone()];
         loop {
             for project in self.projects() {
                 let is_changed = |path: &PathBuf| {
                     path.starts_with(&project.dir) || project.dir.starts_with(path)
                 };
-                if changed.iter().any(is_changed) {
+                if paths.iter().any(is_changed) {
                     self.deploy(&project);
                 }
             }
             if !changes.has_any() {
                 self.output.note("waiting for a change (Ctrl-C to stop)");
             }
-            changed = changes.take().map_err(failed)?;
+            paths = changes.take().map_err(failed)?;
         }
     }
 
