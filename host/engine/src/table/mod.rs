@@ -53,7 +53,7 @@ pub enum Marked {
 /// A kind of rows.
 #[derive(Debug)]
 pub struct Table {
-    /// Its name in SQLite. In PostgreSQL it begins with `host_`.
+    /// Its name in `SQLite`. In `PostgreSQL` it begins with `host_`.
     pub name: &'static str,
     /// What one row is, for messages.
     pub one: &'static str,
