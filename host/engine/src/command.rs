@@ -19,7 +19,8 @@ use crate::node::TakenBack;
 use crate::schedule::{Fire, Firing};
 use crate::state::SetState;
 use crate::{
-    Rejection, audit, batch, component, job, lease, limit, node, queue, schedule, state, token,
+    Batch, Rejection, Rows, Stop, audit, batch, component, job, lease, limit, node, queue,
+    schedule, state, token,
 };
 
 /// What may be asked of a store: a command, and what the store replies to it.
@@ -42,17 +43,46 @@ impl Ask for Command {
     type Reply = Reply;
 }
 
-/// Declares the commands of a feature: how each is kept, its name in logs and metrics, and its reply.
+/// What bounds the work of a command, whatever is stored: what has no bound would hold the host as long as it likes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// How many jobs it changes at most, beside the slices of dependents and of jobs that wait for limits, which the
+    /// commands of a batch share. Checked in debug builds.
+    pub jobs: usize,
+    /// What it works on.
+    pub of: &'static str,
+}
+
+/// Declares the commands of a feature, one row for each: how it is kept, its name in logs and metrics, its reply, the rule
+/// of [`Batch`](crate::Batch) that carries it out, how many jobs that changes at most, and what it works on.
 macro_rules! commands {
-    ($feature:ident { $($variant:ident($($kept:tt)+) $kind:literal -> $reply:ty,)+ }) => {
+    ($feature:ident {
+        $($variant:ident($($kept:tt)+) $kind:literal -> $reply:ty, $rule:ident, $jobs:expr, $of:literal;)+
+    }) => {
         /// One of these commands.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Command { $($variant($($kept)+)),+ }
 
         impl Command {
-            /// Returns what the command is called in logs and metrics.
-            pub const fn kind(&self) -> &'static str {
+            pub(crate) const fn kind(&self) -> &'static str {
                 match self { $(Self::$variant(_) => $kind),+ }
+            }
+
+            pub(crate) fn bound(&self) -> crate::Bound {
+                match self { $(Self::$variant(command) => {
+                    let jobs: fn(&$($kept)+) -> usize = $jobs;
+                    crate::Bound { jobs: jobs(command), of: $of }
+                }),+ }
+            }
+
+            pub(crate) fn carry_out<R: crate::Rows>(
+                &self,
+                batch: &mut crate::Batch<'_, R>,
+            ) -> Result<crate::Reply, crate::Stop> {
+                match self { $(Self::$variant(command) => {
+                    let reply: $reply = batch.$rule(command)?;
+                    Ok(reply.into())
+                }),+ }
             }
         }
 
@@ -83,25 +113,62 @@ macro_rules! commands {
 }
 pub(crate) use commands;
 
-/// A change that a store is asked to make.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Command {
-    Job(job::Command),
-    Lease(lease::Command),
-    Limit(limit::Command),
-    Schedule(schedule::Command),
-    Batch(batch::Command),
-    Component(component::Command),
-    Token(token::Command),
-    State(state::Command),
-    Queue(queue::Command),
-    Node(node::Command),
-    Audit(audit::Command),
-    /// Execute a command, and record in the audit who requested it and its outcome. The reply is that of the command.
-    Noted {
-        command: Box<Self>,
-        note: Box<Note>,
-    },
+/// Lists the features that have commands.
+macro_rules! features {
+    ($($feature:ident($module:ident),)+) => {
+        /// A change that a store is asked to make.
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum Command {
+            $($feature($module::Command),)+
+            /// Execute a command, and record in the audit who requested it and its outcome. The reply is that of the
+            /// command.
+            Noted {
+                command: Box<Self>,
+                note: Box<Note>,
+            },
+        }
+
+        impl Command {
+            /// Returns what the command is called in logs and metrics.
+            pub fn kind(&self) -> &'static str {
+                match self {
+                    $(Self::$feature(command) => command.kind(),)+
+                    Self::Noted { command, .. } => command.kind(),
+                }
+            }
+
+            /// Returns what bounds the command.
+            pub fn bound(&self) -> Bound {
+                match self {
+                    $(Self::$feature(command) => command.bound(),)+
+                    // And one entry of the audit.
+                    Self::Noted { command, .. } => command.bound(),
+                }
+            }
+
+            /// Applies it to the rows of an open transaction.
+            pub(crate) fn carry_out<R: Rows>(&self, batch: &mut Batch<'_, R>) -> Result<Reply, Stop> {
+                match self {
+                    $(Self::$feature(command) => command.carry_out(batch),)+
+                    Self::Noted { command, note } => batch.noted(command, note),
+                }
+            }
+        }
+    };
+}
+
+features! {
+    Job(job),
+    Lease(lease),
+    Limit(limit),
+    Schedule(schedule),
+    Batch(batch),
+    Component(component),
+    Token(token),
+    State(state),
+    Queue(queue),
+    Node(node),
+    Audit(audit),
 }
 
 impl Command {
@@ -179,24 +246,6 @@ impl Command {
                 ..
             })) => &writes.state,
             _ => &[],
-        }
-    }
-
-    /// Returns what the command is called in logs and metrics.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Job(command) => command.kind(),
-            Self::Lease(command) => command.kind(),
-            Self::Limit(command) => command.kind(),
-            Self::Schedule(command) => command.kind(),
-            Self::Batch(command) => command.kind(),
-            Self::Component(command) => command.kind(),
-            Self::Token(command) => command.kind(),
-            Self::State(command) => command.kind(),
-            Self::Queue(command) => command.kind(),
-            Self::Node(command) => command.kind(),
-            Self::Audit(command) => command.kind(),
-            Self::Noted { command, .. } => command.kind(),
         }
     }
 }

@@ -4,7 +4,6 @@
 
 pub mod audit;
 pub mod batch;
-mod bound;
 mod capacity;
 mod command;
 pub mod component;
@@ -25,10 +24,9 @@ pub mod token;
 mod unit;
 pub mod webhook;
 
-pub use bound::{Bound, TAKEN_BACK_MAX};
 pub use capacity::Capacity;
 pub(crate) use command::commands;
-pub use command::{Ask, Command, Committed, Discard, Reply};
+pub use command::{Ask, Bound, Command, Committed, Discard, Reply};
 pub use error::StoreError;
 pub(crate) use refusal::refusals;
 pub use rejection::{Rejection, kinds};

@@ -15,76 +15,50 @@ use crate::queue::QueueRefusal;
 use crate::schedule::ScheduleRefusal;
 use crate::state::StateRefusal;
 use crate::token::TokenRefusal;
-use crate::{batch, component, job, lease, limit, queue, schedule, state, token};
 
-/// The kinds of all refusals.
-pub mod kinds {
-    pub use crate::batch::kinds::*;
-    pub use crate::component::kinds::*;
-    pub use crate::job::kinds::*;
-    pub use crate::lease::kinds::*;
-    pub use crate::limit::kinds::*;
-    pub use crate::queue::kinds::*;
-    pub use crate::schedule::kinds::*;
-    pub use crate::state::kinds::*;
-    pub use crate::token::kinds::*;
+/// Lists the features that refuse.
+macro_rules! rejections {
+    ($($feature:ident($module:ident, $refusal:ident),)+) => {
+        /// What the rules do not allow in the current state. It changes nothing; in another state, the same request may
+        /// succeed.
+        #[derive(Clone, Debug, PartialEq, Eq, Error)]
+        pub enum Rejection {
+            $(#[error(transparent)] $feature(#[from] $refusal),)+
+        }
+
+        impl Rejection {
+            /// Returns its kind, which is the same for every request.
+            pub fn kind(&self) -> &'static Kind {
+                match self { $(Self::$feature(refusal) => refusal.kind(),)+ }
+            }
+        }
+
+        /// The kinds of all refusals.
+        pub mod kinds {
+            $(pub use crate::$module::kinds::*;)+
+        }
+
+        /// All of these kinds, by feature.
+        pub fn kinds() -> impl Iterator<Item = &'static Kind> {
+            let of_features = [$(crate::$module::KINDS,)+];
+            of_features.into_iter().flatten().copied()
+        }
+    };
 }
 
-/// All of these kinds, by feature.
-pub fn kinds() -> impl Iterator<Item = &'static Kind> {
-    let of_features = [
-        job::KINDS,
-        queue::KINDS,
-        lease::KINDS,
-        limit::KINDS,
-        schedule::KINDS,
-        batch::KINDS,
-        component::KINDS,
-        token::KINDS,
-        state::KINDS,
-    ];
-    of_features.into_iter().flatten().copied()
-}
-
-/// What the rules do not allow in the current state. It changes nothing; in another state, the same request may succeed.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Rejection {
-    #[error(transparent)]
-    Job(#[from] JobRefusal),
-    #[error(transparent)]
-    Queue(#[from] QueueRefusal),
-    #[error(transparent)]
-    Lease(#[from] LeaseRefusal),
-    #[error(transparent)]
-    Limit(#[from] LimitRefusal),
-    #[error(transparent)]
-    Schedule(#[from] ScheduleRefusal),
-    #[error(transparent)]
-    Batch(#[from] BatchRefusal),
-    #[error(transparent)]
-    Component(#[from] ComponentRefusal),
-    #[error(transparent)]
-    Token(#[from] TokenRefusal),
-    #[error(transparent)]
-    State(#[from] StateRefusal),
+rejections! {
+    Job(job, JobRefusal),
+    Queue(queue, QueueRefusal),
+    Lease(lease, LeaseRefusal),
+    Limit(limit, LimitRefusal),
+    Schedule(schedule, ScheduleRefusal),
+    Batch(batch, BatchRefusal),
+    Component(component, ComponentRefusal),
+    Token(token, TokenRefusal),
+    State(state, StateRefusal),
 }
 
 impl Rejection {
-    /// Returns its kind, which is the same for every request.
-    pub fn kind(&self) -> &'static Kind {
-        match self {
-            Self::Job(refusal) => refusal.kind(),
-            Self::Queue(refusal) => refusal.kind(),
-            Self::Lease(refusal) => refusal.kind(),
-            Self::Limit(refusal) => refusal.kind(),
-            Self::Schedule(refusal) => refusal.kind(),
-            Self::Batch(refusal) => refusal.kind(),
-            Self::Component(refusal) => refusal.kind(),
-            Self::Token(refusal) => refusal.kind(),
-            Self::State(refusal) => refusal.kind(),
-        }
-    }
-
     /// Returns the state of the job, if that is the reason.
     pub const fn state(&self) -> Option<State> {
         match self {

@@ -28,7 +28,7 @@ use crate::state::StateRows;
 use crate::table::{Range, Record, Row, TableRows};
 use crate::token::AccessRows;
 use crate::webhook::Ending;
-use crate::{Ask, Capacity, Command, Committed, Discard, Rejection, Reply, StoreError};
+use crate::{Capacity, Command, Committed, Discard, Rejection, StoreError};
 
 /// The pause before a row that is due and cannot be read is read again, in milliseconds.
 const UNREADABLE_PAUSE_MS: u64 = 60_000;
@@ -266,7 +266,7 @@ pub fn run<R: Rows>(
     batch.read_keys(commands.iter().flat_map(jobs_to_accept))?;
     for command in commands {
         let changes = batch.committed.changes.len();
-        let reply = batch.command(command);
+        let reply = command.carry_out(&mut batch);
         debug_assert!(
             jobs_in(&batch.committed.changes[changes..]) <= command.bound().jobs + SLICES_MAX,
             "{} changed more jobs than {:?}",
@@ -301,32 +301,6 @@ fn jobs_in(changes: &[Change]) -> usize {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::Job(command) => self.job_command(command),
-            Command::Lease(command) => self.lease_command(command),
-            Command::Limit(command) => self.limit_command(command),
-            Command::Schedule(command) => self.schedule_command(command),
-            Command::Batch(command) => self.batch_command(command),
-            Command::Component(command) => self.component_command(command),
-            Command::Token(command) => self.token_command(command),
-            Command::State(command) => self.state_command(command),
-            Command::Queue(command) => self.queue_command(command),
-            Command::Node(command) => self.node_command(command),
-            Command::Audit(command) => self.audit_command(command),
-            Command::Noted { command, note } => self.noted(command, note),
-        }
-    }
-
-    /// Carries out a command, and packs its reply.
-    pub(crate) fn carry_out<A: Ask>(
-        &mut self,
-        command: &A,
-        rule: impl FnOnce(&mut Self, &A) -> Result<A::Reply, Stop>,
-    ) -> Result<Reply, Stop> {
-        rule(self, command).map(Into::into)
-    }
-
     pub(crate) fn get(&mut self, id: JobId) -> Result<Lifecycle, Stop> {
         Ok(self.rows.job(id)?.ok_or(JobRefusal::Unknown(id))?)
     }

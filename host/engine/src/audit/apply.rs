@@ -1,26 +1,21 @@
 //! Applies the commands of the audit, and records what becomes of others.
 
 use super::tables::AUDIT;
-use super::{Command, DONE, Entry, ForgetAudit, Note, Record};
+use super::{AddNote, DONE, Entry, ForgetAudit, Note, Record};
 use crate::table::Range;
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Command, Reply, Rows, Stop, StoreError};
 
 /// How many old entries of the audit one command forgets at most.
 const FORGOTTEN_MAX: u32 = 1_000;
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn audit_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::AddNote(add) => self.carry_out(add, |it, add| {
-                it.record_note(&add.note, &add.outcome).map_err(Stop::from)
-            }),
-            Command::ForgetAudit(forget) => self.carry_out(forget, Self::forget_audit),
-        }
+    pub(super) fn add_note(&mut self, add: &AddNote) -> Result<(), Stop> {
+        Ok(self.record_note(&add.note, &add.outcome)?)
     }
 
     /// Runs a command and records what became of it, in the same transaction.
-    pub(crate) fn noted(&mut self, command: &crate::Command, note: &Note) -> Result<Reply, Stop> {
-        let answer = self.command(command);
+    pub(crate) fn noted(&mut self, command: &Command, note: &Note) -> Result<Reply, Stop> {
+        let answer = command.carry_out(self);
         match &answer {
             Ok(_) => self.record_note(note, DONE)?,
             Err(Stop::Rejected(rejection)) => self.record_note(note, &rejection.to_string())?,
@@ -39,7 +34,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Forgets the oldest entries before a time, but never the last.
-    fn forget_audit(&mut self, forget: &ForgetAudit) -> Result<(), Stop> {
+    pub(super) fn forget_audit(&mut self, forget: &ForgetAudit) -> Result<(), Stop> {
         let range = Range::all().first(FORGOTTEN_MAX + 1);
         let mut oldest: Vec<Entry> = self.rows.list(range)?;
         oldest.pop();

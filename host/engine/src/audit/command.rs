@@ -20,8 +20,8 @@ pub struct ForgetAudit {
 
 commands! {
     Audit {
-        AddNote(AddNote) "note" -> (),
-        ForgetAudit(ForgetAudit) "forget_audit" -> (),
+        AddNote(AddNote) "note" -> (), add_note, |_| 0, "one entry";
+        ForgetAudit(ForgetAudit) "forget_audit" -> (), forget_audit, |_| 0, "a number of entries";
     }
 }
 

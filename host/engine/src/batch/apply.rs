@@ -10,11 +10,11 @@ use host_core::transition::Input;
 use super::tables::{BATCHES, progress};
 use super::{
     BATCH_JOBS_MAX, BATCHES_MAX, BatchCancel, BatchProgress, BatchRefusal, BatchStep, CancelBatch,
-    CloseBatch, Command, FAILED_NAMED_MAX, JobBatch, NewBatch, On,
+    CloseBatch, FAILED_NAMED_MAX, JobBatch, NewBatch, On,
 };
 use crate::job::Enqueued;
 use crate::table::{Range, Record as _};
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// How many batches a tick looks at.
 const SLICE: u32 = 64;
@@ -54,15 +54,7 @@ pub trait BatchRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn batch_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::NewBatch(new) => self.carry_out(&**new, Self::new_batch),
-            Command::CloseBatch(close) => self.carry_out(close, Self::close_batch),
-            Command::CancelBatch(cancel) => self.carry_out(cancel, Self::cancel_batch),
-        }
-    }
-
-    fn new_batch(&mut self, new: &NewBatch) -> Result<Vec<Enqueued>, Stop> {
+    pub(super) fn new_batch(&mut self, new: &NewBatch) -> Result<Vec<Enqueued>, Stop> {
         let batch = JobBatch {
             id: new.id,
             plan: new.plan.clone(),
@@ -135,7 +127,10 @@ impl<R: Rows> Batch<'_, R> {
         self.check_queues(callback.iter().map(|new| &new.queue))
     }
 
-    fn close_batch(&mut self, &CloseBatch { batch: id }: &CloseBatch) -> Result<(), Stop> {
+    pub(super) fn close_batch(
+        &mut self,
+        &CloseBatch { batch: id }: &CloseBatch,
+    ) -> Result<(), Stop> {
         let mut batch = self.batch(id)?;
         if std::mem::take(&mut batch.progress.is_open) {
             self.write_progress(&batch)?;
@@ -144,7 +139,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    fn cancel_batch(&mut self, cancel: &CancelBatch) -> Result<(), Stop> {
+    pub(super) fn cancel_batch(&mut self, cancel: &CancelBatch) -> Result<(), Stop> {
         let id = cancel.batch;
         let mut batch = self.batch(id)?;
         if batch.progress.ended_at.is_none() && batch.progress.cancel.is_none() {

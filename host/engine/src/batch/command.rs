@@ -35,8 +35,8 @@ pub struct CancelBatch {
 
 commands! {
     Batch {
-        NewBatch(Box<NewBatch>) "new_batch" -> Vec<Enqueued>,
-        CloseBatch(CloseBatch) "close_batch" -> (),
-        CancelBatch(CancelBatch) "cancel_batch" -> (),
+        NewBatch(Box<NewBatch>) "new_batch" -> Vec<Enqueued>, new_batch, |new| new.jobs.len(), "one batch, and the jobs and dependencies of a request, both limited";
+        CloseBatch(CloseBatch) "close_batch" -> (), close_batch, |_| 0, "one batch";
+        CancelBatch(CancelBatch) "cancel_batch" -> (), cancel_batch, |_| 0, "one batch: ticks cancel its jobs";
     }
 }

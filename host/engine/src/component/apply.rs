@@ -4,28 +4,19 @@ use host_core::name::Name;
 
 use super::tables::{BLOBS, Blob, COMPONENTS, Component, REVISIONS, current_keys};
 use super::{
-    Command, ComponentRefusal, Deploy, Deployed, RemoveComponent, RemovedHandler, Revision,
-    Rollback,
+    ComponentRefusal, Deploy, Deployed, RemoveComponent, RemovedHandler, Revision, Rollback,
 };
 use crate::schedule::Schedule;
 use crate::table::{Range, Record as _, Value};
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// How many revisions of a component are kept, including the current one. Jobs do not need older
 /// ones, because an attempt uses the revision that is current when it begins.
 const REVISIONS_KEPT: u32 = 20;
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn component_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::Deploy(deploy) => self.carry_out(deploy, Self::deploy),
-            Command::Rollback(rollback) => self.carry_out(rollback, Self::rollback),
-            Command::RemoveComponent(remove) => self.carry_out(remove, Self::remove),
-        }
-    }
-
     /// Adds a revision, unless the current one has the same bytes, manifest and handlers.
-    fn deploy(&mut self, deploy: &Deploy) -> Result<Deployed, Stop> {
+    pub(super) fn deploy(&mut self, deploy: &Deploy) -> Result<Deployed, Stop> {
         let mut revision = deploy.revision.clone();
         self.check_owners(&revision)?;
         let name = &revision.component;
@@ -76,7 +67,7 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    fn rollback(&mut self, rollback: &Rollback) -> Result<Deployed, Stop> {
+    pub(super) fn rollback(&mut self, rollback: &Rollback) -> Result<Deployed, Stop> {
         let Rollback {
             component,
             revision: number,
@@ -102,7 +93,10 @@ impl<R: Rows> Batch<'_, R> {
         })
     }
 
-    fn remove(&mut self, RemoveComponent { component }: &RemoveComponent) -> Result<(), Stop> {
+    pub(super) fn remove(
+        &mut self,
+        RemoveComponent { component }: &RemoveComponent,
+    ) -> Result<(), Stop> {
         let (kept, revisions) = self.component(component)?;
         let Some(current) = kept.and_then(|it| it.deployed()) else {
             return Err(ComponentRefusal::Unknown(component.clone()).into());

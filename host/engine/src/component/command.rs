@@ -52,8 +52,8 @@ pub struct RemovedHandler {
 
 commands! {
     Component {
-        Deploy(Deploy) "deploy" -> Deployed,
-        Rollback(Rollback) "rollback" -> Deployed,
-        RemoveComponent(RemoveComponent) "remove" -> (),
+        Deploy(Deploy) "deploy" -> Deployed, deploy, |_| 0, "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited";
+        Rollback(Rollback) "rollback" -> Deployed, rollback, |_| 0, "the handlers of all components, a look at their jobs, and the schedules of a manifest, which are limited";
+        RemoveComponent(RemoveComponent) "remove" -> (), remove, |_| 0, "the handlers of a component, a look at their jobs, and its schedules";
     }
 }

@@ -1,41 +1,42 @@
 //! Applies the commands about one job, and lets time pass.
 
+use host_core::job::Lifecycle;
 use host_core::time::Time;
 use host_core::transition::Input;
 
-use super::{Command, Tick, Ticked};
-use crate::{Batch, Reply, Rows, Stop};
+use super::{Cancel, Enqueue, Enqueued, Purge, Reschedule, SetPriority, Tick, Ticked};
+use crate::{Batch, Rows, Stop};
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
 /// jobs that wait for others. What is still due waits for the next tick.
 const TICK_MS_MAX: u64 = 10;
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn job_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::Enqueue(enqueue) => {
-                self.carry_out(enqueue, |it, enqueue| it.enqueue(&enqueue.0))
-            }
-            Command::Cancel(cancel) => self.carry_out(cancel, |it, cancel| {
-                let (reason, grace_ms) = (cancel.reason.as_deref(), cancel.grace_ms);
-                it.moved(cancel.job, &Input::Cancel { reason, grace_ms })
-            }),
-            Command::Retry(retry) => self.carry_out(retry, Self::retry),
-            Command::SetPriority(set) => self.carry_out(set, |it, set| {
-                it.moved(set.job, &Input::SetPriority(set.priority))
-            }),
-            Command::Reschedule(reschedule) => self.carry_out(reschedule, |it, reschedule| {
-                it.moved(reschedule.job, &Input::Reschedule(reschedule.run_at))
-            }),
-            Command::Purge(purge) => {
-                self.carry_out(purge, |it, purge| it.moved(purge.job, &Input::Purge))
-            }
-            Command::Tick(tick) => self.carry_out(tick, Self::tick),
-            Command::Record(record) => self.carry_out(record, Self::record),
-        }
+    pub(super) fn enqueue_request(
+        &mut self,
+        Enqueue(jobs): &Enqueue,
+    ) -> Result<Vec<Enqueued>, Stop> {
+        self.enqueue(jobs)
     }
 
-    fn tick(&mut self, &Tick { limit }: &Tick) -> Result<Ticked, Stop> {
+    pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Box<Lifecycle>, Stop> {
+        let (reason, grace_ms) = (cancel.reason.as_deref(), cancel.grace_ms);
+        self.moved(cancel.job, &Input::Cancel { reason, grace_ms })
+    }
+
+    pub(super) fn set_priority(&mut self, set: &SetPriority) -> Result<Box<Lifecycle>, Stop> {
+        self.moved(set.job, &Input::SetPriority(set.priority))
+    }
+
+    pub(super) fn reschedule(&mut self, reschedule: &Reschedule) -> Result<Box<Lifecycle>, Stop> {
+        self.moved(reschedule.job, &Input::Reschedule(reschedule.run_at))
+    }
+
+    pub(super) fn purge(&mut self, purge: &Purge) -> Result<Box<Lifecycle>, Stop> {
+        self.moved(purge.job, &Input::Purge)
+    }
+
+    pub(super) fn tick(&mut self, &Tick { limit }: &Tick) -> Result<Ticked, Stop> {
         let until = self.in_time();
         let of_commands = std::mem::replace(&mut self.until, until);
         let mut handled = self.go_on(limit as usize)?;

@@ -95,14 +95,14 @@ pub struct Ticked {
 
 commands! {
     Job {
-        Enqueue(Enqueue) "enqueue" -> Vec<Enqueued>,
-        Cancel(Cancel) "cancel" -> Box<Lifecycle>,
-        Retry(Retry) "retry" -> Box<Lifecycle>,
-        SetPriority(SetPriority) "set_priority" -> Box<Lifecycle>,
-        Reschedule(Reschedule) "reschedule" -> Box<Lifecycle>,
-        Purge(Purge) "purge" -> Box<Lifecycle>,
-        Tick(Tick) "tick" -> Ticked,
-        Record(Record) "record" -> Box<Lifecycle>,
+        Enqueue(Enqueue) "enqueue" -> Vec<Enqueued>, enqueue_request, |enqueue| enqueue.0.len(), "the jobs and dependencies of a request, both limited";
+        Cancel(Cancel) "cancel" -> Box<Lifecycle>, cancel, |_| 1, "one job and a slice of its dependents";
+        Retry(Retry) "retry" -> Box<Lifecycle>, retry, |_| 1, "one job and its prerequisites";
+        SetPriority(SetPriority) "set_priority" -> Box<Lifecycle>, set_priority, |_| 1, "one job";
+        Reschedule(Reschedule) "reschedule" -> Box<Lifecycle>, reschedule, |_| 1, "one job";
+        Purge(Purge) "purge" -> Box<Lifecycle>, purge, |_| 1, "one job, its latest attempts and a slice of its dependents";
+        Tick(Tick) "tick" -> Ticked, tick, |tick| tick.limit as usize, "its number of jobs and dependents, some keys of limits, some batches, and a time";
+        Record(Record) "record" -> Box<Lifecycle>, record, |_| 1, "one job";
     }
 }
 

@@ -8,41 +8,33 @@ use host_core::outcome::{Attempt, LOST, Meter, Outcome, Report};
 use host_core::transition::Input;
 use host_core::writes::Writes;
 
-use super::{CancelAck, Command, Log, Lose, Renew};
+use super::{Ack, CancelAck, CancelReceived, Complete, Heartbeat, Log, Lose, Renew};
 use crate::webhook::Ending;
-use crate::{ATTEMPTS_KEPT, Batch, Ended, Rejection, Reply, Rows, Stop, StoreError};
+use crate::{ATTEMPTS_KEPT, Batch, Ended, Rejection, Rows, Stop, StoreError};
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn lease_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::Claim(claim) => self.carry_out(claim, Self::claim),
-            Command::Ack(ack) => {
-                self.carry_out(ack, |it, ack| it.moved(ack.job, &Input::Ack(&ack.fence)))
-            }
-            Command::Heartbeat(heartbeat) => self.carry_out(heartbeat, |it, heartbeat| {
-                it.moved(heartbeat.job, &Input::Heartbeat(&heartbeat.fence))
-            }),
-            Command::Log(log) => self.carry_out(log, Self::log),
-            Command::Renew(renew) => self.carry_out(renew, Self::renew),
-            Command::Complete(complete) => self.carry_out(complete, |it, complete| {
-                let (report, writes) = (Report::clone(&complete.report), &complete.writes);
-                it.complete(complete.job, &complete.fence, report, writes.as_deref())
-            }),
-            Command::Lose(lose) => self.carry_out(lose, |it, lose| {
-                it.lost_requests.clone_from(&lose.requests);
-                let reply = it.lose(lose);
-                it.lost_requests = None;
-                reply
-            }),
-            Command::CancelReceived(received) => self.carry_out(received, |it, received| {
-                let input = Input::CancelReceived(&received.fence, received.grace_ms);
-                it.moved(received.job, &input)
-            }),
-            Command::CancelAck(ack) => self.carry_out(ack, Self::cancel_ack),
-        }
+    pub(super) fn ack(&mut self, ack: &Ack) -> Result<Box<Lifecycle>, Stop> {
+        self.moved(ack.job, &Input::Ack(&ack.fence))
     }
 
-    fn log(&mut self, log: &Log) -> Result<Box<Lifecycle>, Stop> {
+    pub(super) fn heartbeat(&mut self, heartbeat: &Heartbeat) -> Result<Box<Lifecycle>, Stop> {
+        self.moved(heartbeat.job, &Input::Heartbeat(&heartbeat.fence))
+    }
+
+    pub(super) fn cancel_received(
+        &mut self,
+        received: &CancelReceived,
+    ) -> Result<Box<Lifecycle>, Stop> {
+        let input = Input::CancelReceived(&received.fence, received.grace_ms);
+        self.moved(received.job, &input)
+    }
+
+    pub(super) fn complete_attempt(&mut self, complete: &Complete) -> Result<Box<Lifecycle>, Stop> {
+        let (report, writes) = (Report::clone(&complete.report), &complete.writes);
+        self.complete(complete.job, &complete.fence, report, writes.as_deref())
+    }
+
+    pub(super) fn log(&mut self, log: &Log) -> Result<Box<Lifecycle>, Stop> {
         let input = Input::Log {
             fence: &log.fence,
             offset: log.offset,
@@ -52,7 +44,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Stores that a lease was renewed.
-    fn renew(&mut self, Renew(renewal): &Renew) -> Result<Box<Lifecycle>, Stop> {
+    pub(super) fn renew(&mut self, Renew(renewal): &Renew) -> Result<Box<Lifecycle>, Stop> {
         let renew = Input::Renew {
             fence: &Fence::Lease(renewal.lease),
             until: renewal.until,
@@ -113,7 +105,7 @@ impl<R: Rows> Batch<'_, R> {
 
     /// Records that a worker has stopped because the job was cancelled. The worker sends no other
     /// report.
-    fn cancel_ack(&mut self, ack: &CancelAck) -> Result<Box<Lifecycle>, Stop> {
+    pub(super) fn cancel_ack(&mut self, ack: &CancelAck) -> Result<Box<Lifecycle>, Stop> {
         let before = self.get(ack.job)?;
         let after = self.apply(&before, &Input::CancelAck(&ack.fence))?;
         let executor = before.lease.as_ref().map(|lease| lease.worker.clone());
@@ -188,15 +180,17 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Releases a lease for the worker that holds it.
-    fn lose(&mut self, lose: &Lose) -> Result<Box<Lifecycle>, Stop> {
+    pub(super) fn lose(&mut self, lose: &Lose) -> Result<Box<Lifecycle>, Stop> {
         let mut before = self.get(lose.job)?;
         if let Some(lease) = &mut before.lease
             && lose.fence == Fence::Lease(lease.id)
         {
             lease.worker.clone_from(&lose.executor);
         }
-        let after = self.apply(&before, &Input::Lose(&lose.fence, lose.loss))?;
-        Ok(Box::new(after))
+        self.lost_requests.clone_from(&lose.requests);
+        let after = self.apply(&before, &Input::Lose(&lose.fence, lose.loss));
+        self.lost_requests = None;
+        Ok(Box::new(after?))
     }
 
     /// Records an attempt that ended without a report.

@@ -124,15 +124,15 @@ pub struct CancelAck {
 
 commands! {
     Lease {
-        Claim(Claim) "claim" -> Vec<Claimed>,
-        Ack(Ack) "ack" -> Box<Lifecycle>,
-        Heartbeat(Heartbeat) "heartbeat" -> Box<Lifecycle>,
-        Log(Log) "log" -> Box<Lifecycle>,
-        Renew(Renew) "renew" -> Box<Lifecycle>,
-        Complete(Complete) "complete" -> Box<Lifecycle>,
-        Lose(Lose) "lose" -> Box<Lifecycle>,
-        CancelReceived(CancelReceived) "cancel_received" -> Box<Lifecycle>,
-        CancelAck(CancelAck) "cancel_ack" -> Box<Lifecycle>,
+        Claim(Claim) "claim" -> Vec<Claimed>, claim, |claim| claim.slots.len(), "one job for each slot, and a number of jobs that it passes";
+        Ack(Ack) "ack" -> Box<Lifecycle>, ack, |_| 1, "one job";
+        Heartbeat(Heartbeat) "heartbeat" -> Box<Lifecycle>, heartbeat, |_| 1, "one job";
+        Log(Log) "log" -> Box<Lifecycle>, log, |_| 1, "one job";
+        Renew(Renew) "renew" -> Box<Lifecycle>, renew, |_| 1, "one job";
+        Complete(Complete) "complete" -> Box<Lifecycle>, complete_attempt, |complete| 1 + complete.writes.as_ref().map_or(0, |writes| writes.jobs.len()), "one job, a slice of its dependents, and what its attempt wrote, which is limited";
+        Lose(Lose) "lose" -> Box<Lifecycle>, lose, |_| 1, "one job and a slice of its dependents";
+        CancelReceived(CancelReceived) "cancel_received" -> Box<Lifecycle>, cancel_received, |_| 1, "one job";
+        CancelAck(CancelAck) "cancel_ack" -> Box<Lifecycle>, cancel_ack, |_| 1, "one job and a slice of its dependents";
     }
 }
 

@@ -10,10 +10,10 @@ use host_core::time::Time;
 use host_core::transition::Input;
 
 use super::{
-    Command, HOLD_MS_MAX, KeptLimit, KeyHold, KeyUse, LIMITS_MAX, Limit, LimitChange, LimitRefusal,
-    Limits, RemoveLimit, SetLimit, WhenFull,
+    HOLD_MS_MAX, KeptLimit, KeyHold, KeyUse, LIMITS_MAX, Limit, LimitChange, LimitRefusal, Limits,
+    RemoveLimit, SetLimit, WhenFull,
 };
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// How many waiting jobs the commands of a batch move at most, beside those of a tick.
 pub(crate) const MOVED_MAX: usize = 1_024;
@@ -59,15 +59,7 @@ impl Concerning {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn limit_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::SetLimit(set) => self.carry_out(set, Self::set_limit),
-            Command::RemoveLimit(remove) => self.carry_out(remove, Self::remove_limit),
-            Command::Hold(hold) => self.carry_out(hold, Self::hold),
-        }
-    }
-
-    fn set_limit(&mut self, SetLimit { limit: new }: &SetLimit) -> Result<(), Stop> {
+    pub(super) fn set_limit(&mut self, SetLimit { limit: new }: &SetLimit) -> Result<(), Stop> {
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
         let before = limits.named(&new.name);
@@ -103,7 +95,10 @@ impl<R: Rows> Batch<'_, R> {
         Ok(self.rows.note_limit(kept.number, LimitChange::Set(kept))?)
     }
 
-    fn remove_limit(&mut self, RemoveLimit { limit: name }: &RemoveLimit) -> Result<(), Stop> {
+    pub(super) fn remove_limit(
+        &mut self,
+        RemoveLimit { limit: name }: &RemoveLimit,
+    ) -> Result<(), Stop> {
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
         let before = limits.named(name);
@@ -116,7 +111,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Holds a key of a running job.
-    fn hold(&mut self, asked: &KeyHold) -> Result<Box<Lifecycle>, Stop> {
+    pub(super) fn hold(&mut self, asked: &KeyHold) -> Result<Box<Lifecycle>, Stop> {
         let job = self.get(asked.job)?;
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;

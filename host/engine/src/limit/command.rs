@@ -34,8 +34,8 @@ pub struct KeyHold {
 
 commands! {
     Limit {
-        SetLimit(SetLimit) "set_limit" -> (),
-        RemoveLimit(RemoveLimit) "remove_limit" -> (),
-        Hold(KeyHold) "hold" -> Box<Lifecycle>,
+        SetLimit(SetLimit) "set_limit" -> (), set_limit, |_| 0, "one limit";
+        RemoveLimit(RemoveLimit) "remove_limit" -> (), remove_limit, |_| 0, "one limit";
+        Hold(KeyHold) "hold" -> Box<Lifecycle>, hold, |_| 1, "one job";
     }
 }

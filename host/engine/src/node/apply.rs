@@ -4,19 +4,12 @@ use host_core::id::NodeId;
 use host_core::lease::{Fence, Hold};
 use host_core::transition::{Input, Loss};
 
-use super::{Command, Recover, TakeOver, TakenBack};
-use crate::{Batch, Reply, Rows, Stop, TAKEN_BACK_MAX};
+use super::{Recover, TAKEN_BACK_MAX, TakeOver, TakenBack};
+use crate::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn node_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::Recover(recover) => self.carry_out(recover, Self::recover),
-            Command::TakeOver(take_over) => self.carry_out(take_over, Self::take_over),
-        }
-    }
-
     /// Takes back the leases of a host that has started.
-    fn recover(&mut self, recover: &Recover) -> Result<TakenBack, Stop> {
+    pub(super) fn recover(&mut self, recover: &Recover) -> Result<TakenBack, Stop> {
         let Recover {
             node,
             living,
@@ -31,7 +24,10 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Takes back the leases of a dead node, once it can no longer write.
-    fn take_over(&mut self, TakeOver { dead, after }: &TakeOver) -> Result<TakenBack, Stop> {
+    pub(super) fn take_over(
+        &mut self,
+        TakeOver { dead, after }: &TakeOver,
+    ) -> Result<TakenBack, Stop> {
         let (mut jobs, mut next) = (0, None);
         if let Some(fenced) = self.rows.fence(dead)? {
             let taken = self.take_back(dead.node, |of| of == dead.node, false, *after)?;

@@ -38,9 +38,12 @@ pub struct TakenBack {
     pub next: Option<(i64, Option<Dead>)>,
 }
 
+/// How many running jobs one command looks at to take leases back.
+pub const TAKEN_BACK_MAX: usize = 512;
+
 commands! {
     Node {
-        Recover(Recover) "recover" -> TakenBack,
-        TakeOver(TakeOver) "take_over" -> TakenBack,
+        Recover(Recover) "recover" -> TakenBack, recover, |_| TAKEN_BACK_MAX, "a number of running jobs";
+        TakeOver(TakeOver) "take_over" -> TakenBack, take_over, |_| TAKEN_BACK_MAX, "a number of running jobs";
     }
 }

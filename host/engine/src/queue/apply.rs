@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use host_core::name::Name;
 
-use super::{Command, QueueRefusal, RemoveQueue, SetPaused};
-use crate::{Batch, Reply, Rows, Stop};
+use super::{QueueRefusal, RemoveQueue, SetPaused};
+use crate::{Batch, Rows, Stop};
 
 impl<R: Rows> Batch<'_, R> {
     /// Checks that the queues exist or may be created.
@@ -27,20 +27,16 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    pub(crate) fn queue_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::SetPaused(set) => self.carry_out(set, Self::set_paused),
-            Command::RemoveQueue(remove) => self.carry_out(remove, Self::remove_queue),
-        }
-    }
-
-    fn set_paused(&mut self, SetPaused { queue, paused }: &SetPaused) -> Result<(), Stop> {
+    pub(super) fn set_paused(
+        &mut self,
+        SetPaused { queue, paused }: &SetPaused,
+    ) -> Result<(), Stop> {
         self.check_queues([queue])?;
         self.rows.set_paused(queue, *paused)?;
         Ok(())
     }
 
-    fn remove_queue(&mut self, RemoveQueue { queue }: &RemoveQueue) -> Result<(), Stop> {
+    pub(super) fn remove_queue(&mut self, RemoveQueue { queue }: &RemoveQueue) -> Result<(), Stop> {
         Ok(self.rows.remove_queue(queue)??)
     }
 }

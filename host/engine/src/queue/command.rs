@@ -19,7 +19,7 @@ pub struct RemoveQueue {
 
 commands! {
     Queue {
-        SetPaused(SetPaused) "set_paused" -> (),
-        RemoveQueue(RemoveQueue) "remove_queue" -> (),
+        SetPaused(SetPaused) "set_paused" -> (), set_paused, |_| 0, "one queue";
+        RemoveQueue(RemoveQueue) "remove_queue" -> (), remove_queue, |_| 0, "one queue";
     }
 }

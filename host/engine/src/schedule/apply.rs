@@ -10,25 +10,17 @@ use host_core::transition::Input;
 
 use super::tables::{FIRINGS, NumberedFiring, SCHEDULES};
 use super::{
-    Command, FIRINGS_KEPT, Fire, Firing, KeptSchedule, RemoveSchedule, SCHEDULES_MAX, Schedule,
+    FIRINGS_KEPT, Fire, Firing, KeptSchedule, RemoveSchedule, SCHEDULES_MAX, Schedule,
     ScheduleRefusal, SetSchedule, Start,
 };
 use crate::table::{Range, Record as _};
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// Why a schedule cancels its jobs.
 const CANCELLED: &str = "the schedule fired again";
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn schedule_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::SetSchedule(set) => self.carry_out(set, Self::set_schedule),
-            Command::RemoveSchedule(remove) => self.carry_out(remove, Self::remove_schedule),
-            Command::Fire(fire) => self.carry_out(&**fire, Self::fire),
-        }
-    }
-
-    fn set_schedule(&mut self, set: &SetSchedule) -> Result<(), Stop> {
+    pub(super) fn set_schedule(&mut self, set: &SetSchedule) -> Result<(), Stop> {
         let before = self.before(&set.schedule)?;
         if before.is_none() {
             self.check_schedules(1)?;
@@ -88,7 +80,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    fn remove_schedule(&mut self, remove: &RemoveSchedule) -> Result<(), Stop> {
+    pub(super) fn remove_schedule(&mut self, remove: &RemoveSchedule) -> Result<(), Stop> {
         let name = &remove.schedule;
         // It need not be readable.
         let rows = self
@@ -127,7 +119,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Enqueues what a schedule plans. If a job is refused, nothing happens.
-    fn fire(&mut self, fire: &Fire) -> Result<Vec<Firing>, Stop> {
+    pub(super) fn fire(&mut self, fire: &Fire) -> Result<Vec<Firing>, Stop> {
         let name = &fire.schedule;
         let kept: Option<KeptSchedule> = self.rows.get(name)?;
         let kept = kept.ok_or_else(|| ScheduleRefusal::Unknown(name.clone()))?;

@@ -42,8 +42,8 @@ pub struct Fire {
 
 commands! {
     Schedule {
-        SetSchedule(SetSchedule) "set_schedule" -> (),
-        RemoveSchedule(RemoveSchedule) "remove_schedule" -> (),
-        Fire(Box<Fire>) "fire" -> Vec<Firing>,
+        SetSchedule(SetSchedule) "set_schedule" -> (), set_schedule, |_| 0, "one schedule";
+        RemoveSchedule(RemoveSchedule) "remove_schedule" -> (), remove_schedule, |_| 0, "one schedule and its latest firings";
+        Fire(Box<Fire>) "fire" -> Vec<Firing>, fire, |fire| fire.ids.len() + fire.open.len(), "one schedule, a number of nominal times, and one job for each id";
     }
 }

@@ -4,9 +4,9 @@ use host_core::state::{Space, SpaceUsage, StateWrites, Usage};
 use host_core::time::Time;
 
 use super::tables::{STATE, StateEntry};
-use super::{Command, SetState, StateRefusal};
+use super::{SetState, StateRefusal};
 use crate::table::{Record as _, TableRows, Value};
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// The rows of the state that handlers keep.
 pub trait StateRows: TableRows {
@@ -57,14 +57,8 @@ pub trait StateRows: TableRows {
 }
 
 impl<R: Rows> Batch<'_, R> {
-    pub(crate) fn state_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::SetState(set) => self.carry_out(set, Self::change_state),
-        }
-    }
-
     /// Makes changes, all or none.
-    fn change_state(&mut self, SetState(writes): &SetState) -> Result<(), Stop> {
+    pub(super) fn change_state(&mut self, SetState(writes): &SetState) -> Result<(), Stop> {
         self.check_state(writes)?;
         self.set_state(writes)
     }

@@ -10,6 +10,6 @@ pub struct SetState(pub Box<StateWrites>);
 
 commands! {
     State {
-        SetState(SetState) "set_state" -> (),
+        SetState(SetState) "set_state" -> (), change_state, |_| 0, "the keys of a request, which are limited";
     }
 }

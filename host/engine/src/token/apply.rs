@@ -7,12 +7,12 @@ use host_core::time::Time;
 
 use super::tables::TOKENS;
 use super::{
-    BeginSession, Command, EndSession, KeptToken, PutToken, RevokeToken, TOKENS_MAX, Token,
-    TokenRefusal, UseTokens,
+    BeginSession, EndSession, KeptToken, PutToken, RevokeToken, TOKENS_MAX, Token, TokenRefusal,
+    UseTokens,
 };
 use crate::audit::Entry;
 use crate::table::{Range, TableRows};
-use crate::{Batch, Reply, Rows, Stop, StoreError};
+use crate::{Batch, Rows, Stop, StoreError};
 
 /// What is particular about the rows of tokens, quotas and the audit.
 pub trait AccessRows: TableRows {
@@ -74,17 +74,7 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    pub(crate) fn token_command(&mut self, command: &Command) -> Result<Reply, Stop> {
-        match command {
-            Command::PutToken(put) => self.carry_out(put, Self::put_token),
-            Command::RevokeToken(revoke) => self.carry_out(revoke, Self::revoke_token),
-            Command::BeginSession(begin) => self.carry_out(begin, Self::begin_session),
-            Command::EndSession(end) => self.carry_out(end, Self::end_session),
-            Command::UseTokens(used) => self.carry_out(used, Self::use_tokens),
-        }
-    }
-
-    fn put_token(&mut self, PutToken { token, is_new }: &PutToken) -> Result<(), Stop> {
+    pub(super) fn put_token(&mut self, PutToken { token, is_new }: &PutToken) -> Result<(), Stop> {
         let known: Option<KeptToken> = self.rows.get(&token.id)?;
         if !*is_new && known.is_none() {
             return Err(TokenRefusal::Unknown(token.id.clone()).into());
@@ -104,7 +94,10 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    fn revoke_token(&mut self, RevokeToken { token: id }: &RevokeToken) -> Result<(), Stop> {
+    pub(super) fn revoke_token(
+        &mut self,
+        RevokeToken { token: id }: &RevokeToken,
+    ) -> Result<(), Stop> {
         if self.rows.get::<KeptToken>(id)?.is_none() {
             return Err(TokenRefusal::Unknown(id.clone()).into());
         }
@@ -113,7 +106,7 @@ impl<R: Rows> Batch<'_, R> {
         Ok(())
     }
 
-    fn begin_session(&mut self, BeginSession(new): &BeginSession) -> Result<(), Stop> {
+    pub(super) fn begin_session(&mut self, BeginSession(new): &BeginSession) -> Result<(), Stop> {
         let unknown = || TokenRefusal::Unknown(new.token.clone());
         let mut kept: KeptToken = self.rows.get(&new.token)?.ok_or_else(unknown)?;
         if !kept.token.begin_session(new, self.now) {
@@ -122,7 +115,7 @@ impl<R: Rows> Batch<'_, R> {
         self.write_token(&kept)
     }
 
-    fn end_session(&mut self, end: &EndSession) -> Result<(), Stop> {
+    pub(super) fn end_session(&mut self, end: &EndSession) -> Result<(), Stop> {
         let Some(mut kept) = self.rows.get::<KeptToken>(&end.token)? else {
             return Ok(());
         };
@@ -131,7 +124,7 @@ impl<R: Rows> Batch<'_, R> {
         self.write_token(&kept)
     }
 
-    fn use_tokens(&mut self, UseTokens { used }: &UseTokens) -> Result<(), Stop> {
+    pub(super) fn use_tokens(&mut self, UseTokens { used }: &UseTokens) -> Result<(), Stop> {
         for (id, at) in used {
             let kept: Option<KeptToken> = self.rows.get(id)?;
             if let Some(mut kept) = kept.filter(|it| it.used_at < Some(*at)) {

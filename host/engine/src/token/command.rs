@@ -38,10 +38,10 @@ pub struct UseTokens {
 
 commands! {
     Token {
-        PutToken(PutToken) "put_token" -> (),
-        RevokeToken(RevokeToken) "revoke_token" -> (),
-        BeginSession(BeginSession) "begin_session" -> (),
-        EndSession(EndSession) "end_session" -> (),
-        UseTokens(UseTokens) "use_tokens" -> (),
+        PutToken(PutToken) "put_token" -> (), put_token, |_| 0, "one token";
+        RevokeToken(RevokeToken) "revoke_token" -> (), revoke_token, |_| 0, "one token";
+        BeginSession(BeginSession) "begin_session" -> (), begin_session, |_| 0, "one token";
+        EndSession(EndSession) "end_session" -> (), end_session, |_| 0, "one token";
+        UseTokens(UseTokens) "use_tokens" -> (), use_tokens, |_| 0, "the tokens of the store, which are limited";
     }
 }

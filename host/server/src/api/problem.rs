@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 
 use host_core::failure::FAILURE_KINDS;
+use host_core::problem::INVALID_REQUEST;
 use host_http::problem::Kind;
 
 use super::wire_routes;
@@ -62,6 +63,7 @@ fn declared() -> Vec<&'static Kind> {
     let shared = host_http::problem::kinds::KINDS.iter();
     shared
         .copied()
+        .chain([&INVALID_REQUEST])
         .chain(host_engine::kinds())
         .chain(kinds::KINDS.iter().chain(of_wires).copied())
         .collect()

@@ -9,11 +9,10 @@ use host_core::outcome::Progress;
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_engine::node::{
-    ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen, TakeOver, TakenBack,
+    ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen, TAKEN_BACK_MAX, TakeOver,
+    TakenBack,
 };
-use host_engine::{
-    Command, Heartbeat as _, Others as _, Reply, Store as _, StoreError, TAKEN_BACK_MAX,
-};
+use host_engine::{Command, Heartbeat as _, Others as _, Reply, Store as _, StoreError};
 use host_store::postgres::PostgresStore;
 use host_store::postgres::nodes::Beats;
 use host_store::postgres::others::PostgresOthers;
