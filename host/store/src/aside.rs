@@ -4,6 +4,7 @@
 
 mod rest;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::io;
 
@@ -48,7 +49,7 @@ pub trait Keep {
 /// A store in a transaction, whose rows are the same in all engines.
 pub(crate) trait Engine {
     /// Returns the columns of a part, as a user is shown them.
-    fn columns(part: usize) -> &'static str;
+    fn columns(part: usize) -> Cow<'static, str>;
 
     /// Calls `see` with each row of a part.
     fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError>;
@@ -161,7 +162,7 @@ fn fate_of_job<E: Engine>(part: usize, row: &Row, job: &Lifecycle) -> Fate {
         None if table == part => Fate::Stays,
         None => Fate::Becomes(table, columns, "it was among the wrong jobs".to_owned()),
         Some(column) => {
-            let name = names_of_columns::<E>(part).nth(column).unwrap_or_default();
+            let name = names_of_columns::<E>(part)[column].clone();
             let reason = format!("its {name} differs from its record, which counts");
             Fate::Becomes(table, columns, reason)
         }
@@ -189,8 +190,9 @@ fn stand_in(row: &Row) -> Row {
 }
 
 /// Returns the names of the columns of a part.
-fn names_of_columns<E: Engine>(part: usize) -> impl Iterator<Item = &'static str> {
-    E::columns(part).split(", ").map(str::trim)
+fn names_of_columns<E: Engine>(part: usize) -> Vec<String> {
+    let columns = E::columns(part);
+    columns.split(", ").map(|it| it.trim().to_owned()).collect()
 }
 
 fn to_json(value: &Value) -> serde_json::Value {
@@ -203,9 +205,9 @@ fn to_json(value: &Value) -> serde_json::Value {
 }
 
 fn record<E: Engine>(part: usize, row: &Row, reason: &str) -> SetAside {
-    let columns = names_of_columns::<E>(part).zip(row);
+    let columns = names_of_columns::<E>(part).into_iter().zip(row);
     let row_shown: Map<_, _> = columns
-        .map(|(name, value)| (name.to_owned(), to_json(value)))
+        .map(|(name, value)| (name, to_json(value)))
         .collect();
     let (kind, id) = name(part, row);
     SetAside {

@@ -1,6 +1,14 @@
 //! The parts of a store, in terms that all engines share, so that it can be moved from one to another.
 
 use host_engine::StoreError;
+use host_engine::audit::tables::AUDIT;
+use host_engine::batch::tables::BATCHES;
+use host_engine::component::tables::{BLOBS, COMPONENTS, REVISIONS};
+use host_engine::limit::tables::{LIMIT_KEYS, LIMITS};
+use host_engine::schedule::tables::{FIRINGS, SCHEDULES};
+use host_engine::state::tables::{SPACES, STATE};
+use host_engine::table::Table;
+use host_engine::token::tables::TOKENS;
 
 /// Rows of the same kind.
 pub(crate) struct StorePart {
@@ -9,43 +17,104 @@ pub(crate) struct StorePart {
     pub(crate) row: &'static str,
     /// The columns that identify a row.
     pub(crate) keys: &'static [usize],
+    pub(crate) rows: PartRows,
 }
 
-const fn part(name: &'static str, row: &'static str, keys: &'static [usize]) -> StorePart {
-    StorePart { name, row, keys }
+/// Where the rows of a part are.
+#[derive(Clone, Copy)]
+pub(crate) enum PartRows {
+    /// Each engine has statements of its own for them.
+    Hot(Hot),
+    Table(&'static Table),
+}
+
+/// A part that is no table of cold things, in the order of the statements of each engine.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Hot {
+    Queues,
+    LiveJobs,
+    EndedJobs,
+    Params,
+    Attempts,
+    Failures,
+    UniqueKeys,
+    Dependencies,
+    Cascades,
+    Changes,
+    Owned,
+    RunningOfLimits,
+    Logs,
+}
+
+/// How many of these there are.
+pub(crate) const HOT: usize = Hot::Logs as usize + 1;
+
+const fn hot(hot: Hot, name: &'static str, row: &'static str, keys: &'static [usize]) -> StorePart {
+    let rows = PartRows::Hot(hot);
+    StorePart {
+        name,
+        row,
+        keys,
+        rows,
+    }
+}
+
+const fn rows_of(table: &'static Table) -> StorePart {
+    StorePart {
+        name: table.many,
+        row: table.one,
+        keys: [0, 1].split_at(table.key).0,
+        rows: PartRows::Table(table),
+    }
 }
 
 /// The parts of a store, in the order of copying.
 pub(crate) const PARTS: [StorePart; 25] = [
-    part("queues", "queue", &[0]),
-    part("jobs that have not ended", "job", &[0]),
-    part("jobs that have ended", "job", &[0]),
-    part("params", "params of job", &[0]),
-    part("attempts", "attempt of job", &[0, 1]),
-    part("failures", "failure of job", &[0]),
-    part("unique keys", "unique key of queue", &[0, 1]),
-    part("dependencies", "dependency on job", &[0, 2]),
-    part("cascades", "cascade", &[0]),
-    part("components", "component", &[0]),
-    part("revisions", "revision of component", &[0, 1]),
-    part("component files", "component file", &[0]),
-    part("state", "value of state", &[0, 1]),
-    part("sizes of state", "size of state", &[0]),
-    part("changes", "changes", &[0]),
-    part("tokens", "token", &[0]),
-    part("numbers of principals", "number of principal", &[0]),
-    part("entries of the audit", "entry of the audit", &[0]),
-    part("schedules", "schedule", &[0]),
-    part("firings of schedules", "firing of schedule", &[0, 1]),
-    part("limits", "limit", &[0]),
-    part("keys of limits", "key of limit", &[0, 1]),
-    part(
+    hot(Hot::Queues, "queues", "queue", &[0]),
+    hot(Hot::LiveJobs, "jobs that have not ended", "job", &[0]),
+    hot(Hot::EndedJobs, "jobs that have ended", "job", &[0]),
+    hot(Hot::Params, "params", "params of job", &[0]),
+    hot(Hot::Attempts, "attempts", "attempt of job", &[0, 1]),
+    hot(Hot::Failures, "failures", "failure of job", &[0]),
+    hot(
+        Hot::UniqueKeys,
+        "unique keys",
+        "unique key of queue",
+        &[0, 1],
+    ),
+    hot(
+        Hot::Dependencies,
+        "dependencies",
+        "dependency on job",
+        &[0, 2],
+    ),
+    hot(Hot::Cascades, "cascades", "cascade", &[0]),
+    rows_of(&COMPONENTS),
+    rows_of(&REVISIONS),
+    rows_of(&BLOBS),
+    rows_of(&STATE),
+    rows_of(&SPACES),
+    hot(Hot::Changes, "changes", "changes", &[0]),
+    rows_of(&TOKENS),
+    hot(
+        Hot::Owned,
+        "numbers of principals",
+        "number of principal",
+        &[0],
+    ),
+    rows_of(&AUDIT),
+    rows_of(&SCHEDULES),
+    rows_of(&FIRINGS),
+    rows_of(&LIMITS),
+    rows_of(&LIMIT_KEYS),
+    hot(
+        Hot::RunningOfLimits,
         "running jobs of limits",
         "running job of limit",
         &[0, 1, 2, 3],
     ),
-    part("batches", "batch", &[0]),
-    part("lines of logs", "line of logs", &[0]),
+    rows_of(&BATCHES),
+    hot(Hot::Logs, "lines of logs", "line of logs", &[0]),
 ];
 
 /// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.

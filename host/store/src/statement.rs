@@ -59,6 +59,16 @@ impl Dialect {
         statement
     }
 
+    /// Returns the text that adds a row.
+    pub(crate) fn insert(self, table: &Table) -> String {
+        let mut statement = self.plain("");
+        for place in 0..table.columns.len() {
+            statement.bind(if place > 0 { ", " } else { "" }, Value::Null, Kind::Int);
+        }
+        let (name, columns, marks) = (self.name(table), names(table), statement.sql);
+        format!("INSERT INTO {name} ({columns}) VALUES ({marks})")
+    }
+
     /// Adds a row, or replaces the one with its key.
     pub(crate) fn put(self, table: &Table, row: Row) -> Statement {
         let (columns, name) = (names(table), self.name(table));

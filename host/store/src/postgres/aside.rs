@@ -1,5 +1,7 @@
 //! Sets records aside in a database that no host uses.
 
+use std::borrow::Cow;
+
 use host_core::outcome::Progress;
 use host_core::transition::Effect;
 use host_engine::StoreError;
@@ -61,7 +63,7 @@ fn passing<T: serde::de::DeserializeOwned>(
 }
 
 impl Engine for Open {
-    fn columns(part: usize) -> &'static str {
+    fn columns(part: usize) -> Cow<'static, str> {
         columns(part)
     }
 
@@ -74,7 +76,8 @@ impl Engine for Open {
     }
 
     fn delete(&self, part: usize, keys: &Row) -> Result<(), StoreError> {
-        let names: Vec<&str> = columns(part).split(", ").map(str::trim).collect();
+        let columns = columns(part);
+        let names: Vec<&str> = columns.split(", ").map(str::trim).collect();
         let conditions = (1..).zip(PARTS[part].keys);
         let conditions = conditions.map(|(n, column)| format!("{} = ${n}", names[*column]));
         let conditions = conditions.collect::<Vec<_>>().join(" AND ");

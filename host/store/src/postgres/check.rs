@@ -173,7 +173,7 @@ async fn records(
 ) -> Result<(), StoreError> {
     let others = PARTS.into_iter().enumerate();
     for (part, StorePart { name, .. }) in others.filter(|(part, _)| !is_compared(*part)) {
-        each(client, (name, copy::reading(part)), on_progress, |row| {
+        each(client, (name, &copy::reading(part)), on_progress, |row| {
             let values = (0..row.len()).map(|column| row.get::<_, Column<_>>(column).0);
             findings.record(part, &values.collect());
         })

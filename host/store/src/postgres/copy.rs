@@ -1,5 +1,6 @@
 //! Reads and writes the rows of a store in a database, for a copy to or from a file.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -8,6 +9,8 @@ use host_core::id::NodeId;
 use host_core::job::Lifecycle;
 use host_core::lease::Hold;
 use host_engine::StoreError;
+use host_engine::state::tables::SPACES;
+use host_engine::table::Range;
 use tokio_postgres::RowStream;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
@@ -19,9 +22,9 @@ use super::target::Target;
 use super::trouble::{CONNECT, damaged, doing};
 use super::wait::Driver;
 use super::{changes, nodes, schema};
-use crate::held_keys::key_columns;
-use crate::parts::{PARTS, Row, Value};
+use crate::parts::{HOT, Hot, PARTS, PartRows, Row, Value};
 use crate::record::decode;
+use crate::statement::{Dialect, names};
 
 /// The query that reads the rows of a part in order, and the columns they are written to.
 struct Part {
@@ -48,11 +51,8 @@ macro_rules! job_columns {
     };
 }
 
-/// The part whose rows also name the node that wrote them.
-const CHANGES: usize = 14;
-
-/// The parts, in the order of [`PARTS`].
-const SQL: [Part; PARTS.len()] = [
+/// The parts that are no tables.
+const SQL: [Part; HOT] = [
     rows!("host_queues", "name, paused", "name"),
     rows!("host_live", job_columns!(), "seq"),
     rows!("host_ended", job_columns!(), "seq"),
@@ -74,50 +74,22 @@ const SQL: [Part; PARTS.len()] = [
         "prerequisite, seq"
     ),
     rows!("host_cascades", "n, prerequisite, state", "n"),
-    rows!("host_components", "name, current", "name"),
-    rows!(
-        "host_revisions",
-        "component, revision, digest, body",
-        "component, revision"
-    ),
-    rows!("host_blobs", "digest, bytes", "digest"),
-    rows!("host_state", "space, key, at, value", "space, key"),
-    Part {
-        read: "SELECT space, keys, bytes FROM host_state_spaces WHERE keys > 0 ORDER BY space",
-        table: "host_state_spaces",
-        columns: "space, keys, bytes",
-    },
     Part {
         read: "SELECT first, count, at, body FROM host_changes ORDER BY first",
         table: "host_changes",
         columns: "first, count, at, body, node, batch",
     },
-    rows!("host_tokens", "id, body, used_at", "id"),
     Part {
         read: "SELECT principal, sum(jobs)::bigint FROM host_owned GROUP BY principal \
                HAVING sum(jobs) <> 0 ORDER BY principal",
         table: "host_owned",
         columns: "principal, jobs",
     },
-    rows!("host_audit", "number, at, previous, record, hash", "number"),
-    rows!(
-        "host_schedules",
-        "name, body, progress, fires_at, holds",
-        "name"
-    ),
-    rows!("host_firings", "schedule, number, body", "schedule, number"),
-    rows!("host_limits", "number, body, removed, cursor", "number"),
-    rows!(
-        "host_limit_keys",
-        concat!("number, key, ", key_columns!()),
-        "number, key"
-    ),
     rows!(
         "host_limit_running",
         "number, key, since, job",
         "number, key, since, job"
     ),
-    rows!("host_batches", "id, body, progress, ended, wake_at", "id"),
     rows!(
         "host_logs",
         "n, job, attempt, at, level, source, message, fields",
@@ -126,18 +98,32 @@ const SQL: [Part; PARTS.len()] = [
 ];
 
 /// Returns the columns of a part, which have the same meaning in all engines.
-pub(crate) fn columns(part: usize) -> &'static str {
-    SQL[part].columns
+pub(crate) fn columns(part: usize) -> Cow<'static, str> {
+    match PARTS[part].rows {
+        PartRows::Hot(hot) => SQL[hot as usize].columns.into(),
+        PartRows::Table(table) => names(table).into(),
+    }
 }
 
 /// Returns the query that reads a part.
-pub(super) fn reading(part: usize) -> &'static str {
-    SQL[part].read
+pub(super) fn reading(part: usize) -> Cow<'static, str> {
+    match PARTS[part].rows {
+        PartRows::Hot(hot) => SQL[hot as usize].read.into(),
+        // Spaces without keys stay for a while.
+        PartRows::Table(table) if table.name == SPACES.name => Dialect::Postgres
+            .select(table, &Range::all().marked())
+            .sql
+            .into(),
+        PartRows::Table(table) => Dialect::Postgres.select(table, &Range::all()).sql.into(),
+    }
 }
 
 /// Returns the table of a part.
-pub(super) fn table(part: usize) -> &'static str {
-    SQL[part].table
+pub(super) fn table(part: usize) -> Cow<'static, str> {
+    match PARTS[part].rows {
+        PartRows::Hot(hot) => SQL[hot as usize].table.into(),
+        PartRows::Table(table) => Dialect::Postgres.name(table).into(),
+    }
 }
 
 /// Returns the statement that counts the jobs of queues for a node.
@@ -208,7 +194,8 @@ impl Open {
     }
 
     pub(super) fn rows(&self, part: usize) -> Result<Rows, StoreError> {
-        let asked = self.client.stream(SQL[part].read);
+        let sql = reading(part);
+        let asked = self.client.stream(&sql);
         let stream = self.driver.wait(asked).map_err(doing("read the store"))?;
         Ok(Rows {
             driver: Arc::clone(&self.driver),
@@ -283,8 +270,8 @@ impl Source {
     /// Counts the rows of each part.
     pub(crate) fn counts(&self) -> Result<[u64; PARTS.len()], StoreError> {
         let mut counts = [0; PARTS.len()];
-        for (count, part) in counts.iter_mut().zip(SQL) {
-            let sql = format!("SELECT count(*) FROM {}", part.table);
+        for (part, count) in counts.iter_mut().enumerate() {
+            let sql = format!("SELECT count(*) FROM {}", table(part));
             let counted = self.open.number("count the rows of the store", &sql)?;
             *count = counted.unsigned_abs();
         }
@@ -311,7 +298,8 @@ pub(crate) struct Sink {
     /// The number of the host that the store belongs to.
     node: i64,
     writing: Option<Writing>,
-    part: usize,
+    /// Whether the rows of the part also name the node that wrote them.
+    names_node: bool,
 }
 
 impl Sink {
@@ -322,11 +310,9 @@ impl Sink {
         node: NodeId,
     ) -> Result<Self, StoreError> {
         let open = Open::begin(target, allow_unsafe, "BEGIN")?;
-        let (checking, tables) = (
-            "check that the database is empty",
-            SQL.map(|part| part.table),
-        );
-        for table in tables.into_iter().chain(["host_nodes"]) {
+        let checking = "check that the database is empty";
+        let tables = (0..PARTS.len()).map(table);
+        for table in tables.chain(["host_nodes".into()]) {
             let sql = format!("SELECT count(*) FROM (SELECT FROM {table} LIMIT 1) AS first");
             if open.number(checking, &sql)? > 0 {
                 return Err(StoreError::Broken {
@@ -356,13 +342,13 @@ impl Sink {
             open,
             node: node.into(),
             writing: None,
-            part: 0,
+            names_node: false,
         })
     }
 
     /// Begins to write a part.
     pub(crate) fn begin(&mut self, part: usize) -> Result<(), StoreError> {
-        let Part { table, columns, .. } = &SQL[part];
+        let (table, columns) = (table(part), columns(part));
         let client = &self.open.client;
         let begun = async {
             let shape = client
@@ -385,7 +371,7 @@ impl Sink {
             .wait(begun)
             .map_err(doing("write the copy"))?;
         self.writing = Some(Box::pin(begun));
-        self.part = part;
+        self.names_node = matches!(PARTS[part].rows, PartRows::Hot(Hot::Changes));
         Ok(())
     }
 
@@ -394,7 +380,7 @@ impl Sink {
             return Ok(());
         };
         let origin = [Value::Int(self.node), Value::Int(0)];
-        let origin = &origin[..if self.part == CHANGES { 2 } else { 0 }];
+        let origin = &origin[..if self.names_node { 2 } else { 0 }];
         let values: Vec<_> = row.iter().chain(origin).map(Column).collect();
         let written = self.open.driver.wait(writing.as_mut().write_raw(values));
         written.map_err(doing("write the copy"))
@@ -432,9 +418,11 @@ impl Sink {
     /// Makes the copy durable, and has the server analyze it, so that it plans well immediately.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
         self.open.run("commit the copy", "COMMIT")?;
-        let tables = SQL.map(|part| part.table).join(", ");
+        let tables: Vec<_> = (0..PARTS.len()).map(table).collect();
         // Otherwise the server does this later.
-        let _best_effort = self.open.run("analyze", &format!("ANALYZE {tables}"));
+        let _best_effort = self
+            .open
+            .run("analyze", &format!("ANALYZE {}", tables.join(", ")));
         Ok(())
     }
 }

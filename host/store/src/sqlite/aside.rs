@@ -1,17 +1,19 @@
 //! Sets records aside in a file that no host uses.
 
+use std::borrow::Cow;
 use std::path::Path;
 
 use host_engine::StoreError;
+use host_engine::table::Kind;
 use rusqlite::{Connection, OpenFlags};
 
 use super::columns::{Column, params};
 use super::{check, connect, copy, counters, doing, execute, parts, schema, wal};
 use crate::aside::{self, Engine, Keep};
-use crate::parts::{PARTS, Row, See, Value};
+use crate::parts::{HOT, PARTS, PartRows, Row, See, Value};
 
-/// The statements that remove a row of each part, by its keys.
-const DELETE: [&str; PARTS.len()] = [
+/// The statements that remove a row of each part that is no table, by its keys.
+const DELETE: [&str; HOT] = [
     "DELETE FROM queues WHERE name = CAST(?1 AS TEXT)",
     "DELETE FROM jobs WHERE seq = ?1",
     "DELETE FROM jobs WHERE seq = ?1",
@@ -22,23 +24,26 @@ const DELETE: [&str; PARTS.len()] = [
      AND key = CAST(?2 AS TEXT)",
     "DELETE FROM dependencies WHERE prerequisite = ?1 AND dependent = ?2",
     "DELETE FROM cascades WHERE n = ?1",
-    "DELETE FROM components WHERE name = CAST(?1 AS TEXT)",
-    "DELETE FROM revisions WHERE component = CAST(?1 AS TEXT) AND revision = ?2",
-    "DELETE FROM blobs WHERE digest = ?1",
-    "DELETE FROM state WHERE space = CAST(?1 AS TEXT) AND key = CAST(?2 AS TEXT)",
-    "DELETE FROM state_spaces WHERE space = CAST(?1 AS TEXT)",
     "DELETE FROM changes WHERE first = ?1",
-    "DELETE FROM tokens WHERE id = CAST(?1 AS TEXT)",
     "DELETE FROM owned WHERE principal = CAST(?1 AS TEXT)",
-    "DELETE FROM audit WHERE number = ?1",
-    "DELETE FROM schedules WHERE name = CAST(?1 AS TEXT)",
-    "DELETE FROM firings WHERE schedule = CAST(?1 AS TEXT) AND number = ?2",
-    "DELETE FROM limits WHERE number = ?1",
-    "DELETE FROM limit_keys WHERE number = ?1 AND key = CAST(?2 AS TEXT)",
     "DELETE FROM limit_running WHERE number = ?1 AND key = CAST(?2 AS TEXT) AND since = ?3 AND job = ?4",
-    "DELETE FROM batches WHERE id = ?1",
     "DELETE FROM logs.lines WHERE n = ?1",
 ];
+
+/// Returns the statement that removes a row of a part, by its keys. A text that is not UTF-8 comes as bytes.
+fn removing(part: usize) -> Cow<'static, str> {
+    let table = match PARTS[part].rows {
+        PartRows::Hot(hot) => return DELETE[hot as usize].into(),
+        PartRows::Table(table) => table,
+    };
+    let keys = (1..).zip(&table.columns[..table.key]);
+    let conditions = keys.map(|(n, (name, kind))| match kind {
+        Kind::Text => format!("{name} = CAST(?{n} AS TEXT)"),
+        _ => format!("{name} = ?{n}"),
+    });
+    let all = conditions.collect::<Vec<_>>().join(" AND ");
+    format!("DELETE FROM {} WHERE {all}", table.name).into()
+}
 
 /// Counts what the store counts, lets what waits for a job that is gone continue, and removes components whose current revision
 /// is gone.
@@ -86,7 +91,7 @@ pub fn set_aside(path: &Path, keep: &mut dyn Keep) -> Result<u64, StoreError> {
 }
 
 impl Engine for File {
-    fn columns(part: usize) -> &'static str {
+    fn columns(part: usize) -> Cow<'static, str> {
         crate::postgres::copy::columns(part)
     }
 
@@ -96,7 +101,7 @@ impl Engine for File {
 
     fn delete(&self, part: usize, keys: &Row) -> Result<(), StoreError> {
         let deleting = "remove what is set aside";
-        execute(&self.connection, deleting, DELETE[part], params(keys))
+        execute(&self.connection, deleting, &removing(part), params(keys))
     }
 
     fn insert(&self, part: usize, row: &Row) -> Result<(), StoreError> {

@@ -1,14 +1,16 @@
 //! The rows of the parts of a store in a file: how they are read and written. In other engines a job is named by its id, here
 //! by its number.
 
+use std::borrow::Cow;
+
 use host_core::job::State;
 use host_engine::StoreError;
+use host_engine::table::Range;
 use rusqlite::Connection;
 
 use super::columns::params;
 use super::{doing, tables};
-use crate::held_keys::key_columns;
-use crate::parts::{LOGS, Row, See};
+use crate::parts::{Hot, PARTS, PartRows, Row, See};
 use crate::statement::Dialect;
 
 /// The query that reads the rows of a part in order, and the statement that writes one.
@@ -47,8 +49,8 @@ const WRITE_JOB: &str = "INSERT INTO jobs \
 const READ_LOGS: &str = "SELECT n, job, attempt, at, level, source, CAST(message AS BLOB), fields \
                          FROM logs.lines ORDER BY n";
 
-/// The parts without the logs, in the order of [`PARTS`].
-const SQL: [Part; LOGS] = [
+/// The parts that are no tables, without the logs.
+const SQL: [Part; Hot::Logs as usize] = [
     rows!("queues", "name, paused" => "?1, ?2", "name"),
     Part {
         read: "SELECT seq, jobs.id, state, name, priority, suspect, handler, runner, wakeup_at, \
@@ -89,77 +91,44 @@ const SQL: [Part; LOGS] = [
         "prerequisite, dependent"
     ),
     rows!("cascades", "n, prerequisite, state" => "?1, ?2, ?3", "n"),
-    rows!("components", "name, current" => "?1, ?2", "name"),
-    rows!(
-        "revisions",
-        "component, revision, digest, body" => "?1, ?2, ?3, ?4",
-        "component, revision"
-    ),
-    rows!("blobs", "digest, bytes" => "?1, ?2", "digest"),
-    rows!(
-        "state",
-        "space, key, at, value" => "?1, ?2, ?3, ?4",
-        "space, key"
-    ),
-    rows!("state_spaces", "space, keys, bytes" => "?1, ?2, ?3", "space"),
     rows!(
         "changes",
         "first, count, at, body" => "?1, ?2, ?3, ?4",
         "first"
     ),
-    rows!("tokens", "id, body, used_at" => "?1, ?2, ?3", "id"),
     Part {
         read: "SELECT principal, jobs FROM owned WHERE jobs <> 0 ORDER BY principal",
         write: "INSERT INTO owned (principal, jobs) VALUES (?1, ?2)",
     },
     rows!(
-        "audit",
-        "number, at, previous, record, hash" => "?1, ?2, ?3, ?4, ?5",
-        "number"
-    ),
-    rows!(
-        "schedules",
-        "name, body, progress, fires_at, holds" => "?1, ?2, ?3, ?4, ?5",
-        "name"
-    ),
-    rows!(
-        "firings",
-        "schedule, number, body" => "?1, ?2, ?3",
-        "schedule, number"
-    ),
-    rows!(
-        "limits",
-        "number, body, removed, cursor" => "?1, ?2, ?3, ?4",
-        "number"
-    ),
-    rows!(
-        "limit_keys",
-        concat!("number, key, ", key_columns!()) =>
-            "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12",
-        "number, key"
-    ),
-    rows!(
         "limit_running",
         "number, key, since, job" => "?1, ?2, ?3, ?4",
         "number, key, since, job"
-    ),
-    rows!(
-        "batches",
-        "id, body, progress, ended, wake_at" => "?1, ?2, ?3, ?4, ?5",
-        "id"
     ),
 ];
 
 /// Adds a row to a part.
 pub(super) fn insert(connection: &Connection, part: usize, row: &Row) -> Result<(), StoreError> {
     let written = connection
-        .prepare_cached(SQL[part].write)
+        .prepare_cached(&writing_of(part))
         .and_then(|mut statement| statement.execute(params(row)));
     written.map(drop).map_err(doing("write the store"))
 }
 
-pub(super) fn reading_of(part: usize) -> &'static str {
-    SQL.get(part).map_or(READ_LOGS, |part| part.read)
+/// Returns the query that reads a part.
+pub(super) fn reading_of(part: usize) -> Cow<'static, str> {
+    match PARTS[part].rows {
+        PartRows::Hot(hot) => SQL.get(hot as usize).map_or(READ_LOGS, |it| it.read).into(),
+        PartRows::Table(table) => Dialect::Sqlite.select(table, &Range::all()).sql.into(),
+    }
+}
+
+/// Returns the statement that adds a row to a part.
+fn writing_of(part: usize) -> Cow<'static, str> {
+    match PARTS[part].rows {
+        PartRows::Hot(hot) => SQL[hot as usize].write.into(),
+        PartRows::Table(table) => Dialect::Sqlite.insert(table).into(),
+    }
 }
 
 /// Calls `see` with each row of a part.
