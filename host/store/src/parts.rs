@@ -10,6 +10,11 @@ use host_engine::state::tables::{SPACES, STATE};
 use host_engine::table::Table;
 use host_engine::token::tables::TOKENS;
 
+use self::Hot::{
+    Attempts, Cascades, Changes, Dependencies, EndedJobs, Failures, LiveJobs, Logs, Owned, Params,
+    Queues, RunningOfLimits, UniqueKeys,
+};
+
 /// Rows of the same kind.
 pub(crate) struct StorePart {
     pub(crate) name: &'static str,
@@ -70,51 +75,36 @@ const fn rows_of(table: &'static Table) -> StorePart {
 
 /// The parts of a store, in the order of copying.
 pub(crate) const PARTS: [StorePart; 25] = [
-    hot(Hot::Queues, "queues", "queue", &[0]),
-    hot(Hot::LiveJobs, "jobs that have not ended", "job", &[0]),
-    hot(Hot::EndedJobs, "jobs that have ended", "job", &[0]),
-    hot(Hot::Params, "params", "params of job", &[0]),
-    hot(Hot::Attempts, "attempts", "attempt of job", &[0, 1]),
-    hot(Hot::Failures, "failures", "failure of job", &[0]),
-    hot(
-        Hot::UniqueKeys,
-        "unique keys",
-        "unique key of queue",
-        &[0, 1],
-    ),
-    hot(
-        Hot::Dependencies,
-        "dependencies",
-        "dependency on job",
-        &[0, 2],
-    ),
-    hot(Hot::Cascades, "cascades", "cascade", &[0]),
+    hot(Queues, "queues", "queue", &[0]),
+    hot(LiveJobs, "jobs that have not ended", "job", &[0]),
+    hot(EndedJobs, "jobs that have ended", "job", &[0]),
+    hot(Params, "params", "params of job", &[0]),
+    hot(Attempts, "attempts", "attempt of job", &[0, 1]),
+    hot(Failures, "failures", "failure of job", &[0]),
+    hot(UniqueKeys, "unique keys", "unique key of queue", &[0, 1]),
+    hot(Dependencies, "dependencies", "dependency on job", &[0, 2]),
+    hot(Cascades, "cascades", "cascade", &[0]),
     rows_of(&COMPONENTS),
     rows_of(&REVISIONS),
     rows_of(&BLOBS),
     rows_of(&STATE),
     rows_of(&SPACES),
-    hot(Hot::Changes, "changes", "changes", &[0]),
+    hot(Changes, "changes", "changes", &[0]),
     rows_of(&TOKENS),
-    hot(
-        Hot::Owned,
-        "numbers of principals",
-        "number of principal",
-        &[0],
-    ),
+    hot(Owned, "numbers of principals", "number of principal", &[0]),
     rows_of(&AUDIT),
     rows_of(&SCHEDULES),
     rows_of(&FIRINGS),
     rows_of(&LIMITS),
     rows_of(&LIMIT_KEYS),
     hot(
-        Hot::RunningOfLimits,
+        RunningOfLimits,
         "running jobs of limits",
         "running job of limit",
         &[0, 1, 2, 3],
     ),
     rows_of(&BATCHES),
-    hot(Hot::Logs, "lines of logs", "line of logs", &[0]),
+    hot(Logs, "lines of logs", "line of logs", &[0]),
 ];
 
 /// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.
