@@ -9,6 +9,7 @@ use host_core::name::Name;
 use host_core::policy::Backoff;
 use host_core::seconds::Seconds;
 use host_core::state::StateGrant;
+use host_core::tcp_grant::TcpGrant;
 use host_engine::component::Grants;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -109,6 +110,14 @@ pub struct GrantsView {
     #[serde(default)]
     #[schema(required = true)]
     pub http: Vec<HttpGrantView>,
+    /// Connections to servers.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub tcp: Vec<TcpGrantView>,
+    /// Databases to query.
+    #[serde(default)]
+    #[schema(required = true)]
+    pub sql: Vec<TcpGrantView>,
     /// Jobs to enqueue.
     #[serde(default)]
     #[schema(required = true)]
@@ -151,7 +160,8 @@ impl GrantsView {
         let state = state_grants.map(|grant| grant_words::state(grant.quota_kib, &grant.shared));
         let secrets = self.secrets.iter().map(|name| grant_words::secret(name));
         let hold = self.hold.iter().map(grant_words::hold);
-        let all = env.chain(dirs).chain(http).chain(jobs);
+        let connections = self.tcp.iter().chain(&self.sql).map(TcpGrantView::line);
+        let all = env.chain(dirs).chain(http).chain(connections).chain(jobs);
         let notify = self.notify.iter().map(grant_words::notify);
         all.chain(state)
             .chain(secrets)
@@ -205,6 +215,54 @@ pub struct HttpGrantView {
     pub headers: Vec<String>,
     /// The names of secrets in these headers.
     pub secrets: Vec<String>,
+}
+
+/// Connections to one server.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = TcpGrant)]
+pub struct TcpGrantView {
+    /// The name for SQL; null for a connection of the handler's own.
+    pub name: Option<String>,
+    /// The server and its port, as `db.internal:5432`.
+    pub to: String,
+    /// When the host begins TLS: `none`, `direct`, `postgres`, `smtp` or `imap`.
+    pub tls: String,
+    /// The protocol in which the host signs in: `postgres`, `redis` or `smtp`; null if it does not.
+    pub login: Option<String>,
+    /// As whom.
+    pub user: Option<String>,
+    /// To which database.
+    pub database: Option<String>,
+    /// The names of secrets in the password.
+    pub secrets: Vec<String>,
+}
+
+impl TcpGrantView {
+    fn line(&self) -> String {
+        let user = self.user.as_deref().map_or(String::new(), |user| format!(" as {user}"));
+        let login = self.login.as_ref();
+        let login = login.map(|protocol| format!("signed in to {protocol}{user}"));
+        let line = grant_words::tcp(&self.to, &self.tls, login.as_deref());
+        match &self.name {
+            Some(name) => grant_words::sql(name, &line),
+            None => line,
+        }
+    }
+}
+
+impl From<&TcpGrant> for TcpGrantView {
+    fn from(grant: &TcpGrant) -> Self {
+        let login = grant.login.as_ref();
+        Self {
+            name: grant.name.clone(),
+            to: grant.to.to_string(),
+            tls: grant.tls.as_str().to_owned(),
+            login: login.map(|it| it.protocol.as_str().to_owned()),
+            user: login.and_then(|it| it.user.clone()),
+            database: login.and_then(|it| it.database.clone()),
+            secrets: grant.secrets().map(str::to_owned).collect(),
+        }
+    }
 }
 
 /// What the attempts of one revision have cost.
@@ -279,6 +337,8 @@ impl From<&Grants> for GrantsView {
             env: grants.env.clone(),
             read_dirs: dirs.map(DirView::from).collect(),
             http: grants.http.iter().map(HttpGrantView::from).collect(),
+            tcp: grants.tcp.iter().map(TcpGrantView::from).collect(),
+            sql: grants.sql.iter().map(TcpGrantView::from).collect(),
             jobs: grants.jobs.iter().map(JobsGrantView::from).collect(),
             state: grants.state.as_ref().map(StateGrantView::from),
             secrets: grants.secrets.clone(),

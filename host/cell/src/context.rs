@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use host_core::cell::LogSource;
 use host_core::egress::HEADERS_BYTES_MAX;
+use host_core::tcp_grant::Endpoint;
 use wasmtime::Result;
 use wasmtime::component::{Resource, ResourceTable};
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
@@ -34,6 +35,8 @@ pub(crate) struct GivenToRun {
     pub(crate) dirs: Vec<(File, String)>,
     /// The socket to the broker, or why there is none. `None` without a grant.
     pub(crate) broker: Option<Result<UnixStream, String>>,
+    /// The servers that the guest may connect to, by the place of their grant.
+    pub(crate) servers: Vec<Endpoint>,
     /// The socket to the desk, or why there is none. `None` without a grant.
     pub(crate) desk: Option<Result<UnixStream, String>>,
 }
@@ -73,7 +76,12 @@ impl Guest {
         // With the memory that they take. A guest that exceeds it traps, and may hold as many as resources.
         http.set_field_size_limit(HEADERS_BYTES_MAX);
         Self {
-            egress: Egress::new(given.broker, memory.memory(), Arc::clone(&output)),
+            egress: Egress::new(
+                given.broker,
+                given.servers,
+                memory.memory(),
+                Arc::clone(&output),
+            ),
             http,
             memory,
             output,
@@ -84,6 +92,11 @@ impl Guest {
             wasi: None,
             table,
         }
+    }
+
+    /// Returns what `wasi:sockets` uses.
+    pub(crate) const fn socket_parts(&mut self) -> (&mut Egress, &mut ResourceTable) {
+        (&mut self.egress, &mut self.table)
     }
 
     /// Returns what `wasi:http` uses.

@@ -1,5 +1,5 @@
-//! The conversation of one run with the broker, which sends its requests to HTTP servers. One task has the
-//! socket: requests may be made at the same time, and their answers come in any order.
+//! The conversation of one run with the broker, which sends its requests to HTTP servers and opens its connections. One task
+//! has the socket: requests may be made at the same time, and their answers come in any order.
 
 use std::collections::HashMap;
 use std::os::unix::net::UnixStream as StdStream;
@@ -9,15 +9,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
-    BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, URL_BYTES_MAX,
+    BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, FromCell, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
+    HttpErrorKind, HttpRequest, HttpResponse, ToCell, URL_BYTES_MAX,
 };
+use host_core::tcp_grant::Endpoint;
 use parking_lot::Mutex;
 use tokio::net::UnixStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 use wasmtime_wasi::runtime::{AbortOnDropJoinHandle, spawn};
 
+use crate::fd_stream::FdStream;
 use crate::limits::{GuestMemory, MemoryCharge};
 use crate::run_output::RunOutput;
 
@@ -31,8 +33,10 @@ const WAITING_MAX: usize = 16;
 /// How many failed requests of one run are in the log of its job.
 const WARNINGS_MAX: u32 = 20;
 
-/// A run's way to HTTP servers. Its requests are cut when it is dropped.
+/// A run's way to servers. Its requests and connections are cut when it is dropped.
 pub(crate) struct Egress {
+    /// Those that the guest may connect to, by the place of their grant.
+    servers: Vec<Endpoint>,
     state: State,
     memory: Arc<GuestMemory>,
     warnings: Warnings,
@@ -47,12 +51,16 @@ pub(crate) struct Warnings {
 
 impl Warnings {
     pub(crate) fn add(&self, error: &HttpError) {
+        self.add_text(error.message.clone());
+    }
+
+    fn add_text(&self, message: String) {
         let next = |left: u32| left.checked_sub(1);
         let taken = self
             .left
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
         if taken.is_ok() {
-            self.output.warn(error.message.clone());
+            self.output.warn(message);
         }
     }
 }
@@ -69,10 +77,45 @@ enum State {
     ),
 }
 
-/// A request, and where its answer goes.
-struct Call {
-    request: HttpRequest,
-    answer: oneshot::Sender<Result<BufferedResponse, HttpError>>,
+/// What the guest wants, and where the answer goes.
+enum Call {
+    Request(HttpRequest, Waiter<BufferedResponse>),
+    Connection { grant: u32, waiter: Waiter<UnixStream> },
+}
+
+type Waiter<T> = oneshot::Sender<Result<T, HttpError>>;
+
+/// Who waits for the answer to a call.
+enum Waiting {
+    Response(Waiter<BufferedResponse>),
+    Connection(Waiter<UnixStream>),
+}
+
+impl Call {
+    /// Returns what to send, and who waits for the answer; nothing if the guest has given it up.
+    fn open(self, call: u32) -> Option<(FromCell, Waiting)> {
+        match self {
+            Self::Request(request, waiter) if !waiter.is_closed() => {
+                let request = HttpRequest { call, ..request };
+                Some((FromCell::Http(request), Waiting::Response(waiter)))
+            }
+            Self::Connection { grant, waiter } if !waiter.is_closed() => {
+                let asked = FromCell::Connect { call, grant };
+                Some((asked, Waiting::Connection(waiter)))
+            }
+            Self::Request(..) | Self::Connection { .. } => None,
+        }
+    }
+}
+
+impl Waiting {
+    fn refuse(self, error: HttpError) {
+        // The guest may have given up.
+        match self {
+            Self::Response(waiter) => drop(waiter.send(Err(error))),
+            Self::Connection(waiter) => drop(waiter.send(Err(error))),
+        }
+    }
 }
 
 /// A response, and the memory that it takes until the guest has it.
@@ -84,6 +127,7 @@ pub(crate) struct BufferedResponse {
 impl Egress {
     pub(crate) fn new(
         socket: Option<Result<StdStream, String>>,
+        servers: Vec<Endpoint>,
         memory: Arc<GuestMemory>,
         output: Arc<RunOutput>,
     ) -> Self {
@@ -94,6 +138,7 @@ impl Egress {
             Some(Ok(socket)) => State::Idle(socket),
         };
         Self {
+            servers,
             state,
             memory,
             warnings: Warnings { output, left },
@@ -111,6 +156,11 @@ impl Egress {
     /// Returns what the guest uses, to add to.
     pub(crate) fn memory(&self) -> Arc<GuestMemory> {
         Arc::clone(&self.memory)
+    }
+
+    /// Returns the servers that the guest may connect to.
+    pub(crate) fn servers(&self) -> &[Endpoint] {
+        &self.servers
     }
 
     pub(crate) fn warnings(&self) -> Warnings {
@@ -137,7 +187,8 @@ impl Egress {
             self.state = match opened {
                 Ok(stream) => {
                     let (sender, calls) = mpsc::channel(WAITING_MAX);
-                    State::Open(sender, spawn(talk(stream, calls, self.memory())))
+                    let talking = talk(stream, calls, self.memory(), self.warnings());
+                    State::Open(sender, spawn(talking))
                 }
                 Err(error) => State::Failed(error.to_string()),
             };
@@ -160,43 +211,50 @@ impl Link {
     pub(crate) async fn send(self, request: HttpRequest) -> Result<BufferedResponse, HttpError> {
         let (answer, answered) = oneshot::channel();
         let ended = || unavailable(&"it has ended");
-        let sent = self.0.send(Call { request, answer }).await;
+        let sent = self.0.send(Call::Request(request, answer)).await;
+        sent.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
+    }
+
+    /// Opens a connection by the grant at this place, and waits for it. If the future is dropped, it is closed.
+    pub(crate) async fn connect(self, grant: u32) -> Result<UnixStream, HttpError> {
+        let (waiter, answered) = oneshot::channel();
+        let ended = || unavailable(&"it has ended");
+        let sent = self.0.send(Call::Connection { grant, waiter }).await;
         sent.map_err(|_| ended())?;
         answered.await.map_err(|_| ended())?
     }
 }
 
-/// Carries requests to the broker and its answers back. Ends with the socket.
-async fn talk(stream: UnixStream, mut calls: mpsc::Receiver<Call>, memory: Arc<GuestMemory>) {
+/// Carries calls to the broker and its answers back. Ends with the socket.
+async fn talk(
+    stream: UnixStream,
+    mut calls: mpsc::Receiver<Call>,
+    memory: Arc<GuestMemory>,
+    warnings: Warnings,
+) {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(EGRESS_FRAME_BYTES_MAX);
     let (read, write) = stream.into_split();
-    let mut frames = FramedRead::new(read, codec.clone());
+    let mut frames = FramedRead::new(FdStream::new(read), codec.clone());
     let mut sink = FramedWrite::new(write, codec);
     let open = Mutex::new(HashMap::new());
     let writing = async {
         let mut last = 0;
-        while let Some(Call {
-            mut request,
-            answer,
-        }) = calls.recv().await
-        {
-            // The guest may have given it up.
-            if answer.is_closed() {
+        while let Some(call) = calls.recv().await {
+            let Some((asked, waiting)) = call.open(last + 1) else {
                 continue;
-            }
+            };
             last += 1;
-            request.call = last;
-            let frame = match frame(&request) {
+            let frame = match frame(&asked) {
                 Ok(frame) => frame,
                 Err(error) => {
-                    // The guest may have given up.
-                    let _ = answer.send(Err(error));
+                    waiting.refuse(error);
                     continue;
                 }
             };
-            drop(request);
-            open.lock().insert(last, answer);
+            drop(asked);
+            open.lock().insert(last, waiting);
             if sink.send(frame).await.is_err() {
                 return;
             }
@@ -204,15 +262,35 @@ async fn talk(stream: UnixStream, mut calls: mpsc::Receiver<Call>, memory: Arc<G
     };
     let reading = async {
         while let Some(Ok(frame)) = frames.next().await {
-            let Ok(HttpAnswer { call, result }) = postcard::from_bytes(&frame) else {
+            let Ok(message) = postcard::from_bytes(&frame) else {
                 return;
             };
-            let Some(answer) = open.lock().remove(&call) else {
-                return;
-            };
-            let result = result.and_then(|response| keep(response, frame.len(), &memory));
-            // The guest may have given up.
-            let _ = answer.send(result);
+            match message {
+                ToCell::Http(HttpAnswer { call, result }) => {
+                    let Some(Waiting::Response(waiter)) = open.lock().remove(&call) else {
+                        return;
+                    };
+                    let result = result.and_then(|response| keep(response, frame.len(), &memory));
+                    // The guest may have given up.
+                    let _ = waiter.send(result);
+                }
+                ToCell::Connected { call, result } => {
+                    let Some(Waiting::Connection(waiter)) = open.lock().remove(&call) else {
+                        return;
+                    };
+                    let socket = result.and_then(|()| {
+                        let fd = frames.get_mut().take();
+                        let fd = fd.ok_or_else(|| unavailable(&"the cell has too many open files"))?;
+                        let stream = StdStream::from(fd);
+                        let opened = stream.set_nonblocking(true);
+                        let opened = opened.and_then(|()| UnixStream::from_std(stream));
+                        opened.map_err(|error| unavailable(&error))
+                    });
+                    // The guest may have given up.
+                    let _ = waiter.send(socket);
+                }
+                ToCell::Broken(message) => warnings.add_text(message),
+            }
         }
     };
     tokio::select! {
@@ -221,8 +299,8 @@ async fn talk(stream: UnixStream, mut calls: mpsc::Receiver<Call>, memory: Arc<G
     }
 }
 
-fn frame(request: &HttpRequest) -> Result<Bytes, HttpError> {
-    let frame = postcard::to_stdvec(request).map_err(|error| unavailable(&error))?;
+fn frame(asked: &FromCell) -> Result<Bytes, HttpError> {
+    let frame = postcard::to_stdvec(asked).map_err(|error| unavailable(&error))?;
     if frame.len() > EGRESS_FRAME_BYTES_MAX {
         let message = "the request is too large";
         return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message));

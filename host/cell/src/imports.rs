@@ -6,5 +6,6 @@ mod jobs;
 mod limits;
 mod log;
 mod secrets;
+mod sockets;
 mod state;
 mod wasi_http;

@@ -13,6 +13,7 @@ mod context;
 mod desk;
 mod egress;
 mod engine;
+mod fd_stream;
 
 mod imports;
 mod limits;

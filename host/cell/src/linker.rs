@@ -1,5 +1,5 @@
 //! The interfaces that a component may import: those of `host:jobs`, and a list of WASI interfaces.
-//! Sockets and what serves HTTP may be imported too, but their functions fail when they are called. A component
+//! UDP and what serves HTTP may be imported too, but their functions fail when they are called. A component
 //! with any other import is refused when it is deployed.
 
 use thiserror::Error;
@@ -9,7 +9,7 @@ use wasmtime::{Engine, Result};
 use wasmtime_wasi::cli::WasiCli;
 use wasmtime_wasi::clocks::WasiClocks;
 use wasmtime_wasi::filesystem::WasiFilesystem;
-use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random};
+use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random, sockets};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtxView, WasiView};
 use wasmtime_wasi_http::p2::bindings::http;
@@ -60,6 +60,12 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     http::outgoing_handler::add_to_linker::<Guest, WasiHttp>(l, Guest::http)?;
     let options = http::types::LinkOptions::default();
     http::types::add_to_linker::<Guest, WasiHttp>(l, &options, Guest::http)?;
+    let options = sockets::network::LinkOptions::default();
+    sockets::network::add_to_linker::<_, HasSelf<Guest>>(l, &options, |guest| guest)?;
+    sockets::instance_network::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    sockets::ip_name_lookup::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    sockets::tcp::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    sockets::tcp_create_socket::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     Ok(linker)
 }
 
@@ -96,6 +102,11 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "wasi:cli/terminal-stderr",
         "wasi:http/outgoing-handler",
         "wasi:http/types",
+        "wasi:sockets/network",
+        "wasi:sockets/instance-network",
+        "wasi:sockets/ip-name-lookup",
+        "wasi:sockets/tcp",
+        "wasi:sockets/tcp-create-socket",
     ];
     let interface = name.split('@').next().unwrap_or(name);
     INTERFACES.contains(&interface)
@@ -113,8 +124,8 @@ pub(crate) fn is_stubbed(name: &str) -> bool {
 /// A handler called a stubbed function.
 #[derive(Debug, Error)]
 #[error(
-    "the handler called {interface}#{function}, but handlers have no sockets; send requests with wasi:http or \
-     host:jobs/http, or pass the data in params"
+    "the handler called {interface}#{function}, but handlers may neither listen nor use UDP; send requests with wasi:http or \
+     host:jobs/http, or connect to a server that the manifest grants"
 )]
 pub(crate) struct NotGiven {
     interface: String,

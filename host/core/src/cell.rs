@@ -17,6 +17,7 @@ use crate::failure::Failure;
 use crate::handler::{DirGrant, HandlerInfo, Limits};
 use crate::json::JsonText;
 use crate::outcome::{Meter, Outcome, Progress};
+use crate::tcp_grant::Endpoint;
 
 /// The largest frame in either direction, in bytes: a component's path, params or a result at its highest
 /// limit of 16 MiB, plus overhead.
@@ -157,12 +158,15 @@ pub struct EgressDoor {
     pub pass: Box<Pass>,
     /// Whether the socket comes with the message, before the directories.
     pub socket: Handover,
+    /// The servers that the guest may connect to, whose names it may look up.
+    pub servers: Vec<Endpoint>,
 }
 
 impl EgressDoor {
     /// Returns the door of a run that may do what `pass` says.
     pub fn new(pass: Pass) -> Self {
         Self {
+            servers: pass.tcp.iter().map(|grant| grant.to.clone()).collect(),
             pass: Box::new(pass),
             ..Self::default()
         }

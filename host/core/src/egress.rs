@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::http_grant::HttpGrant;
+use crate::tcp_grant::TcpGrant;
 use crate::trace::Parent;
 
 /// The largest message between the host and the broker, in bytes: a manifest with its overhead, or a secret.
@@ -72,7 +73,7 @@ impl ReportAs {
     }
 }
 
-/// What a run may ask of HTTP servers.
+/// What a run may ask of servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pass {
     /// The component and its revision: connections are shared by runs of the same revision only.
@@ -81,6 +82,8 @@ pub struct Pass {
     /// The handler, for messages.
     pub handler: String,
     pub grants: Vec<HttpGrant>,
+    pub tcp: Vec<TcpGrant>,
+    pub sql: Vec<TcpGrant>,
     /// How long after receipt requests may be sent for the run, in milliseconds.
     pub time_left_ms: u64,
     /// Whether requests may be sent only as long as the host may run guests of its store.
@@ -91,6 +94,27 @@ pub struct Pass {
     pub report_as: Option<ReportAs>,
     /// Whether a body that is larger than it may be is cut, instead of refused.
     pub cuts_bodies: bool,
+}
+
+/// What a cell asks of the broker for a guest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromCell {
+    Http(HttpRequest),
+    /// Connect to the server of this grant of [`Pass::tcp`].
+    Connect { call: u32, grant: u32 },
+}
+
+/// What the broker tells a cell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ToCell {
+    Http(HttpAnswer),
+    /// The answer to the connection `call`. If there is one, a socket comes with the message.
+    Connected {
+        call: u32,
+        result: Result<(), HttpError>,
+    },
+    /// Why a connection has ended early: a line for the log of the job.
+    Broken(String),
 }
 
 /// A request of a guest.
@@ -169,6 +193,8 @@ pub enum HttpErrorKind {
     LimitReached,
     /// The broker is gone; another attempt may help.
     Unavailable,
+    /// The server does not let the broker sign in.
+    LoginRefused,
 }
 
 impl HttpErrorKind {
@@ -189,6 +215,7 @@ impl HttpErrorKind {
             Self::TooLarge => "too_large",
             Self::LimitReached => "limit_reached",
             Self::Unavailable => "unavailable",
+            Self::LoginRefused => "login_refused",
         }
     }
 }

@@ -23,6 +23,23 @@ pub fn http(to: impl Display, methods: &[String], paths: &[String]) -> String {
     format!("http {to} {methods} {paths}")
 }
 
+/// Describes connections to a server.
+pub fn tcp(to: impl Display, tls: &str, login: Option<&str>) -> String {
+    let tls = match tls {
+        "none" => "without TLS".to_owned(),
+        other => format!("with TLS ({other})"),
+    };
+    match login {
+        Some(login) => format!("connect to {to} {tls}, {login}"),
+        None => format!("connect to {to} {tls}"),
+    }
+}
+
+/// Describes a database to query.
+pub fn sql(name: &str, connection: &str) -> String {
+    format!("query {name}: {connection}")
+}
+
 /// Describes jobs to enqueue.
 pub fn jobs(handlers: &[String], queues: &[String]) -> String {
     format!("enqueue {} in {}", handlers.join(","), queues.join(","))

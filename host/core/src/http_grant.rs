@@ -122,7 +122,7 @@ impl FromStr for OriginPattern {
     }
 }
 
-fn is_host_name(host: &str) -> bool {
+pub(crate) fn is_host_name(host: &str) -> bool {
     let is_label = |label: &str| {
         let allowed =
             |it: u8| it.is_ascii_lowercase() || it.is_ascii_digit() || b"-_".contains(&it);
@@ -136,7 +136,7 @@ fn is_host_name(host: &str) -> bool {
 }
 
 /// Returns whether `host` is an IPv6 address in brackets, as URLs are normalized.
-fn is_ipv6(host: &str) -> bool {
+pub(crate) fn is_ipv6(host: &str) -> bool {
     let inner = host
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'));

@@ -36,6 +36,7 @@ pub mod seconds;
 pub mod secret;
 pub mod state;
 pub mod suspicion;
+pub mod tcp_grant;
 pub mod time;
 pub mod trace;
 pub mod transition;

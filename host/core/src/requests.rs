@@ -93,10 +93,12 @@ pub enum RequestEnd {
     Failed(HttpErrorKind),
     /// The attempt ended first.
     Cut,
+    /// The connection was opened, and one side closed it.
+    Closed,
 }
 
 /// All ends without an answer.
-pub const FAILED_ENDS: [RequestEnd; 15] = [
+pub const FAILED_ENDS: [RequestEnd; 16] = [
     RequestEnd::Failed(HttpErrorKind::NotGranted),
     RequestEnd::Failed(HttpErrorKind::AddressNotAllowed),
     RequestEnd::Failed(HttpErrorKind::InvalidRequest),
@@ -111,6 +113,7 @@ pub const FAILED_ENDS: [RequestEnd; 15] = [
     RequestEnd::Failed(HttpErrorKind::TooLarge),
     RequestEnd::Failed(HttpErrorKind::LimitReached),
     RequestEnd::Failed(HttpErrorKind::Unavailable),
+    RequestEnd::Failed(HttpErrorKind::LoginRefused),
     RequestEnd::Cut,
 ];
 
@@ -119,7 +122,7 @@ impl RequestEnd {
     pub const fn status(self) -> Option<u16> {
         match self {
             Self::Answered(status) => Some(status),
-            Self::Failed(_) | Self::Cut => None,
+            Self::Failed(_) | Self::Cut | Self::Closed => None,
         }
     }
 
@@ -131,6 +134,7 @@ impl RequestEnd {
             (Self::Answered(200..300), _) => "2xx",
             (Self::Answered(300..400), _) => "3xx",
             (Self::Answered(400..500), _) => "4xx",
+            (Self::Closed, _) => "closed",
             (Self::Answered(_) | Self::Failed(_) | Self::Cut, None) => "5xx",
         }
     }
@@ -138,7 +142,7 @@ impl RequestEnd {
     /// Returns the stable name of why there is no answer, if there is none.
     pub const fn error(self) -> Option<&'static str> {
         match self {
-            Self::Answered(_) => None,
+            Self::Answered(_) | Self::Closed => None,
             Self::Failed(kind) => Some(kind.as_str()),
             Self::Cut => Some("cut"),
         }
@@ -167,7 +171,7 @@ impl Requests {
 
     /// Ends a request that began at `place`.
     pub fn end(&mut self, place: Option<usize>, ended: Ended) {
-        self.failed = (self.failed).saturating_add(u64::from(ended.end.status().is_none()));
+        self.failed = (self.failed).saturating_add(u64::from(ended.end.error().is_some()));
         self.sent_bytes = self.sent_bytes.saturating_add(ended.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(ended.received_bytes);
         if let Some(record) = place.and_then(|place| self.first.get_mut(place)) {

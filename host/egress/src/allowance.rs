@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use host_core::egress::{HttpError, HttpErrorKind, Pass};
-use host_core::http_grant::{HttpGrant, REQUESTS_DEFAULT, TOTAL_MIB_DEFAULT};
+use host_core::http_grant::{REQUESTS_DEFAULT, TOTAL_MIB_DEFAULT};
+use host_core::tcp_grant::{GrantKind, TcpGrant};
 
 use crate::policy::Order;
 
@@ -22,7 +23,7 @@ type User = (String, u32, String);
 impl Attempts {
     /// Returns what a run may do: what earlier runs of its attempt have left.
     pub(crate) fn get(&self, pass: &Pass) -> Rc<Allowance> {
-        let new = || Rc::new(Allowance::new(&pass.grants));
+        let new = || Rc::new(Allowance::new(pass));
         let Some(report_as) = pass.report_as else {
             return new();
         };
@@ -42,7 +43,12 @@ impl Attempts {
 }
 
 /// The rest of each grant.
-pub(crate) struct Allowance(RefCell<Vec<GrantBalance>>);
+pub(crate) struct Allowance {
+    requests: RefCell<Vec<GrantBalance>>,
+    /// The bytes of grants of connections.
+    tcp: Vec<Cell<u64>>,
+    sql: Vec<Cell<u64>>,
+}
 
 struct GrantBalance {
     requests: u32,
@@ -50,17 +56,42 @@ struct GrantBalance {
 }
 
 impl Allowance {
-    fn new(grants: &[HttpGrant]) -> Self {
-        let whole = grants.iter().map(|grant| GrantBalance {
+    fn new(pass: &Pass) -> Self {
+        let whole = pass.grants.iter().map(|grant| GrantBalance {
             requests: grant.max_requests.unwrap_or(REQUESTS_DEFAULT),
             bytes: u64::from(grant.max_total_mib.unwrap_or(TOTAL_MIB_DEFAULT)) << 20,
         });
-        Self(RefCell::new(whole.collect()))
+        let bytes = |grants: &[TcpGrant]| {
+            let each = grants.iter().map(|grant| {
+                let mib = grant.max_total_mib.unwrap_or(TOTAL_MIB_DEFAULT);
+                Cell::new(u64::from(mib) << 20)
+            });
+            each.collect()
+        };
+        Self {
+            requests: RefCell::new(whole.collect()),
+            tcp: bytes(&pass.tcp),
+            sql: bytes(&pass.sql),
+        }
+    }
+
+    /// Takes bytes of a connection. Returns false if there are not as many.
+    pub(crate) fn take_bytes(&self, kind: GrantKind, grant: usize, bytes: usize) -> bool {
+        let grants = match kind {
+            GrantKind::Tcp => &self.tcp,
+            GrantKind::Sql => &self.sql,
+        };
+        let left = grants.get(grant);
+        let rest = left.and_then(|left| left.get().checked_sub(bytes as u64));
+        if let (Some(left), Some(rest)) = (left, rest) {
+            left.set(rest);
+        }
+        rest.is_some()
     }
 
     /// Takes a request, the bytes of its body, and those that its response may have.
     pub(crate) fn take(self: &Rc<Self>, order: &Order) -> Result<RequestCharge, HttpError> {
-        let mut all = self.0.borrow_mut();
+        let mut all = self.requests.borrow_mut();
         let left = all.get_mut(order.grant).ok_or_else(no_more_requests)?;
         let requests = left.requests.checked_sub(1).ok_or_else(no_more_requests)?;
         let bytes = left
@@ -105,7 +136,7 @@ impl RequestCharge {
 
 impl Drop for RequestCharge {
     fn drop(&mut self) {
-        if let Some(left) = self.allowance.0.borrow_mut().get_mut(self.grant) {
+        if let Some(left) = self.allowance.requests.borrow_mut().get_mut(self.grant) {
             left.bytes = left.bytes.saturating_add(self.unused.get());
         }
     }

@@ -18,6 +18,7 @@ use host_core::egress::{
 };
 use host_core::http_grant::RESPONSE_KIB_MAX;
 use host_core::requests::Asked;
+use host_core::tcp_grant::{GrantKind, TcpGrant};
 use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use rustls::RootCertStore;
@@ -29,6 +30,7 @@ use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::permit::Permit;
 use crate::policy::{self, Order, Secrets};
+use crate::tcp::{Connections, Session};
 use crate::trust;
 
 /// The most concurrent requests of one handler, over all its runs.
@@ -98,6 +100,9 @@ pub(crate) struct Broker {
     handlers: Shares,
     /// The concurrent requests of each component.
     components: Shares,
+    /// The concurrent connections of each component.
+    connections: Shares,
+    sockets: Connections,
     bodies: Semaphore,
     /// The bodies of each component, in KiB.
     component_bodies: Shares,
@@ -121,6 +126,8 @@ impl Broker {
             attempts: Attempts::default(),
             handlers: Shares::new(HANDLER_AT_ONCE_MAX),
             components: Shares::new(COMPONENT_AT_ONCE_MAX),
+            connections: Shares::new(COMPONENT_AT_ONCE_MAX),
+            sockets: Connections::new(),
             bodies: Semaphore::new(BODIES_KIB_MAX),
             component_bodies: Shares::new(COMPONENT_KIB_MAX),
             reports: Reports::new(control)?,
@@ -149,6 +156,20 @@ impl Broker {
 
     pub(crate) fn client(&self, revision: &Revision) -> HttpClient {
         self.clients.borrow_mut().get(revision)
+    }
+
+    /// Waits until the component and the grant have fewer connections than they may, and opens one. Cancel safe.
+    pub(crate) async fn connect(
+        &self,
+        pass: &Pass,
+        place: (GrantKind, usize),
+        grant: &TcpGrant,
+        permit: &Arc<Permit>,
+    ) -> Result<Session, HttpError> {
+        let share = self.connections.take((&pass.component, ""), 1).await;
+        let opener = self.clients.borrow_mut().opener(&pass.component);
+        let opened = self.sockets.open(pass, place, grant, &self.secrets, opener, permit).await;
+        opened.map(|session| session.with_share(share))
     }
 
     /// Waits until the handler and its component have fewer concurrent requests than they may, and until bodies of `bytes`

@@ -25,6 +25,7 @@ use crate::dial::{Count, Dial, DialError};
 use crate::mask::mask;
 use crate::permit::{Permit, take_connection};
 use crate::policy::Order;
+use crate::tcp::Opener;
 
 /// The most revisions whose connections are kept.
 const REVISIONS_MAX: usize = 256;
@@ -78,6 +79,15 @@ impl Clients {
     pub(crate) fn trust(&mut self, tls: ClientConfig) {
         self.tls = tls;
         self.by_revision.clear();
+    }
+
+    /// Returns what opens connections of a component.
+    pub(crate) fn opener(&mut self, component: &str) -> Opener {
+        let count = self.counts.entry(component.to_owned()).or_default();
+        Opener {
+            dial: self.dial.counted(count),
+            tls: self.tls.clone(),
+        }
     }
 
     /// Returns the client of a revision. Clones share its connections.

@@ -45,7 +45,7 @@ impl fmt::Display for DialError {
             Self::Refused { host, address } => write!(
                 f,
                 "{host} has the address {address}, which is not public; an operator can allow its network \
-                 with grants.http_networks"
+                 with grants.networks"
             ),
             Self::Connect(error) => write!(f, "cannot connect: {error}"),
         }
@@ -94,6 +94,11 @@ impl Dial {
             80
         };
         let port = uri.port_u16().unwrap_or(default_port);
+        self.open(host, port).await.map(TokioIo::new)
+    }
+
+    /// Connects to a server: a name or an address; an IPv6 address is in brackets. Cancel safe.
+    pub(crate) async fn open(&self, host: &str, port: u16) -> Result<Counted, DialError> {
         let addresses = self.shared.addresses(host).await?;
         let mut failed = io::Error::other("its name has no address");
         for address in addresses.into_iter().take(TRIES_MAX) {
@@ -102,11 +107,11 @@ impl Dial {
                     // Without it small requests only take longer.
                     let _ = stream.set_nodelay(true);
                     let count = self.count.upgrade();
-                    return Ok(TokioIo::new(Counted {
+                    return Ok(Counted {
                         stream,
                         writer: Writer::default(),
                         _count: count,
-                    }));
+                    });
                 }
                 Err(error) => failed = error,
             }
@@ -169,6 +174,13 @@ pub(crate) struct Counted {
     stream: TcpStream,
     writer: Writer,
     _count: Option<Count>,
+}
+
+impl Counted {
+    /// Returns who writes to it.
+    pub(crate) fn writer(&self) -> Writer {
+        self.writer.clone()
+    }
 }
 
 impl Connection for Counted {

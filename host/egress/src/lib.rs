@@ -1,8 +1,9 @@
-//! The broker: the process that sends requests of guests to HTTP servers. A cell has no network. It passes each
-//! request here over a socket of its run, and the broker sends what the run's manifest grants, to public
-//! addresses and to networks that the configuration names, with secrets that no guest sees.
+//! The broker: the process that reaches servers for guests. A cell has no network. It passes each request here over a socket
+//! of its run, and the broker sends what the run's manifest grants, to public addresses and to networks that the
+//! configuration names, with secrets that no guest sees.
 //!
-//! [`child`] is the entry. `policy` decides, `allowance` counts, `dial` opens connections, `client` sends.
+//! [`child`] is the entry. `policy` decides, `allowance` counts, `dial` opens connections, `client` sends HTTP, `tcp` passes on
+//! other protocols.
 
 mod address;
 mod allowance;
@@ -13,6 +14,7 @@ mod dial;
 mod mask;
 mod permit;
 mod policy;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod trust;

@@ -46,6 +46,11 @@ impl Writer {
         connected.extra(self.clone())
     }
 
+    /// Lets a run write from now on; without one, this process alone.
+    pub(crate) fn set(&self, permit: Option<&Arc<Permit>>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = permit.map(Arc::downgrade);
+    }
+
     /// Returns an error if the run must not write.
     pub(crate) fn check(&self) -> io::Result<()> {
         let permit = self
@@ -70,6 +75,6 @@ pub(crate) fn take_connection(captured: &CaptureConnection, permit: &Arc<Permit>
         connected.get_extras(&mut extensions);
     }
     if let Some(Writer(writer)) = extensions.get::<Writer>() {
-        *writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::downgrade(permit));
+        Writer(Arc::clone(writer)).set(Some(permit));
     }
 }

@@ -40,7 +40,7 @@ impl Secrets {
         }
     }
 
-    fn get(&self, name: &str) -> Option<&str> {
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.current.get(name).map(String::as_str)
     }
 

@@ -41,6 +41,7 @@ const fn guest_kind(kind: HttpErrorKind) -> ErrorKind {
         | HttpErrorKind::CertificateRefused
         | HttpErrorKind::ResponseIncomplete
         | HttpErrorKind::ResponseEncoded
+        | HttpErrorKind::LoginRefused
         | HttpErrorKind::Unreachable => ErrorKind::Unreachable,
         HttpErrorKind::TimedOut => ErrorKind::TimedOut,
         HttpErrorKind::TooLarge => ErrorKind::TooLarge,

@@ -169,7 +169,7 @@ fn code(error: HttpError) -> Error {
         HttpErrorKind::CertificateRefused => Error::TlsCertificateError,
         HttpErrorKind::ResponseIncomplete => Error::HttpResponseIncomplete,
         HttpErrorKind::ResponseEncoded => Error::HttpResponseContentCoding(None),
-        HttpErrorKind::Unreachable => Error::DestinationUnavailable,
+        HttpErrorKind::Unreachable | HttpErrorKind::LoginRefused => Error::DestinationUnavailable,
         HttpErrorKind::TimedOut => Error::HttpResponseTimeout,
         HttpErrorKind::TooLarge => Error::HttpResponseBodySize(None),
         HttpErrorKind::LimitReached => Error::ConnectionLimitReached,

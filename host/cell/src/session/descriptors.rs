@@ -72,7 +72,13 @@ impl DescriptorSocket {
                     .map_err(|cause| missing(&grant.host, &cause))
             })
             .collect::<Result<_, _>>()?;
-        Ok(GivenToRun { dirs, broker, desk })
+        let servers = door.map(|door| door.servers.clone()).unwrap_or_default();
+        Ok(GivenToRun {
+            dirs,
+            broker,
+            servers,
+            desk,
+        })
     }
 
     fn group(&mut self, count: usize) -> Result<Vec<OwnedFd>, String> {

@@ -7,6 +7,7 @@ use std::path::Path;
 use host_core::grant_words;
 use host_core::http_grant::HttpGrant;
 use host_core::name::Name;
+use host_core::tcp_grant::TcpGrant;
 use host_engine::component::{Grants, Manifest, Revision};
 
 use crate::run::handlers::Flaw;
@@ -49,6 +50,7 @@ impl Available<'_> {
             ));
         }
         self.unreachable(handler, &grants.http)
+            .or_else(|| self.unconnected(handler, grants))
             .or_else(|| self.hidden(handler, &grants.secrets))
     }
 
@@ -80,6 +82,23 @@ impl Available<'_> {
         ))
     }
 
+    fn unconnected(&self, handler: &Name, grants: &Grants) -> Option<String> {
+        let Reach {
+            endpoints, secrets, ..
+        } = self.reach;
+        let mut all = grants.tcp.iter().chain(&grants.sql);
+        if let Some(TcpGrant { to, .. }) = all.clone().find(|grant| !endpoints.contains(&grant.to)) {
+            return Some(format!(
+                "the manifest grants {handler} connections to {to}, which is not in grants.tcp"
+            ));
+        }
+        let unknown = all.find_map(|grant| grant.secrets().find(|name| !secrets.contains_key(*name)))?;
+        Some(format!(
+            "the manifest signs in connections of {handler} with the secret {unknown}, which has no section \
+             [secrets.{unknown}] in the configuration"
+        ))
+    }
+
     fn unreachable(&self, handler: &Name, grants: &[HttpGrant]) -> Option<String> {
         let Reach {
             origins, secrets, ..
@@ -98,6 +117,46 @@ impl Available<'_> {
             "the manifest gives requests of {handler} the secret {unknown}, which has no section \
              [secrets.{unknown}] in the configuration"
         ))
+    }
+}
+
+/// Describes a grant of connections in one line. Grants that differ in what they allow have different lines.
+fn tcp_line(grant: &TcpGrant) -> String {
+    let login = grant.login.as_ref().map(|login| {
+        let mut words = format!("signed in to {}", login.protocol.as_str());
+        for (what, value) in [
+            ("as", &login.user),
+            ("to the database", &login.database),
+            ("with the options", &login.options),
+        ] {
+            if let Some(value) = value {
+                words = format!("{words} {what} {value}");
+            }
+        }
+        match &login.password {
+            Some(password) => format!("{words}, with the password {password}"),
+            None => words,
+        }
+    });
+    let mut line = grant_words::tcp(&grant.to, grant.tls.as_str(), login.as_deref());
+    if grant.login.as_ref().is_some_and(|login| login.md5) {
+        line = format!("{line}, also by MD5");
+    }
+    if let Some(pool) = grant.pool {
+        line = format!("{line}, {pool} kept");
+    }
+    if let Some(connections) = grant.max_connections {
+        line = format!("{line}, {connections} connections");
+    }
+    if let Some(mib) = grant.max_total_mib {
+        line = format!("{line}, {mib} MiB in all");
+    }
+    if let Some(idle) = grant.idle_seconds {
+        line = format!("{line}, idle for {} s", f64::from(idle));
+    }
+    match &grant.name {
+        Some(name) => grant_words::sql(name, &line),
+        None => line,
     }
 }
 
@@ -172,6 +231,7 @@ fn lines<'a>(manifest: &Manifest, handlers: impl Iterator<Item = &'a Name>) -> B
             .iter()
             .map(|dir| grant_words::dir(&dir.host, &dir.guest));
         let http = grants.http.iter().map(http_line);
+        let connections = grants.tcp.iter().chain(&grants.sql).map(tcp_line);
         let job_grants = grants.jobs.iter();
         let jobs = job_grants.map(|grant| grant_words::jobs(&grant.handlers, &grant.queues));
         let state_grants = grants.state.iter();
@@ -181,6 +241,7 @@ fn lines<'a>(manifest: &Manifest, handlers: impl Iterator<Item = &'a Name>) -> B
         let all = env
             .chain(dirs)
             .chain(http)
+            .chain(connections)
             .chain(jobs)
             .chain(state)
             .chain(secrets)

@@ -12,6 +12,7 @@ use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
 use host_core::state::StateGrant;
+use host_core::tcp_grant::GrantKind;
 use host_engine::component::{BackoffSection, Manifest, ManifestSection};
 use thiserror::Error;
 
@@ -205,6 +206,13 @@ fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             return Err(refused(key, value, expected));
         }
     }
+    for (kind, list) in [(GrantKind::Tcp, &section.tcp), (GrantKind::Sql, &section.sql)] {
+        let flaw = list.iter().flatten().find_map(|grant| grant.flaw(kind));
+        if let Some((key, value, expected)) = flaw {
+            let section = format!("{name} {}", kind.as_str());
+            return Err(ManifestError::OutOfRange { section, key, value, expected });
+        }
+    }
     let jobs = section.jobs.iter().flatten();
     if let Some((key, value, expected)) = jobs.clone().find_map(JobsGrant::flaw) {
         return Err(refused(key, value, expected));
@@ -219,6 +227,8 @@ fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
     }
     for (key, count) in [
         ("http", requests.count()),
+        ("tcp", section.tcp.iter().flatten().count()),
+        ("sql", section.sql.iter().flatten().count()),
         ("secrets", secrets.count()),
         ("jobs", jobs.count()),
         ("hold", section.hold.iter().flatten().count()),

@@ -114,10 +114,10 @@ pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
         .collect()
 }
 
-/// Returns the way to HTTP servers that a run of `handler` gets, if it has grants.
+/// Returns the way to the broker that a run of `handler` gets, if it has grants.
 pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Option<EgressDoor> {
-    let grants = &handler.grants.http;
-    if grants.is_empty() {
+    let grants = &handler.grants;
+    if grants.http.is_empty() && grants.tcp.is_empty() && grants.sql.is_empty() {
         return None;
     }
     let (component, revision) = handler.provider();
@@ -125,7 +125,9 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
         component,
         revision,
         handler: handler.info.name.to_string(),
-        grants: grants.clone(),
+        grants: grants.http.clone(),
+        tcp: grants.tcp.clone(),
+        sql: grants.sql.clone(),
         time_left_ms: limits.timeout_ms.saturating_add(limits.grace_ms),
         trace: Parent::of(&context.trace),
         report_as: None,

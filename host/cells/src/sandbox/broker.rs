@@ -23,6 +23,7 @@ use host_core::http_grant::OriginPattern;
 use host_core::port::requests::RequestWatch;
 use host_core::requests::Requests;
 use host_core::secret::Secret;
+use host_core::tcp_grant::Endpoint;
 use host_core::time::Time;
 use host_runtime::ids;
 use host_runtime::lifeline::Lifeline;
@@ -83,6 +84,8 @@ impl fmt::Debug for SecretSource {
 pub struct Reach {
     /// The servers that manifests may name.
     pub origins: Vec<OriginPattern>,
+    /// The servers that manifests may grant connections to.
+    pub endpoints: Vec<Endpoint>,
     /// Networks besides public ones.
     pub networks: Vec<IpNet>,
     /// The DNS servers; those of the system if empty.

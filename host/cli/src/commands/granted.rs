@@ -18,10 +18,13 @@ pub(crate) struct Granted {
     /// Let the manifest grant requests to this server (repeatable)
     #[arg(long, value_name = "ORIGIN")]
     grant_http: Vec<String>,
-    /// Let such requests reach this network, for example 127.0.0.0/8 (repeatable)
-    #[arg(long, value_name = "NETWORK")]
-    grant_http_networks: Vec<String>,
-    /// Give requests the secret NAME from this environment variable (repeatable)
+    /// Let the manifest grant connections to this server, for example db.internal:5432 (repeatable)
+    #[arg(long, value_name = "SERVER")]
+    grant_tcp: Vec<String>,
+    /// Let requests and connections reach this network, for example 127.0.0.0/8 (repeatable)
+    #[arg(long, value_name = "NETWORK", alias = "grant-http-networks")]
+    grant_networks: Vec<String>,
+    /// Give requests and logins the secret NAME from this environment variable (repeatable)
     #[arg(long = "secret", value_name = "NAME=VARIABLE", value_parser = parse_secret)]
     pub(crate) secrets: Vec<(Name, String)>,
 }
@@ -39,11 +42,8 @@ impl Granted {
             ("grants.read_roots", "grant-read", &self.grant_read),
             ("grants.env", "grant-env", &self.grant_env),
             ("grants.http", "grant-http", &self.grant_http),
-            (
-                "grants.http_networks",
-                "grant-http-networks",
-                &self.grant_http_networks,
-            ),
+            ("grants.tcp", "grant-tcp", &self.grant_tcp),
+            ("grants.networks", "grant-networks", &self.grant_networks),
         ];
         let given = keys.into_iter().filter(|(.., texts)| !texts.is_empty());
         given

@@ -114,6 +114,13 @@ impl Report<'_> {
         }
     }
 
+    /// Reports how a connection ended that carried so many bytes. Waits while the host does not read.
+    pub(super) async fn end_connection(mut self, end: RequestEnd, received_bytes: u64) {
+        if let Some(message) = self.message(end, received_bytes) {
+            self.reports.send(&message).await;
+        }
+    }
+
     fn message(&mut self, end: RequestEnd, received_bytes: u64) -> Option<FromBroker> {
         let (run, request) = self.number.take()?;
         let took_us = self.began.elapsed().as_micros();

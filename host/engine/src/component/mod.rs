@@ -14,6 +14,7 @@ use host_core::name::Name;
 use host_core::policy::{Backoff, Policy, RetentionChoice};
 use host_core::seconds::Seconds;
 use host_core::state::StateGrant;
+use host_core::tcp_grant::TcpGrant;
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,10 @@ pub struct Grants {
     pub read_dirs: Vec<DirGrant>,
     /// Requests that the guest may make.
     pub http: Vec<HttpGrant>,
+    /// Servers that the guest may connect to.
+    pub tcp: Vec<TcpGrant>,
+    /// Databases that the guest may query.
+    pub sql: Vec<TcpGrant>,
     /// Jobs that the guest may enqueue.
     pub jobs: Vec<JobsGrant>,
     /// State that the guest may keep.
@@ -108,6 +113,12 @@ pub struct ManifestSection {
     pub read_dirs: Option<Vec<DirGrant>>,
     /// Requests to HTTP servers that the guest may make.
     pub http: Option<Vec<HttpGrant>>,
+    /// Servers that the guest may connect to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tcp: Option<Vec<TcpGrant>>,
+    /// Databases that the guest may query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sql: Option<Vec<TcpGrant>>,
     /// Jobs that the guest may enqueue.
     pub jobs: Option<Vec<JobsGrant>>,
     /// State that the guest may keep.
@@ -183,6 +194,8 @@ impl Manifest {
                 .set(name, |it| it.read_dirs.as_ref())
                 .unwrap_or_default(),
             http: self.set(name, |it| it.http.as_ref()).unwrap_or_default(),
+            tcp: self.set(name, |it| it.tcp.as_ref()).unwrap_or_default(),
+            sql: self.set(name, |it| it.sql.as_ref()).unwrap_or_default(),
             jobs: self.set(name, |it| it.jobs.as_ref()).unwrap_or_default(),
             state: self.set(name, |it| it.state.as_ref()),
             secrets: self.set(name, |it| it.secrets.as_ref()).unwrap_or_default(),

@@ -9,6 +9,7 @@ use host_cells::sandbox::roots::ReadRoots;
 use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
+use ipnet::IpNet;
 use host_wire_kit::section::{At, ConfigError, Document, Stated, Tables};
 
 use super::keys::{Cells, Egress, Grants, Root, Secret};
@@ -64,9 +65,12 @@ pub(super) fn reach(
     }
     let networks = "networks like 10.1.0.0/16";
     let nameservers = "addresses with ports, like 10.0.0.53:53";
+    let mut reachable: Vec<IpNet> = grants.networks.parse(networks)?;
+    reachable.extend(grants.http_networks.parse::<IpNet>(networks)?);
     Ok(Reach {
         origins: grants.http.parse("servers like https://api.example.com")?,
-        networks: grants.http_networks.parse(networks)?,
+        endpoints: grants.tcp.parse("servers like db.internal:5432")?,
+        networks: reachable,
         nameservers: egress.nameservers.parse(nameservers)?,
         authorities: egress.ca_file,
         secrets,

@@ -98,7 +98,11 @@ settings! {
         env ["grant-env"] "NAMES": At<List<String>>,
         /// The servers to which manifests may grant requests, comma-separated: `https://api.example.com`, or `https://*.example.com:8443` for all subdomains
         http ["grant-http"] "ORIGINS": At<List<String>>,
+        /// The servers to which manifests may grant connections, comma-separated names or addresses with ports: `db.internal:5432`
+        tcp ["grant-tcp"] "SERVERS": At<List<String>>,
         /// Networks besides public ones that these servers may be in, comma-separated: `10.1.0.0/16`
+        networks ["grant-networks"] "NETWORKS": At<List<String>>,
+        /// The earlier name of `grants.networks`; both count
         http_networks ["grant-http-networks"] "NETWORKS": At<List<String>>,
         /// Secrets that manifests may let handlers see, comma-separated names of sections `[secrets.NAME]`; requests may carry all of them unseen
         secrets "NAMES": At<List<String>>,

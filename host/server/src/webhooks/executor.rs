@@ -116,6 +116,8 @@ impl Deliveries {
             time_left_ms: SEND_MS_MAX,
             has_lifeline: false,
             cuts_bodies: true,
+            tcp: Vec::new(),
+            sql: Vec::new(),
             ..Pass::default()
         };
         let request = HttpRequest {
