@@ -11,6 +11,7 @@ mod beads_restart;
 mod beads_tasks;
 mod bombs;
 mod chaos;
+mod connections;
 mod corpus;
 mod damage;
 mod delta;

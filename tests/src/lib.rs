@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod client;
 pub mod cluster;
 pub mod compiled;
+pub mod database_server;
 pub mod delta;
 pub mod faulty;
 pub mod from_wat;

@@ -10,7 +10,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
     BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, FromCell, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, ToCell, URL_BYTES_MAX,
+    HttpErrorKind, HttpRequest, HttpResponse, SqlError, SqlRequest, SqlRows, ToCell,
+    URL_BYTES_MAX,
 };
 use host_core::tcp_grant::Endpoint;
 use parking_lot::Mutex;
@@ -81,14 +82,33 @@ enum State {
 enum Call {
     Request(HttpRequest, Waiter<BufferedResponse>),
     Connection { grant: u32, waiter: Waiter<UnixStream> },
+    Sql(SqlRequest, Waiter<BufferedRows>),
 }
 
-type Waiter<T> = oneshot::Sender<Result<T, HttpError>>;
+type Waiter<T> = oneshot::Sender<Result<T, <T as Answer>::Error>>;
+
+/// What the broker answers to a call.
+trait Answer {
+    type Error;
+}
+
+impl Answer for BufferedResponse {
+    type Error = HttpError;
+}
+
+impl Answer for UnixStream {
+    type Error = HttpError;
+}
+
+impl Answer for BufferedRows {
+    type Error = SqlError;
+}
 
 /// Who waits for the answer to a call.
 enum Waiting {
     Response(Waiter<BufferedResponse>),
     Connection(Waiter<UnixStream>),
+    Rows(Waiter<BufferedRows>),
 }
 
 impl Call {
@@ -103,7 +123,10 @@ impl Call {
                 let asked = FromCell::Connect { call, grant };
                 Some((asked, Waiting::Connection(waiter)))
             }
-            Self::Request(..) | Self::Connection { .. } => None,
+            Self::Sql(asked, waiter) if !waiter.is_closed() => {
+                Some((FromCell::Sql { call, asked }, Waiting::Rows(waiter)))
+            }
+            Self::Request(..) | Self::Connection { .. } | Self::Sql(..) => None,
         }
     }
 }
@@ -114,8 +137,15 @@ impl Waiting {
         match self {
             Self::Response(waiter) => drop(waiter.send(Err(error))),
             Self::Connection(waiter) => drop(waiter.send(Err(error))),
+            Self::Rows(waiter) => drop(waiter.send(Err(error.into()))),
         }
     }
+}
+
+/// Rows of a database, and the memory that they take until the guest has them.
+pub(crate) struct BufferedRows {
+    pub(crate) rows: SqlRows,
+    pub(crate) _kept: MemoryCharge,
 }
 
 /// A response, and the memory that it takes until the guest has it.
@@ -216,6 +246,15 @@ impl Link {
         answered.await.map_err(|_| ended())?
     }
 
+    /// Asks a database, and waits for the answer. If the future is dropped, the answer is thrown away.
+    pub(crate) async fn ask(self, asked: SqlRequest) -> Result<BufferedRows, SqlError> {
+        let (waiter, answered) = oneshot::channel();
+        let ended = || SqlError::from(unavailable(&"it has ended"));
+        let sent = self.0.send(Call::Sql(asked, waiter)).await;
+        sent.map_err(|_| ended())?;
+        answered.await.map_err(|_| ended())?
+    }
+
     /// Opens a connection by the grant at this place, and waits for it. If the future is dropped, it is closed.
     pub(crate) async fn connect(self, grant: u32) -> Result<UnixStream, HttpError> {
         let (waiter, answered) = oneshot::channel();
@@ -289,6 +328,17 @@ async fn talk(
                     // The guest may have given up.
                     let _ = waiter.send(socket);
                 }
+                ToCell::Sql { call, result } => {
+                    let Some(Waiting::Rows(waiter)) = open.lock().remove(&call) else {
+                        return;
+                    };
+                    let result = result.and_then(|rows| {
+                        let kept = charge(frame.len(), &memory)?;
+                        Ok(BufferedRows { rows, _kept: kept })
+                    });
+                    // The guest may have given up.
+                    let _ = waiter.send(result);
+                }
                 ToCell::Broken(message) => warnings.add_text(message),
             }
         }
@@ -314,11 +364,15 @@ fn keep(
     bytes: usize,
     memory: &Arc<GuestMemory>,
 ) -> Result<BufferedResponse, HttpError> {
+    let kept = charge(bytes, memory)?;
+    Ok(BufferedResponse { response, kept })
+}
+
+fn charge(bytes: usize, memory: &Arc<GuestMemory>) -> Result<MemoryCharge, HttpError> {
     let mut kept = MemoryCharge::nothing(Arc::clone(memory));
-    match kept.add(bytes) {
-        Ok(()) => Ok(BufferedResponse { response, kept }),
-        Err(error) => Err(HttpError::new(HttpErrorKind::TooLarge, error.to_string())),
-    }
+    let taken = kept.add(bytes);
+    taken.map_err(|error| HttpError::new(HttpErrorKind::TooLarge, error.to_string()))?;
+    Ok(kept)
 }
 
 fn unavailable(cause: &dyn std::fmt::Display) -> HttpError {

@@ -102,6 +102,7 @@ pub enum FromCell {
     Http(HttpRequest),
     /// Connect to the server of this grant of [`Pass::tcp`].
     Connect { call: u32, grant: u32 },
+    Sql { call: u32, asked: SqlRequest },
 }
 
 /// What the broker tells a cell.
@@ -113,9 +114,74 @@ pub enum ToCell {
         call: u32,
         result: Result<(), HttpError>,
     },
+    Sql {
+        call: u32,
+        result: Result<SqlRows, SqlError>,
+    },
     /// Why a connection has ended early: a line for the log of the job.
     Broken(String),
 }
+
+/// What a guest asks of a database. A transaction has a number that its cell chooses.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum SqlRequest {
+    /// One statement, in a transaction of its own.
+    Query {
+        database: String,
+        statement: SqlStatement,
+    },
+    Begin { database: String, transaction: u32 },
+    /// A statement of a transaction.
+    Step {
+        transaction: u32,
+        statement: SqlStatement,
+    },
+    End { transaction: u32, commits: bool },
+}
+
+/// A statement, and its parameters as an array of JSON.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SqlStatement {
+    pub text: String,
+    pub params: String,
+}
+
+/// What a statement returned.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SqlRows {
+    pub columns: Vec<String>,
+    /// An array of JSON with an array for each row.
+    pub rows: String,
+    /// How many rows it returned or changed.
+    pub affected: u64,
+}
+
+/// Why a statement returned nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Error, Serialize, Deserialize)]
+#[error("{message}")]
+pub struct SqlError {
+    pub kind: HttpErrorKind,
+    /// The SQLSTATE, if the database answered.
+    pub code: Option<String>,
+    pub message: String,
+}
+
+impl From<HttpError> for SqlError {
+    fn from(HttpError { kind, message }: HttpError) -> Self {
+        let code = None;
+        Self {
+            kind,
+            code,
+            message,
+        }
+    }
+}
+
+/// The largest statement with its parameters, in bytes.
+pub const SQL_STATEMENT_BYTES_MAX: usize = 4 << 20;
+
+/// The most bytes of rows that a statement may return.
+pub const SQL_ROWS_BYTES_MAX: usize = 8 << 20;
 
 /// A request of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,6 +261,8 @@ pub enum HttpErrorKind {
     Unavailable,
     /// The server does not let the broker sign in.
     LoginRefused,
+    /// The database answered with an error.
+    StatementRefused,
 }
 
 impl HttpErrorKind {
@@ -216,6 +284,7 @@ impl HttpErrorKind {
             Self::LimitReached => "limit_reached",
             Self::Unavailable => "unavailable",
             Self::LoginRefused => "login_refused",
+            Self::StatementRefused => "statement_refused",
         }
     }
 }

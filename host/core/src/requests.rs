@@ -98,7 +98,7 @@ pub enum RequestEnd {
 }
 
 /// All ends without an answer.
-pub const FAILED_ENDS: [RequestEnd; 16] = [
+pub const FAILED_ENDS: [RequestEnd; 17] = [
     RequestEnd::Failed(HttpErrorKind::NotGranted),
     RequestEnd::Failed(HttpErrorKind::AddressNotAllowed),
     RequestEnd::Failed(HttpErrorKind::InvalidRequest),
@@ -114,6 +114,7 @@ pub const FAILED_ENDS: [RequestEnd; 16] = [
     RequestEnd::Failed(HttpErrorKind::LimitReached),
     RequestEnd::Failed(HttpErrorKind::Unavailable),
     RequestEnd::Failed(HttpErrorKind::LoginRefused),
+    RequestEnd::Failed(HttpErrorKind::StatementRefused),
     RequestEnd::Cut,
 ];
 

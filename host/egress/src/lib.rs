@@ -14,6 +14,7 @@ mod dial;
 mod mask;
 mod permit;
 mod policy;
+mod sql;
 mod tcp;
 #[cfg(test)]
 mod tests;

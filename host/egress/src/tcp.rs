@@ -5,7 +5,7 @@
 //! revision or account.
 
 mod login;
-mod postgres;
+pub(crate) mod postgres;
 mod redis;
 mod relay;
 mod smtp;
@@ -33,9 +33,10 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use self::login::Account;
+use self::postgres::Traffic;
 pub(crate) use self::relay::{Carried, relay};
 use self::relay::Watch;
-use self::stream::Stream;
+pub(crate) use self::stream::Stream;
 use crate::dial::{Dial, DialError};
 use crate::permit::{Permit, Writer};
 use crate::policy::Secrets;
@@ -327,6 +328,15 @@ pub(crate) struct Session {
 }
 
 impl Session {
+    /// Returns the connection, if it is one of PostgreSQL, and what is known of its traffic.
+    pub(crate) fn postgres(&mut self) -> Option<(&mut Stream, &mut Traffic)> {
+        let used = self.used.as_mut()?;
+        match used.watch.get_mut() {
+            Watch::Postgres(traffic) => Some((&mut used.connection.stream, traffic)),
+            Watch::Redis(_) | Watch::Nothing => None,
+        }
+    }
+
     /// Gives the share of its component back when it ends.
     pub(crate) fn with_share(mut self, share: Option<OwnedSemaphorePermit>) -> Self {
         self.share = share;

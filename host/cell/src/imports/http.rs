@@ -42,6 +42,7 @@ const fn guest_kind(kind: HttpErrorKind) -> ErrorKind {
         | HttpErrorKind::ResponseIncomplete
         | HttpErrorKind::ResponseEncoded
         | HttpErrorKind::LoginRefused
+        | HttpErrorKind::StatementRefused
         | HttpErrorKind::Unreachable => ErrorKind::Unreachable,
         HttpErrorKind::TimedOut => ErrorKind::TimedOut,
         HttpErrorKind::TooLarge => ErrorKind::TooLarge,

@@ -164,6 +164,7 @@ const fn code(kind: HttpErrorKind) -> ErrorCode {
         | HttpErrorKind::ResponseEncoded
         | HttpErrorKind::Unreachable
         | HttpErrorKind::TooLarge
+        | HttpErrorKind::StatementRefused
         | HttpErrorKind::Unavailable => ErrorCode::RemoteUnreachable,
     }
 }

@@ -169,7 +169,9 @@ fn code(error: HttpError) -> Error {
         HttpErrorKind::CertificateRefused => Error::TlsCertificateError,
         HttpErrorKind::ResponseIncomplete => Error::HttpResponseIncomplete,
         HttpErrorKind::ResponseEncoded => Error::HttpResponseContentCoding(None),
-        HttpErrorKind::Unreachable | HttpErrorKind::LoginRefused => Error::DestinationUnavailable,
+        HttpErrorKind::Unreachable
+        | HttpErrorKind::LoginRefused
+        | HttpErrorKind::StatementRefused => Error::DestinationUnavailable,
         HttpErrorKind::TimedOut => Error::HttpResponseTimeout,
         HttpErrorKind::TooLarge => Error::HttpResponseBodySize(None),
         HttpErrorKind::LimitReached => Error::ConnectionLimitReached,

@@ -1,7 +1,8 @@
 //! Serves one run: reads its requests from its socket and sends back the answers. When the cell closes the
 //! socket, all its requests are cut.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -14,7 +15,8 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
     EGRESS_FRAME_BYTES_MAX, FromCell, HttpAnswer, HttpError, HttpErrorKind, HttpRequest,
-    HttpResponse, Pass, ReportAs, ToCell,
+    HttpResponse, Pass, ReportAs, SQL_STATEMENT_BYTES_MAX, SqlError, SqlRequest, SqlRows,
+    SqlStatement, ToCell,
 };
 use host_core::requests::{Asked, RequestEnd};
 use host_core::tcp_grant::GrantKind;
@@ -23,7 +25,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg}
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Mutex, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
@@ -34,6 +36,7 @@ use crate::broker::reports::Report;
 use crate::client;
 use crate::permit::Permit;
 use crate::policy::Order;
+use crate::sql::SqlSession;
 use crate::tcp::{self, Carried};
 
 /// The most open connections of one run.
@@ -81,6 +84,7 @@ struct Run {
     begun: Instant,
     /// How many requests and connections it has asked for.
     number: Cell<u64>,
+    transactions: RefCell<HashMap<u32, Rc<Mutex<Transaction>>>>,
 }
 
 /// A message to the cell, and the socket that comes with it.
@@ -193,6 +197,119 @@ impl Run {
     }
 }
 
+/// A transaction of a run. When this is dropped, it is rolled back.
+struct Transaction {
+    session: SqlSession,
+    /// The place of its grant.
+    grant: usize,
+}
+
+impl Run {
+    async fn serve_sql(&self, asked: SqlRequest) -> Result<SqlRows, SqlError> {
+        match asked {
+            SqlRequest::Query {
+                database,
+                statement,
+            } => {
+                let (mut session, place) = self.sign_in(&database).await?;
+                let SqlStatement { text, params } = self.charge(place, statement)?;
+                let rows = session.query(&text, &params).await?;
+                self.carry(place, rows)
+            }
+            SqlRequest::Begin {
+                database,
+                transaction,
+            } => {
+                if self.transactions.borrow().len() >= AT_ONCE_MAX {
+                    let message = format!("an attempt may have {AT_ONCE_MAX} transactions open at a time");
+                    return Err(HttpError::new(HttpErrorKind::LimitReached, message).into());
+                }
+                let (mut session, grant) = self.sign_in(&database).await?;
+                session.begin().await?;
+                let opened = Rc::new(Mutex::new(Transaction { session, grant }));
+                self.transactions.borrow_mut().insert(transaction, opened);
+                Ok(SqlRows::default())
+            }
+            SqlRequest::Step {
+                transaction,
+                statement,
+            } => {
+                let opened = self.transactions.borrow().get(&transaction).cloned();
+                let opened = opened.ok_or_else(over)?;
+                let mut opened = opened.lock().await;
+                let SqlStatement { text, params } = self.charge(opened.grant, statement)?;
+                let rows = opened.session.query_in_transaction(&text, &params).await?;
+                self.carry(opened.grant, rows)
+            }
+            SqlRequest::End {
+                transaction,
+                commits,
+            } => {
+                let opened = self.transactions.borrow_mut().remove(&transaction);
+                let opened = opened.ok_or_else(over)?;
+                let ended = opened.lock().await.session.end(commits).await;
+                ended.map(|()| SqlRows::default())
+            }
+        }
+    }
+
+    /// Returns a connection to a database of the manifest, and the place of its grant.
+    async fn sign_in(&self, database: &str) -> Result<(SqlSession, usize), SqlError> {
+        let mut grants = self.pass.sql.iter().enumerate();
+        let known = grants.find(|(_, grant)| grant.name.as_deref() == Some(database));
+        let Some((place, grant)) = known else {
+            let message = format!(
+                "the manifest grants this handler no database {database}; add [[handlers.NAME.sql]] with name = {database:?} to it"
+            );
+            return Err(HttpError::new(HttpErrorKind::NotGranted, message).into());
+        };
+        let asked = Asked {
+            method: Some("SQL".to_owned()),
+            origin: Some(format!("tcp://{}", grant.to)),
+            path_pattern: None,
+        };
+        let report = self.report(self.next_span(), asked).await;
+        let opened = self
+            .broker
+            .connect(&self.pass, (GrantKind::Sql, place), grant, &self.permit)
+            .await;
+        let end = match &opened {
+            Ok(_) => RequestEnd::Closed,
+            Err(error) => RequestEnd::Failed(error.kind),
+        };
+        report.end_connection(end, 0).await;
+        Ok((SqlSession::new(opened?), place))
+    }
+
+    /// Takes what a statement sends from what the attempt may carry.
+    fn charge(&self, place: usize, statement: SqlStatement) -> Result<SqlStatement, SqlError> {
+        let bytes = statement.text.len() + statement.params.len();
+        if bytes > SQL_STATEMENT_BYTES_MAX {
+            let message = format!(
+                "the statement and its parameters have {bytes} bytes, more than {SQL_STATEMENT_BYTES_MAX}"
+            );
+            return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message).into());
+        }
+        self.take(place, bytes).map(|()| statement)
+    }
+
+    fn carry(&self, place: usize, rows: SqlRows) -> Result<SqlRows, SqlError> {
+        self.take(place, rows.rows.len()).map(|()| rows)
+    }
+
+    fn take(&self, place: usize, bytes: usize) -> Result<(), SqlError> {
+        if self.allowance.take_bytes(GrantKind::Sql, place, bytes) {
+            return Ok(());
+        }
+        let message = "the attempt has used up the bytes that its manifest grants for the database (max_total_mib)";
+        Err(HttpError::new(HttpErrorKind::LimitReached, message).into())
+    }
+}
+
+fn over() -> SqlError {
+    HttpError::new(HttpErrorKind::InvalidRequest, "the transaction is over").into()
+}
+
 /// Makes the two ends of a connection between a guest and this process.
 fn guest_socket() -> Result<(UnixStream, OwnedFd), HttpError> {
     let pair = StdStream::pair().and_then(|(ours, theirs)| {
@@ -223,6 +340,7 @@ async fn converse(
         answers,
         begun: Instant::now(),
         number: Cell::new(0),
+        transactions: RefCell::default(),
     });
     let mut tasks = JoinSet::new();
     let writing = async {
@@ -261,6 +379,13 @@ async fn converse(
                 FromCell::Http(request) => {
                     tasks.spawn_local(async move {
                         run.serve_request(request).await;
+                        drop(place);
+                    });
+                }
+                FromCell::Sql { call, asked } => {
+                    tasks.spawn_local(async move {
+                        let result = run.serve_sql(asked).await;
+                        run.answer(ToCell::Sql { call, result }).await;
                         drop(place);
                     });
                 }

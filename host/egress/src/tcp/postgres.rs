@@ -35,14 +35,14 @@ pub(super) struct Welcome {
 }
 
 /// A connection, and what has been read of the next message.
-pub(super) struct Talk<'a, S> {
+pub(crate) struct Talk<'a, S> {
     stream: &'a mut S,
     buffer: BytesMut,
     message_bytes_max: usize,
 }
 
 impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
-    pub(super) fn new(stream: &'a mut S, message_bytes_max: usize) -> Self {
+    pub(crate) fn new(stream: &'a mut S, message_bytes_max: usize) -> Self {
         Self {
             stream,
             buffer: BytesMut::new(),
@@ -50,7 +50,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
         }
     }
 
-    pub(super) async fn send(
+    pub(crate) async fn send(
         &mut self,
         write: impl FnOnce(&mut BytesMut) -> io::Result<()>,
     ) -> io::Result<()> {
@@ -61,7 +61,7 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
     }
 
     /// Reads the next message.
-    pub(super) async fn next(&mut self) -> io::Result<Message> {
+    pub(crate) async fn next(&mut self) -> io::Result<Message> {
         loop {
             if let Some(header) = Header::parse(&self.buffer)?
                 && usize::try_from(header.len()).is_ok_and(|it| it > self.message_bytes_max)
@@ -303,7 +303,7 @@ pub(super) async fn cancel(
 
 /// Follows the messages of both sides, to know whether the server owes an answer.
 #[derive(Default)]
-pub(super) struct Traffic {
+pub(crate) struct Traffic {
     from_guest: Frames,
     from_server: Frames,
     /// The answers that the server still owes.
@@ -339,6 +339,17 @@ impl Traffic {
             }
             true
         });
+    }
+
+    /// Notes that a statement of this process is on its way.
+    pub(crate) const fn begin(&mut self) {
+        self.owed = 1;
+    }
+
+    /// Notes that it is answered.
+    pub(crate) const fn end(&mut self, status: u8) {
+        self.owed = 0;
+        self.status = Some(status);
     }
 
     /// Returns whether the server has answered everything and holds no transaction.

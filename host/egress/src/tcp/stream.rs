@@ -12,7 +12,7 @@ use crate::dial::Counted;
 /// The longest line that a server may send before a guest has the connection, in bytes.
 const LINE_BYTES_MAX: usize = 4 << 10;
 
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(Counted),
     Tls(Box<TlsStream<Counted>>),
 }

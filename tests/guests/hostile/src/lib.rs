@@ -9,6 +9,7 @@ mod memory;
 mod raw;
 mod reach;
 mod secret;
+mod sockets;
 mod store;
 mod web;
 
@@ -65,6 +66,10 @@ handlers!(
     ending::panic_loop,
     reach::read_files,
     reach::connect,
+    sockets::many,
+    sockets::queries,
+    sockets::stream,
+    sockets::talk,
     reach::clock,
     secret::reveal,
     store::ask,
