@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::error::Error;
 use crate::http::Http;
 use crate::services::{Level, Services};
+use crate::sql::Sql;
 use crate::state::State;
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
@@ -166,6 +167,19 @@ impl Ctx {
     /// ```
     pub const fn state(&self) -> State<'_> {
         State::new(&self.services)
+    }
+
+    /// Returns a database that the manifest names: `[[handlers.NAME.sql]]`. The host signs in and keeps connections.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn raise(ctx: &Ctx, name: &str) -> Result<u32, Error> {
+    ///     let changed = ctx.sql("shop").query("UPDATE prices SET price = price * 1.1 WHERE name = $1", [name])?;
+    ///     Ok(changed.affected)
+    /// }
+    /// ```
+    pub fn sql(&self, name: &str) -> Sql {
+        Sql::new(Rc::clone(&self.services), name)
     }
 
     /// Returns the value of a secret that the manifest lets the handler see: `secrets = ["signing"]`. It is recorded

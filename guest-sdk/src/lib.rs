@@ -50,6 +50,7 @@ mod mock;
 mod replay;
 mod request;
 mod services;
+mod sql;
 mod state;
 mod store;
 
@@ -63,10 +64,11 @@ pub use request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 #[cfg(feature = "schema")]
 pub use schemars;
 pub use services::Level;
+pub use sql::{Rows, Sql, SqlError, SqlErrorKind, Transaction};
 pub use state::State;
 pub use store::{DependsOn, NewJob, StoreError, StoreErrorKind, When};
 
-/// The generated bindings of `host:jobs@1.1.0`.
+/// The generated bindings of `host:jobs@1.2.0`.
 #[cfg(target_family = "wasm")]
 #[doc(hidden)]
 pub mod bindings {
@@ -78,7 +80,7 @@ pub mod bindings {
         reason = "generated"
     )]
     wit_bindgen::generate!({
-        path: "wit/host-jobs-1.1.0",
+        path: "wit/host-jobs-1.2.0",
         world: "job",
         pub_export_macro: true,
         export_macro_name: "export_job",

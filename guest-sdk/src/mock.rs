@@ -6,12 +6,14 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::ctx::{Ctx, Job};
 use crate::error::Error;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::{Expected, Level, Services, Write};
+use crate::sql::{OpenTransaction, Rows, SqlAnswer, SqlError, SqlErrorKind};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
@@ -34,6 +36,7 @@ pub struct MockHost {
     has_no_store: bool,
     secrets: BTreeMap<String, String>,
     limits: BTreeSet<String>,
+    databases: BTreeMap<String, Rc<Database>>,
 }
 
 #[derive(Default)]
@@ -47,6 +50,7 @@ struct State {
     enqueued: Vec<NewJob>,
     enqueued_now: Vec<NewJob>,
     holds: Vec<(String, u32)>,
+    statements: Vec<(String, String)>,
     /// How many of the enqueued jobs are those of attempts that have completed.
     kept_jobs: usize,
     values: BTreeMap<Key, Vec<u8>>,
@@ -99,6 +103,9 @@ impl State {
 /// Answers requests in place of HTTP servers.
 type Answer = dyn Fn(&HttpRequest) -> Result<HttpResponse, HttpError>;
 
+/// Answers statements in place of a database.
+type Database = dyn Fn(&str, &[Value]) -> Result<Rows, SqlError>;
+
 impl MockHost {
     /// Makes a host that runs the first attempt of the job `test`.
     pub fn new() -> Self {
@@ -115,6 +122,7 @@ impl MockHost {
             has_no_store: false,
             secrets: BTreeMap::new(),
             limits: BTreeSet::new(),
+            databases: BTreeMap::new(),
         }
     }
 
@@ -206,6 +214,26 @@ impl MockHost {
         self
     }
 
+    /// Gives the handler a database, whose answers are those of `answer`: it gets each statement and its parameters. A
+    /// transaction begins with the statement `BEGIN` and ends with `COMMIT` or `ROLLBACK`.
+    ///
+    /// ```
+    /// use guest_sdk::{MockHost, Rows};
+    ///
+    /// let host = MockHost::new().with_sql("shop", |_, _| Ok(Rows::default()));
+    /// host.ctx().sql("shop").query("DELETE FROM carts WHERE id = $1", [7]).unwrap();
+    /// assert_eq!(host.statements()[0].1, "DELETE FROM carts WHERE id = $1");
+    /// ```
+    #[must_use]
+    pub fn with_sql(
+        mut self,
+        name: &str,
+        answer: impl Fn(&str, &[Value]) -> Result<Rows, SqlError> + 'static,
+    ) -> Self {
+        self.databases.insert(name.to_owned(), Rc::new(answer));
+        self
+    }
+
     /// Gives the job a limit, whose key the handler may hold.
     ///
     /// ```
@@ -280,6 +308,11 @@ impl MockHost {
         self.state.borrow().enqueued_now.clone()
     }
 
+    /// Returns the statements for databases, each with the name of its database, in order.
+    pub fn statements(&self) -> Vec<(String, String)> {
+        self.state.borrow().statements.clone()
+    }
+
     /// Returns the limits whose keys were held, each with the time in milliseconds, in order.
     pub fn holds(&self) -> Vec<(String, u32)> {
         self.state.borrow().holds.clone()
@@ -299,6 +332,22 @@ impl MockHost {
     /// Returns the total time of all sleeps, in milliseconds. The mock does not really sleep.
     pub fn slept_ms(&self) -> u64 {
         self.state.borrow().slept_ms
+    }
+}
+
+struct MockTransaction {
+    host: MockHost,
+    database: String,
+}
+
+impl OpenTransaction for MockTransaction {
+    fn query(&self, statement: &str, params: &str) -> Result<SqlAnswer, SqlError> {
+        self.host.sql_query(&self.database, statement, params)
+    }
+
+    fn end(&self, commits: bool) -> Result<(), SqlError> {
+        let statement = if commits { "COMMIT" } else { "ROLLBACK" };
+        self.query(statement, "[]").map(|_| ())
     }
 }
 
@@ -426,6 +475,38 @@ impl Services for MockHost {
             kind: StoreErrorKind::NotGranted,
             message: format!("the mock has no secret {name}; see MockHost::with_secret"),
         })
+    }
+
+    fn sql_query(
+        &self,
+        database: &str,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError> {
+        let entry = (database.to_owned(), statement.to_owned());
+        self.state.borrow_mut().statements.push(entry);
+        let refused = |kind, message: String| SqlError {
+            kind,
+            code: None,
+            message,
+        };
+        let Some(answer) = self.databases.get(database) else {
+            let message = format!("the mock has no database {database}; see MockHost::with_sql");
+            return Err(refused(SqlErrorKind::NotGranted, message));
+        };
+        let invalid =
+            |error: serde_json::Error| refused(SqlErrorKind::InvalidRequest, error.to_string());
+        let params: Vec<Value> = serde_json::from_str(params).map_err(invalid)?;
+        let rows = answer(statement, &params)?;
+        let values = serde_json::to_string(&rows.values).map_err(invalid)?;
+        Ok((rows.columns, values, rows.affected))
+    }
+
+    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError> {
+        self.sql_query(database, "BEGIN", "[]")?;
+        let database = database.to_owned();
+        let host = self.clone();
+        Ok(Box::new(MockTransaction { host, database }))
     }
 }
 

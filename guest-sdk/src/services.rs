@@ -1,6 +1,7 @@
 //! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
 use crate::request::{HttpError, HttpRequest, HttpResponse};
+use crate::sql::{OpenTransaction, SqlAnswer, SqlError};
 use crate::store::{NewJob, StoreError};
 
 /// How urgent a log line is.
@@ -55,6 +56,13 @@ pub(crate) trait Services {
     ) -> Result<Vec<String>, StoreError>;
     fn hold(&self, limit: &str, ms: u32) -> Result<(), StoreError>;
     fn reveal(&self, name: &str) -> Result<String, StoreError>;
+    fn sql_query(
+        &self,
+        database: &str,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError>;
+    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError>;
 }
 
 /// The imports of the component.
@@ -188,6 +196,22 @@ impl Services for Imports {
 
     fn reveal(&self, name: &str) -> Result<String, StoreError> {
         crate::bindings::host::jobs::secrets::reveal(name).map_err(store_error)
+    }
+
+    fn sql_query(
+        &self,
+        database: &str,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError> {
+        use crate::bindings::host::jobs::sql;
+        crate::sql::from_host(sql::query(database, statement, params))
+    }
+
+    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError> {
+        use crate::bindings::host::jobs::sql;
+        let begun = sql::Transaction::begin(database).map_err(SqlError::from)?;
+        Ok(Box::new(begun))
     }
 }
 

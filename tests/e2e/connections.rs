@@ -55,20 +55,28 @@ impl Fixture {
     /// Deploys the handlers with these grants.
     fn deploy(&self, manifest: &str) {
         let hostile = fs::read(guests::component("hostile")).unwrap();
-        let answer = self.client.deploy_accepted("hostile", &hostile, Some(manifest)).unwrap();
+        let answer = self
+            .client
+            .deploy_accepted("hostile", &hostile, Some(manifest))
+            .unwrap();
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 
     /// Runs a handler that completes, and returns its result.
     fn run(&self, handler: &str, params: &Value) -> Value {
-        let job = self.client.run(&json!({"handler": handler, "params": params, "max_attempts": 1}));
+        let job = self
+            .client
+            .run(&json!({"handler": handler, "params": params, "max_attempts": 1}));
         assert_eq!(job["state"], "completed", "{job}");
         job["result"].clone()
     }
 
     /// Runs `queries` in a connection of their own.
     fn queries(&self, to: &str, queries: &[&str]) -> Value {
-        self.run("queries", &json!({"to": to, "queries": queries, "end": "bye"}))
+        self.run(
+            "queries",
+            &json!({"to": to, "queries": queries, "end": "bye"}),
+        )
     }
 }
 
@@ -79,7 +87,8 @@ fn authority() -> Authority {
 }
 
 fn port(endpoint: &str) -> &str {
-    endpoint.rsplit(':').next().unwrap()
+    let last = endpoint.rsplit(':').next().unwrap();
+    last.split('/').next().unwrap()
 }
 
 /// A server with the roles and the table that the tests use.
@@ -132,27 +141,53 @@ fn a_handler_queries_a_database_whose_password_it_never_sees() {
         ],
     );
     assert_eq!(found[0], first[0], "the connection is kept");
-    assert_eq!(found.as_array().unwrap()[1..], json!([["0"], ["0"], ["0"], ["0"], ["\"$user\", public"]]).as_array().unwrap()[..]);
+    assert_eq!(
+        found.as_array().unwrap()[1..],
+        json!([["0"], ["0"], ["0"], ["0"], ["\"$user\", public"]])
+            .as_array()
+            .unwrap()[..]
+    );
     // A transaction that is left open ends with its attempt, and its connection.
-    let open = ["BEGIN", "INSERT INTO prices VALUES ('a', 1)", "SELECT pg_backend_pid()"];
-    let open = host.run("queries", &json!({"to": to, "queries": open, "end": "close"}));
-    let after = host.queries(&to, &["SELECT count(*) FROM prices", "SELECT pg_backend_pid()"]);
+    let open = [
+        "BEGIN",
+        "INSERT INTO prices VALUES ('a', 1)",
+        "SELECT pg_backend_pid()",
+    ];
+    let open = host.run(
+        "queries",
+        &json!({"to": to, "queries": open, "end": "close"}),
+    );
+    let after = host.queries(
+        &to,
+        &["SELECT count(*) FROM prices", "SELECT pg_backend_pid()"],
+    );
     assert_eq!(after[0], json!(["0"]));
     assert_ne!(after[1], open[2]);
     // A cancelled job's query ends in the database too.
-    let hanging = host.client.enqueue(&json!({"handler": "queries", "max_attempts": 1, "params": {
-        "to": to, "queries": ["SELECT pg_sleep(3600)"], "end": "hang",
-    }}));
+    let hanging = host
+        .client
+        .enqueue(&json!({"handler": "queries", "max_attempts": 1, "params": {
+            "to": to, "queries": ["SELECT pg_sleep(3600)"], "end": "hang",
+        }}));
     let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'";
     let at_work = |count: &str| (database.run(sleeping)? == count).then_some(());
     eventually("the query runs", SOON, || at_work("1"));
     let path = format!("/api/v1/jobs/{hanging}/cancel");
-    assert_eq!(host.client.post(&path, &json!({})).unwrap().status, 202);
+    assert_eq!(host.client.post(&path, &json!({})).unwrap().status, 200);
     eventually("the query ends", SOON, || at_work("0"));
-    assert_eq!(host.queries(&to, &who)[0][0], "report", "its place is free again");
+    assert_eq!(
+        host.queries(&to, &who)[0][0],
+        "report",
+        "its place is free again"
+    );
     // The attempt's connections are shown.
-    let job = host.client.run(&json!({"handler": "queries", "params": {"to": to, "queries": [], "end": "bye"}}));
-    let attempts = host.client.items(&format!("/api/v1/jobs/{}/attempts", job["id"].as_str().unwrap()));
+    let job = host
+        .client
+        .run(&json!({"handler": "queries", "params": {"to": to, "queries": [], "end": "bye"}}));
+    let attempts = host.client.items(&format!(
+        "/api/v1/jobs/{}/attempts",
+        job["id"].as_str().unwrap()
+    ));
     let shown = &attempts[0]["requests"]["first"][0];
     assert_eq!(shown["origin"], format!("tcp://{to}"), "{attempts:?}");
     drop(host.server);
@@ -169,7 +204,12 @@ fn a_login_is_refused_in_words_and_never_in_the_clear() {
         ("elder", "none", ", md5 = true", Ok("elder")),
         ("plain", "none", "", Err("asks for the password itself")),
         ("report", "none", "", Err("no pg_hba.conf entry")),
-        ("nobody", "postgres", "", Err("password authentication failed")),
+        (
+            "nobody",
+            "postgres",
+            "",
+            Err("password authentication failed"),
+        ),
         ("report", "direct", "", Err("no TLS with")),
     ] {
         host.deploy(&format!(
@@ -177,7 +217,9 @@ fn a_login_is_refused_in_words_and_never_in_the_clear() {
              login = {{ protocol = \"postgres\", user = \"{user}\", password = \"{{secret:db}}\", database = \"postgres\"{more} }}\n"
         ));
         let params = json!({"to": to, "queries": ["SELECT current_user"], "end": "bye"});
-        let job = host.client.run(&json!({"handler": "queries", "params": params, "max_attempts": 1}));
+        let job = host
+            .client
+            .run(&json!({"handler": "queries", "params": params, "max_attempts": 1}));
         match result {
             Ok(user) => assert_eq!(job["result"], json!([[user]]), "{job}"),
             Err(reason) => {
@@ -203,14 +245,22 @@ fn a_handler_uses_a_redis_that_it_cannot_sign_in_to() {
         "[[handlers.talk.tcp]]\nto = \"{to}\"\npool = 1\nmax_connections = 1\n\
          login = {{ protocol = \"redis\", password = \"{{secret:db}}\", database = \"3\" }}\n"
     ));
-    let talk = |send: &[&str]| host.run("talk", &json!({"to": to, "send": send}))["answers"].clone();
+    let talk =
+        |send: &[&str]| host.run("talk", &json!({"to": to, "send": send}))["answers"].clone();
     let first = talk(&["SET a 1\r\n", "CLIENT ID\r\n", "MULTI\r\n", "SET a 2\r\n"]);
-    assert_eq!((&first[0], &first[2]), (&json!("+OK\r\n"), &json!("+OK\r\n")));
+    assert_eq!(
+        (&first[0], &first[2]),
+        (&json!("+OK\r\n"), &json!("+OK\r\n"))
+    );
     let next = talk(&["GET a\r\n", "CLIENT ID\r\n", "CLIENT INFO\r\n"]);
     assert_eq!(next[0], "$1\r\n1\r\n");
     assert_eq!(next[1], first[1], "the connection is kept");
     assert!(next[2].as_str().unwrap().contains(" db=3 "), "{next}");
-    for command in ["AUTH x\r\n", "CONFIG GET requirepass\r\n", "*2\r\n$4\r\nauth\r\n$1\r\nx\r\n"] {
+    for command in [
+        "AUTH x\r\n",
+        "CONFIG GET requirepass\r\n",
+        "*2\r\n$4\r\nauth\r\n$1\r\nx\r\n",
+    ] {
         assert_eq!(talk(&[command])[0], "", "the connection is cut");
     }
 }
@@ -238,8 +288,16 @@ fn only_what_a_manifest_grants_is_reached() {
         "[[handlers.talk.tcp]]\nto = \"{to}\"\n[[handlers.stream.tcp]]\nto = \"{to}\"\nmax_total_mib = 4\n\
          [[handlers.many.tcp]]\nto = \"{to}\"\nmax_connections = 128\n"
     ));
-    let talk = |to: &str| host.run("talk", &json!({"to": to, "send": ["a", "b"], "whole": true}));
-    assert_eq!(talk(&to), json!({"answers": ["a", "b", ""], "peer": format!("100.64.0.1:{port}")}));
+    let talk = |to: &str| {
+        host.run(
+            "talk",
+            &json!({"to": to, "send": ["a", "b"], "whole": true}),
+        )
+    };
+    assert_eq!(
+        talk(&to),
+        json!({"answers": ["a", "b", ""], "peer": format!("100.64.0.1:{port}")})
+    );
     assert_eq!(talk(&format!("100.64.0.1:{port}"))["answers"][0], "a");
     for other in [
         format!("{NAME}:{}", port - 1),
@@ -252,14 +310,146 @@ fn only_what_a_manifest_grants_is_reached() {
         assert!(talk(&other)["refused"].is_string(), "{other}");
     }
     assert_eq!(host.run("stream", &json!({"to": to, "mib": 1})), 1 << 20);
-    let all = host.run("stream", &json!({"to": to, "mib": 8})).as_u64().unwrap();
+    let all = host
+        .run("stream", &json!({"to": to, "mib": 8}))
+        .as_u64()
+        .unwrap();
     assert!(all <= 2 << 20, "both ways count: {all}");
     let many = host.run("many", &json!({"to": to, "count": 100}));
     assert_eq!(many["open"], 64, "{many}");
     // A grant that the configuration does not have is refused before it is used.
     let hostile = fs::read(guests::component("hostile")).unwrap();
     let manifest = "[[handlers.talk.tcp]]\nto = \"elsewhere:1\"\n";
-    let answer = host.client.deploy_accepted("hostile", &hostile, Some(manifest)).unwrap();
+    let answer = host
+        .client
+        .deploy_accepted("hostile", &hostile, Some(manifest))
+        .unwrap();
     let detail = answer.body["detail"].as_str().unwrap();
-    assert!(detail.contains("connections to elsewhere:1, which is not in grants.tcp"), "{detail}");
+    assert!(
+        detail.contains("connections to elsewhere:1, which is not in grants.tcp"),
+        "{detail}"
+    );
+}
+
+#[test]
+fn a_handler_queries_with_typed_values_in_any_language() {
+    let authority = authority();
+    let database = shop(&authority);
+    let to = format!("{NAME}:{}", port(&database.endpoint()));
+    let host = Fixture::start(&authority, &[to.clone()]);
+    host.deploy(&format!(
+        "[defaults]\ntimeout_seconds = 20\n[[handlers.statements.sql]]\nname = \"shop\"\nto = \"{to}\"\ntls = \"postgres\"\npool = 2\n\
+         login = {{ protocol = \"postgres\", user = \"report\", password = \"{{secret:db}}\", database = \"postgres\" }}\n"
+    ));
+    let run = |together: bool, statements: &Value| {
+        let params = json!({"database": "shop", "statements": statements, "together": together});
+        host.run("statements", &params)
+    };
+    let alone =
+        |statement: &str, params: Value| run(false, &json!([[statement, params]]))[0].clone();
+    let typed = alone(
+        "SELECT $1::int8, $2::numeric, $3::text, $4::jsonb, $5::text[], $6::jsonb, $7::bool, $8::int, $9::float8, \
+         '2026-01-02 03:04:05.678901+00'::timestamptz AS at, ARRAY[[1,2],[3,4]] AS grid",
+        json!([9_007_199_254_740_993_i64, "12345678901234567890.10", "say \"a\"", {"a": [1]}, ["x", null, "y,}"], [1, "b"], true, null, 1.5]),
+    );
+    let values = json!([[
+        9_007_199_254_740_993_i64, "12345678901234567890.10", "say \"a\"", {"a": [1]}, ["x", null, "y,}"], [1, "b"], true, null, 1.5,
+        "2026-01-02 03:04:05.678901+00", [[1, 2], [3, 4]],
+    ]]);
+    assert_eq!(typed["values"], values, "{typed}");
+    assert_eq!(typed["columns"][9], "at");
+    let inserted = alone(
+        "INSERT INTO prices VALUES ($1, $2), ('b', 2)",
+        json!(["a", "1.10"]),
+    );
+    assert_eq!(inserted["affected"], 2, "{inserted}");
+    for (statement, params, kind, code) in [
+        ("SELEC 1", json!([]), "Refused", json!("42601")),
+        ("SELECT 1; SELECT 2", json!([]), "Refused", json!("42601")),
+        ("SELECT $1::int", json!(["x"]), "Refused", json!("22P02")),
+        ("SELECT $1::int", json!([]), "Refused", json!("08P01")),
+        ("DROP TABLE prices", json!([]), "Refused", json!("42501")),
+        (
+            "COPY prices FROM STDIN",
+            json!([]),
+            "InvalidRequest",
+            json!(null),
+        ),
+        (
+            "COPY prices TO STDOUT",
+            json!([]),
+            "InvalidRequest",
+            json!(null),
+        ),
+        ("BEGIN", json!([]), "InvalidRequest", json!(null)),
+        (
+            "SELECT repeat('x', 9000000)",
+            json!([]),
+            "TooLarge",
+            json!(null),
+        ),
+        (
+            "SELECT repeat('x', 1000) FROM generate_series(1, 10000)",
+            json!([]),
+            "TooLarge",
+            json!(null),
+        ),
+    ] {
+        let refused = alone(statement, params);
+        assert_eq!(
+            (&refused["kind"], &refused["code"]),
+            (&json!(kind), &code),
+            "{statement}: {refused}"
+        );
+        assert_eq!(
+            alone("SELECT 1", json!([]))["values"],
+            json!([[1]]),
+            "after {statement}"
+        );
+    }
+    // Together or not at all.
+    let count = || alone("SELECT count(*) FROM prices", json!([]))["values"][0][0].clone();
+    let kept = run(
+        true,
+        &json!([
+            ["INSERT INTO prices VALUES ('c', 3)", []],
+            ["SELECT count(*) FROM prices", []]
+        ]),
+    );
+    assert_eq!(
+        (&kept[1]["values"][0][0], &kept[2]),
+        (&json!(3), &json!(null)),
+        "{kept}"
+    );
+    let lost = run(
+        true,
+        &json!([
+            ["INSERT INTO prices VALUES ('d', 4)", []],
+            ["SELECT 1 / 0", []]
+        ]),
+    );
+    assert_eq!(lost[1]["code"], "22012", "{lost}");
+    assert!(lost[2].as_str().unwrap().contains("rolled back"), "{lost}");
+    let ended = run(true, &json!([["COMMIT", []], ["SELECT 1", []]]));
+    assert_eq!(ended[1]["kind"], "InvalidRequest", "{ended}");
+    assert_eq!(count(), 3);
+    let other = host.run(
+        "statements",
+        &json!({"database": "other", "statements": [["SELECT 1", []]]}),
+    );
+    assert_eq!(other[0]["kind"], "NotGranted", "{other}");
+    // Attempts wait for their turn.
+    let jobs: Vec<String> = (0..40)
+        .map(|_| {
+            host.client
+                .enqueue(&json!({"handler": "statements", "params": {
+                    "database": "shop", "statements": [["SELECT pg_sleep(0.01)", []]],
+                }}))
+        })
+        .collect();
+    for job in jobs {
+        assert_eq!(host.client.wait(&job)["result"][0]["affected"], 1);
+    }
+    let open = database.run("SELECT count(*) FROM pg_stat_activity WHERE usename = 'report'");
+    assert!(open.unwrap().parse::<u32>().unwrap() <= 8);
 }

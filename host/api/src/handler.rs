@@ -239,7 +239,10 @@ pub struct TcpGrantView {
 
 impl TcpGrantView {
     fn line(&self) -> String {
-        let user = self.user.as_deref().map_or(String::new(), |user| format!(" as {user}"));
+        let user = self
+            .user
+            .as_deref()
+            .map_or(String::new(), |user| format!(" as {user}"));
         let login = self.login.as_ref();
         let login = login.map(|protocol| format!("signed in to {protocol}{user}"));
         let line = grant_words::tcp(&self.to, &self.tls, login.as_deref());

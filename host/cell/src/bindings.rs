@@ -1,7 +1,7 @@
-//! The generated bindings of the world `job` of `host:jobs@1.1.0`.
+//! The generated bindings of the world `job` of `host:jobs@1.2.0`.
 
 wasmtime::component::bindgen!({
-    path: "../../wit/host-jobs-1.1.0",
+    path: "../../wit/host-jobs-1.2.0",
     world: "job",
     imports: {
         "host:jobs/control.sleep-ms": async,
@@ -10,6 +10,11 @@ wasmtime::component::bindgen!({
         "host:jobs/jobs.enqueue-now": async,
         "host:jobs/limits.hold": async,
         "host:jobs/secrets.reveal": async,
+        "host:jobs/sql.query": async,
+        "host:jobs/sql.[static]transaction.begin": async,
+        "host:jobs/sql.[method]transaction.query": async,
+        "host:jobs/sql.[method]transaction.commit": async,
+        "host:jobs/sql.[method]transaction.rollback": async,
         "host:jobs/state.get": async,
         "host:jobs/state.set": async,
         "host:jobs/state.delete": async,
@@ -21,4 +26,5 @@ wasmtime::component::bindgen!({
         default: trappable,
     },
     exports: { default: async },
+    with: { "host:jobs/sql.transaction": crate::imports::sql::Transaction },
 });

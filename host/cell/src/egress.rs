@@ -10,8 +10,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
     BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, FromCell, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, SqlError, SqlRequest, SqlRows, ToCell,
-    URL_BYTES_MAX,
+    HttpErrorKind, HttpRequest, HttpResponse, SqlError, SqlRequest, SqlRows, ToCell, URL_BYTES_MAX,
 };
 use host_core::tcp_grant::Endpoint;
 use parking_lot::Mutex;
@@ -25,8 +24,9 @@ use crate::limits::{GuestMemory, MemoryCharge};
 use crate::run_output::RunOutput;
 
 /// The message to a guest without a grant.
-const NO_GRANT: &str = "the manifest grants this handler no HTTP requests; add [[handlers.NAME.http]] with \
-                        to = \"https://…\" to it, and the server to grants.http of the host";
+const NO_GRANT: &str = "the manifest grants this handler no servers; add [[handlers.NAME.http]] with \
+                        to = \"https://…\" to it, and the server to grants.http of the host; or [[handlers.NAME.tcp]] or \
+                        [[handlers.NAME.sql]] with to = \"NAME:PORT\", and the server to grants.tcp";
 
 /// How many requests wait for the socket. The broker says how many it works on.
 const WAITING_MAX: usize = 16;
@@ -38,6 +38,8 @@ const WARNINGS_MAX: u32 = 20;
 pub(crate) struct Egress {
     /// Those that the guest may connect to, by the place of their grant.
     servers: Vec<Endpoint>,
+    /// How many transactions the guest has begun.
+    transactions: u32,
     state: State,
     memory: Arc<GuestMemory>,
     warnings: Warnings,
@@ -81,7 +83,10 @@ enum State {
 /// What the guest wants, and where the answer goes.
 enum Call {
     Request(HttpRequest, Waiter<BufferedResponse>),
-    Connection { grant: u32, waiter: Waiter<UnixStream> },
+    Connection {
+        grant: u32,
+        waiter: Waiter<UnixStream>,
+    },
     Sql(SqlRequest, Waiter<BufferedRows>),
 }
 
@@ -169,6 +174,7 @@ impl Egress {
         };
         Self {
             servers,
+            transactions: 0,
             state,
             memory,
             warnings: Warnings { output, left },
@@ -186,6 +192,12 @@ impl Egress {
     /// Returns what the guest uses, to add to.
     pub(crate) fn memory(&self) -> Arc<GuestMemory> {
         Arc::clone(&self.memory)
+    }
+
+    /// Returns a number for a new transaction.
+    pub(crate) const fn next_transaction(&mut self) -> u32 {
+        self.transactions = self.transactions.wrapping_add(1);
+        self.transactions
     }
 
     /// Returns the servers that the guest may connect to.
@@ -234,6 +246,7 @@ impl Egress {
 }
 
 /// The way to the task that has the socket.
+#[derive(Clone)]
 pub(crate) struct Link(mpsc::Sender<Call>);
 
 impl Link {
@@ -319,7 +332,8 @@ async fn talk(
                     };
                     let socket = result.and_then(|()| {
                         let fd = frames.get_mut().take();
-                        let fd = fd.ok_or_else(|| unavailable(&"the cell has too many open files"))?;
+                        let fd =
+                            fd.ok_or_else(|| unavailable(&"the cell has too many open files"))?;
                         let stream = StdStream::from(fd);
                         let opened = stream.set_nonblocking(true);
                         let opened = opened.and_then(|()| UnixStream::from_std(stream));

@@ -35,6 +35,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     jobs::log::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::limits::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::secrets::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::sql::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::state::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
 
     io::error::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
@@ -79,6 +80,7 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "host:jobs/limits",
         "host:jobs/log",
         "host:jobs/secrets",
+        "host:jobs/sql",
         "host:jobs/state",
         "wasi:io/error",
         "wasi:io/poll",

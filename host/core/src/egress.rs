@@ -101,8 +101,14 @@ pub struct Pass {
 pub enum FromCell {
     Http(HttpRequest),
     /// Connect to the server of this grant of [`Pass::tcp`].
-    Connect { call: u32, grant: u32 },
-    Sql { call: u32, asked: SqlRequest },
+    Connect {
+        call: u32,
+        grant: u32,
+    },
+    Sql {
+        call: u32,
+        asked: SqlRequest,
+    },
 }
 
 /// What the broker tells a cell.
@@ -130,13 +136,19 @@ pub enum SqlRequest {
         database: String,
         statement: SqlStatement,
     },
-    Begin { database: String, transaction: u32 },
+    Begin {
+        database: String,
+        transaction: u32,
+    },
     /// A statement of a transaction.
     Step {
         transaction: u32,
         statement: SqlStatement,
     },
-    End { transaction: u32, commits: bool },
+    End {
+        transaction: u32,
+        commits: bool,
+    },
 }
 
 /// A statement, and its parameters as an array of JSON.
@@ -153,7 +165,7 @@ pub struct SqlRows {
     /// An array of JSON with an array for each row.
     pub rows: String,
     /// How many rows it returned or changed.
-    pub affected: u64,
+    pub affected: u32,
 }
 
 /// Why a statement returned nothing.

@@ -54,8 +54,8 @@ impl FromStr for Endpoint {
         let port = number.filter(|port| *port > 0).ok_or(EndpointError::Port)?;
         let last = host.rsplit('.').next().unwrap_or_default();
         let is_numeric = last.bytes().all(|it| it.is_ascii_digit());
-        let is_name = is_host_name(host)
-            && (!is_numeric || host.parse::<std::net::Ipv4Addr>().is_ok());
+        let is_name =
+            is_host_name(host) && (!is_numeric || host.parse::<std::net::Ipv4Addr>().is_ok());
         if !is_name && !is_ipv6(host) {
             return Err(EndpointError::Host);
         }
@@ -209,11 +209,16 @@ impl TcpGrant {
     pub fn flaw(&self, kind: GrantKind) -> Option<(&'static str, String, String)> {
         self.flaw_of_kind(kind)
             .or_else(|| self.flaw_of_numbers())
-            .or_else(|| self.login.as_ref().and_then(|login| self.flaw_of_login(login)))
+            .or_else(|| {
+                self.login
+                    .as_ref()
+                    .and_then(|login| self.flaw_of_login(login))
+            })
     }
 
     fn flaw_of_kind(&self, kind: GrantKind) -> Option<(&'static str, String, String)> {
-        let text = |it: Option<&str>| it.map_or_else(|| "nothing".to_owned(), |it| format!("{it:?}"));
+        let text =
+            |it: Option<&str>| it.map_or_else(|| "nothing".to_owned(), |it| format!("{it:?}"));
         let name = self.name.as_deref();
         let protocol = self.login.as_ref().map(|login| login.protocol);
         match kind {
@@ -227,7 +232,11 @@ impl TcpGrant {
             }
             GrantKind::Sql if protocol != Some(LoginProtocol::Postgres) => {
                 let given = text(protocol.map(LoginProtocol::as_str));
-                Some(("login", given, "a login with protocol = \"postgres\"".to_owned()))
+                Some((
+                    "login",
+                    given,
+                    "a login with protocol = \"postgres\"".to_owned(),
+                ))
             }
             GrantKind::Tcp | GrantKind::Sql => None,
         }
@@ -270,10 +279,18 @@ impl TcpGrant {
             return Some(("login.user", "nothing".to_owned(), "a user".to_owned()));
         }
         if login.password.is_none() && !is_postgres {
-            return Some(("login.password", "nothing".to_owned(), "a password".to_owned()));
+            return Some((
+                "login.password",
+                "nothing".to_owned(),
+                "a password".to_owned(),
+            ));
         }
         let is_number = |it: &String| it.parse::<u16>().is_ok();
-        if let Some(other) = login.database.as_ref().filter(|it| is_redis && !is_number(it)) {
+        if let Some(other) = login
+            .database
+            .as_ref()
+            .filter(|it| is_redis && !is_number(it))
+        {
             let expected = "the number of a database of Redis".to_owned();
             return Some(("login.database", format!("{other:?}"), expected));
         }
@@ -318,7 +335,13 @@ mod tests {
 
     #[test]
     fn an_endpoint_is_a_server_and_a_port() {
-        for text in ["db.internal:5432", "10.1.0.7:1", "[fd00::7]:65535", "localhost:80", "my_db:1"] {
+        for text in [
+            "db.internal:5432",
+            "10.1.0.7:1",
+            "[fd00::7]:65535",
+            "localhost:80",
+            "my_db:1",
+        ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
         for (text, error) in [
@@ -347,7 +370,8 @@ mod tests {
     #[test]
     fn a_grant_says_what_is_wrong_with_it() {
         let login = r#""login": {"protocol": "postgres", "user": "u", "password": "{secret:p}"}"#;
-        let sql = format!(r#"{{"name": "shop", "to": "db:1", "tls": "postgres", "pool": 4, {login}}}"#);
+        let sql =
+            format!(r#"{{"name": "shop", "to": "db:1", "tls": "postgres", "pool": 4, {login}}}"#);
         assert_eq!(flaw(&sql, GrantKind::Sql), None);
         assert_eq!(flaw(r#"{"to": "db:1"}"#, GrantKind::Tcp), None);
         for (text, key) in [
@@ -355,11 +379,26 @@ mod tests {
             (r#"{"to": "db:1", "max_connections": 0}"#, "max_connections"),
             (r#"{"to": "db:1", "pool": 9, "max_connections": 8}"#, "pool"),
             (r#"{"to": "db:1", "idle_seconds": 0}"#, "idle_seconds"),
-            (r#"{"to": "db:1", "login": {"protocol": "redis"}}"#, "login.password"),
-            (r#"{"to": "db:1", "login": {"protocol": "smtp", "password": "p"}}"#, "login.user"),
-            (r#"{"to": "db:1", "login": {"protocol": "redis", "password": "p", "database": "x"}}"#, "login.database"),
-            (r#"{"to": "db:1", "tls": "smtp", "login": {"protocol": "redis", "password": "p"}}"#, "tls"),
-            (r#"{"to": "db:1", "pool": 1, "login": {"protocol": "smtp", "user": "u", "password": "p"}}"#, "pool"),
+            (
+                r#"{"to": "db:1", "login": {"protocol": "redis"}}"#,
+                "login.password",
+            ),
+            (
+                r#"{"to": "db:1", "login": {"protocol": "smtp", "password": "p"}}"#,
+                "login.user",
+            ),
+            (
+                r#"{"to": "db:1", "login": {"protocol": "redis", "password": "p", "database": "x"}}"#,
+                "login.database",
+            ),
+            (
+                r#"{"to": "db:1", "tls": "smtp", "login": {"protocol": "redis", "password": "p"}}"#,
+                "tls",
+            ),
+            (
+                r#"{"to": "db:1", "pool": 1, "login": {"protocol": "smtp", "user": "u", "password": "p"}}"#,
+                "pool",
+            ),
         ] {
             assert_eq!(flaw(text, GrantKind::Tcp).unwrap().0, key, "{text}");
         }

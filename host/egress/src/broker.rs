@@ -168,7 +168,10 @@ impl Broker {
     ) -> Result<Session, HttpError> {
         let share = self.connections.take((&pass.component, ""), 1).await;
         let opener = self.clients.borrow_mut().opener(&pass.component);
-        let opened = self.sockets.open(pass, place, grant, &self.secrets, opener, permit).await;
+        let opened = self
+            .sockets
+            .open(pass, place, grant, &self.secrets, opener, permit)
+            .await;
         opened.map(|session| session.with_share(share))
     }
 

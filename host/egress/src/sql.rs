@@ -63,7 +63,9 @@ impl SqlSession {
         params: &str,
     ) -> Result<SqlRows, SqlError> {
         if self.status == b'I' {
-            return Err(invalid("a statement has ended the transaction; use its commit or rollback"));
+            return Err(invalid(
+                "a statement has ended the transaction; use its commit or rollback",
+            ));
         }
         self.run(sql, params).await.map(|answer| answer.rows)
     }
@@ -200,8 +202,8 @@ where
             }
             Message::CommandComplete(body) => {
                 let tag = body.tag()?;
-                let count = tag.rsplit(' ').next().and_then(|it| it.parse().ok());
-                answer.rows.affected = count.unwrap_or_default();
+                let count: Option<u64> = tag.rsplit(' ').next().and_then(|it| it.parse().ok());
+                answer.rows.affected = u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX);
                 answer.tag = tag.to_owned();
             }
             Message::CopyInResponse(_) => {

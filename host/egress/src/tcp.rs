@@ -34,8 +34,8 @@ use tokio_rustls::TlsConnector;
 
 use self::login::Account;
 use self::postgres::Traffic;
-pub(crate) use self::relay::{Carried, relay};
 use self::relay::Watch;
+pub(crate) use self::relay::{Carried, relay};
 pub(crate) use self::stream::Stream;
 use crate::dial::{Dial, DialError};
 use crate::permit::{Permit, Writer};
@@ -126,7 +126,9 @@ fn is_silent(stream: &mut Stream) -> bool {
     let mut byte = [0; 1];
     let mut room = ReadBuf::new(&mut byte);
     let mut context = Context::from_waker(Waker::noop());
-    Pin::new(stream).poll_read(&mut context, &mut room).is_pending()
+    Pin::new(stream)
+        .poll_read(&mut context, &mut room)
+        .is_pending()
 }
 
 /// The connections of all grants.
@@ -155,7 +157,11 @@ impl Connections {
         if pools.len() >= POOLS_MAX && !pools.contains_key(&key) {
             pools.retain(|_, pool| Rc::strong_count(pool) > 1);
         }
-        Rc::clone(pools.entry(key).or_insert_with(|| Rc::new(Pool::new(grant))))
+        Rc::clone(
+            pools
+                .entry(key)
+                .or_insert_with(|| Rc::new(Pool::new(grant))),
+        )
     }
 
     /// Waits for one of the grant's places, and opens a connection or takes a kept one. Cancel safe.
@@ -239,14 +245,18 @@ async fn connect(
             let message = format!("{to} does not begin TLS: {error}");
             HttpError::new(HttpErrorKind::Unreachable, message)
         };
-        greeting = starttls::ask(&mut socket, grant.tls).await.map_err(refused)?;
-        let tls = begin_tls(opener, to.host(), socket).await.map_err(|error| {
-            let kind = match error.get_ref().and_then(|it| it.downcast_ref()) {
-                Some(rustls::Error::InvalidCertificate(_)) => HttpErrorKind::CertificateRefused,
-                _ => HttpErrorKind::Unreachable,
-            };
-            HttpError::new(kind, format!("no TLS with {to}: {error}"))
-        })?;
+        greeting = starttls::ask(&mut socket, grant.tls)
+            .await
+            .map_err(refused)?;
+        let tls = begin_tls(opener, to.host(), socket)
+            .await
+            .map_err(|error| {
+                let kind = match error.get_ref().and_then(|it| it.downcast_ref()) {
+                    Some(rustls::Error::InvalidCertificate(_)) => HttpErrorKind::CertificateRefused,
+                    _ => HttpErrorKind::Unreachable,
+                };
+                HttpError::new(kind, format!("no TLS with {to}: {error}"))
+            })?;
         server_hash = certificate_hash(&tls);
         Stream::Tls(Box::new(tls))
     };
@@ -420,7 +430,9 @@ impl Used {
             (Watch::Redis(commands), Some(account)) if commands.is_between() => {
                 let mut mark = [0; 16];
                 let random = rustls::crypto::ring::default_provider().secure_random;
-                random.fill(&mut mark).map_err(|_| io::Error::other("no random bytes"))?;
+                random
+                    .fill(&mut mark)
+                    .map_err(|_| io::Error::other("no random bytes"))?;
                 redis::reset(stream, account, mark).await.map(|()| true)
             }
             _ => Ok(false),

@@ -7,11 +7,11 @@ use std::process::Command;
 /// The interface that they build for.
 const WIT: (&str, &str) = (
     "wit/jobs.wit",
-    include_str!("../../../wit/host-jobs-1.1.0/jobs.wit"),
+    include_str!("../../../wit/host-jobs-1.2.0/jobs.wit"),
 );
 
 /// Its package.
-const PACKAGE: (&str, &str) = ("host:jobs", "1.1.0");
+const PACKAGE: (&str, &str) = ("host:jobs", "1.2.0");
 
 /// Its interfaces that components import. The SDK for Python finds them by these names, whatever else a component imports.
 const INTERFACES: [&str; 8] = [

@@ -1,12 +1,12 @@
 // What a component imports and exports, in either engine. One has `null` for what is absent, the other `undefined`.
 
-import * as control from 'host:jobs/control@1.1.0';
-import * as http from 'host:jobs/http@1.1.0';
-import * as jobs from 'host:jobs/jobs@1.1.0';
-import * as limits from 'host:jobs/limits@1.1.0';
-import * as log from 'host:jobs/log@1.1.0';
-import * as secrets from 'host:jobs/secrets@1.1.0';
-import * as state from 'host:jobs/state@1.1.0';
+import * as control from 'host:jobs/control@1.2.0';
+import * as http from 'host:jobs/http@1.2.0';
+import * as jobs from 'host:jobs/jobs@1.2.0';
+import * as limits from 'host:jobs/limits@1.2.0';
+import * as log from 'host:jobs/log@1.2.0';
+import * as secrets from 'host:jobs/secrets@1.2.0';
+import * as state from 'host:jobs/state@1.2.0';
 
 import { failure, HttpError, JobError, StoreError } from './errors.js';
 import { call, describe as list } from './handlers.js';

@@ -1,4 +1,4 @@
-// What the host offers to handlers. Generated from the WIT package host:jobs@1.1.0.
+// What the host offers to handlers. Generated from the WIT package host:jobs@1.2.0.
 
 /** Cancellation, time and progress of a running handler. */
 export interface Control {

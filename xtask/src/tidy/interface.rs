@@ -10,7 +10,7 @@ use wit_parser::{
 
 use crate::cargo::root;
 
-const WIT: &str = "wit/host-jobs-1.1.0";
+const WIT: &str = "wit/host-jobs-1.2.0";
 
 /// Types of this interface have no prefix.
 const SHARED: &str = "types";

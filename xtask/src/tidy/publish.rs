@@ -11,7 +11,7 @@ const PUBLISHED: &[(&str, &[&str])] = &[
     ("host-guest-sdk-macros", &["src/lib.rs"]),
     (
         "host-guest-sdk",
-        &["README.md", "src/lib.rs", "wit/host-jobs-1.1.0/jobs.wit"],
+        &["README.md", "src/lib.rs", "wit/host-jobs-1.2.0/jobs.wit"],
     ),
 ];
 

@@ -383,7 +383,9 @@ impl tcp::HostTcpSocket for Guest {
 
     fn address_family(&mut self, this: Resource<TcpSocket>) -> Result<IpAddressFamily> {
         let (_, table) = self.socket_parts();
-        Ok(table.get(&Resource::<Socket>::new_borrow(this.rep()))?.family)
+        Ok(table
+            .get(&Resource::<Socket>::new_borrow(this.rep()))?
+            .family)
     }
 
     fn set_listen_backlog_size(&mut self, _: Resource<TcpSocket>, _: u64) -> SocketResult<()> {
@@ -480,7 +482,13 @@ mod tests {
     use super::*;
 
     fn servers() -> Vec<Endpoint> {
-        let texts = ["db.internal:5432", "cache:6379", "db.internal:5433", "10.1.0.7:25", "[fd00::7]:1"];
+        let texts = [
+            "db.internal:5432",
+            "cache:6379",
+            "db.internal:5433",
+            "10.1.0.7:25",
+            "[fd00::7]:1",
+        ];
         texts.iter().map(|it| it.parse().unwrap()).collect()
     }
 
@@ -491,7 +499,10 @@ mod tests {
         for name in ["db.internal", "DB.Internal", "db.internal."] {
             assert_eq!(resolve(&servers, name), first, "{name}");
         }
-        assert_eq!(resolve(&servers, "cache"), Some(IpAddr::from([100, 64, 0, 2])));
+        assert_eq!(
+            resolve(&servers, "cache"),
+            Some(IpAddr::from([100, 64, 0, 2]))
+        );
         for name in ["", ".", "localhost", "internal", "db.internal.example.com"] {
             assert_eq!(resolve(&servers, name), None, "{name}");
         }
@@ -509,7 +520,13 @@ mod tests {
         ] {
             assert_eq!(grant(&servers, to.parse().unwrap()), Ok(place), "{to}");
         }
-        for to in ["100.64.0.1:22", "100.64.0.9:5432", "10.1.0.8:25", "127.0.0.1:5432", "[::1]:1"] {
+        for to in [
+            "100.64.0.1:22",
+            "100.64.0.9:5432",
+            "10.1.0.8:25",
+            "127.0.0.1:5432",
+            "[::1]:1",
+        ] {
             let refused = grant(&servers, to.parse().unwrap()).unwrap_err();
             assert!(refused.contains("[[handlers.NAME.tcp]]"), "{refused}");
         }

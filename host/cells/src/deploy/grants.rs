@@ -87,12 +87,14 @@ impl Available<'_> {
             endpoints, secrets, ..
         } = self.reach;
         let mut all = grants.tcp.iter().chain(&grants.sql);
-        if let Some(TcpGrant { to, .. }) = all.clone().find(|grant| !endpoints.contains(&grant.to)) {
+        if let Some(TcpGrant { to, .. }) = all.clone().find(|grant| !endpoints.contains(&grant.to))
+        {
             return Some(format!(
                 "the manifest grants {handler} connections to {to}, which is not in grants.tcp"
             ));
         }
-        let unknown = all.find_map(|grant| grant.secrets().find(|name| !secrets.contains_key(*name)))?;
+        let unknown =
+            all.find_map(|grant| grant.secrets().find(|name| !secrets.contains_key(*name)))?;
         Some(format!(
             "the manifest signs in connections of {handler} with the secret {unknown}, which has no section \
              [secrets.{unknown}] in the configuration"

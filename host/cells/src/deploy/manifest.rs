@@ -206,11 +206,19 @@ fn grants(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             return Err(refused(key, value, expected));
         }
     }
-    for (kind, list) in [(GrantKind::Tcp, &section.tcp), (GrantKind::Sql, &section.sql)] {
+    for (kind, list) in [
+        (GrantKind::Tcp, &section.tcp),
+        (GrantKind::Sql, &section.sql),
+    ] {
         let flaw = list.iter().flatten().find_map(|grant| grant.flaw(kind));
         if let Some((key, value, expected)) = flaw {
             let section = format!("{name} {}", kind.as_str());
-            return Err(ManifestError::OutOfRange { section, key, value, expected });
+            return Err(ManifestError::OutOfRange {
+                section,
+                key,
+                value,
+                expected,
+            });
         }
     }
     let jobs = section.jobs.iter().flatten();

@@ -114,7 +114,10 @@ impl Run {
             ..it
         });
         let handler = self.pass.handler.clone();
-        self.broker.reports.begin(report_as, handler, span, asked).await
+        self.broker
+            .reports
+            .begin(report_as, handler, span, asked)
+            .await
     }
 
     async fn answer(&self, answer: impl Into<Answer>) {
@@ -177,7 +180,10 @@ impl Run {
             }
         };
         self.answer(Answer {
-            message: ToCell::Connected { call, result: Ok(()) },
+            message: ToCell::Connected {
+                call,
+                result: Ok(()),
+            },
             socket: Some(theirs),
         })
         .await;
@@ -221,7 +227,8 @@ impl Run {
                 transaction,
             } => {
                 if self.transactions.borrow().len() >= AT_ONCE_MAX {
-                    let message = format!("an attempt may have {AT_ONCE_MAX} transactions open at a time");
+                    let message =
+                        format!("an attempt may have {AT_ONCE_MAX} transactions open at a time");
                     return Err(HttpError::new(HttpErrorKind::LimitReached, message).into());
                 }
                 let (mut session, grant) = self.sign_in(&database).await?;
@@ -391,7 +398,9 @@ async fn converse(
                 }
                 FromCell::Connect { call, grant } => {
                     let Ok(connection) = Arc::clone(&connections).try_acquire_owned() else {
-                        let message = format!("an attempt may have {CONNECTIONS_MAX} connections open at a time");
+                        let message = format!(
+                            "an attempt may have {CONNECTIONS_MAX} connections open at a time"
+                        );
                         let result = Err(HttpError::new(HttpErrorKind::LimitReached, message));
                         run.answer(ToCell::Connected { call, result }).await;
                         continue;

@@ -46,7 +46,10 @@ pub(super) enum Param {
     /// What the server reads as a value of the parameter's type.
     Text(String),
     /// An array, as JSON and as a literal of PostgreSQL.
-    Array { json: String, literal: String },
+    Array {
+        json: String,
+        literal: String,
+    },
 }
 
 impl Param {
@@ -72,7 +75,9 @@ pub(super) fn params(text: &str) -> Result<Vec<Param>, String> {
         .map_err(|error| format!("the parameters must be an array of JSON: {error}"))?;
     if values.len() > PARAMS_MAX {
         let count = values.len();
-        return Err(format!("the statement has {count} parameters, more than {PARAMS_MAX}"));
+        return Err(format!(
+            "the statement has {count} parameters, more than {PARAMS_MAX}"
+        ));
     }
     values.into_iter().map(|value| param(value.get())).collect()
 }
@@ -161,7 +166,11 @@ fn value(text: &str, kind: u32, json: &mut String) -> io::Result<()> {
         // It may say where its indices begin: `[0:2]={…}`.
         let start = text.find('{').unwrap_or_default();
         let rest = elements(&text[start..], *element, json, 0)?;
-        return if rest.is_empty() { Ok(()) } else { Err(malformed()) };
+        return if rest.is_empty() {
+            Ok(())
+        } else {
+            Err(malformed())
+        };
     }
     let is_finite = text.ends_with(|it: char| it.is_ascii_digit());
     match kind {
@@ -178,12 +187,7 @@ fn malformed() -> io::Error {
 }
 
 /// Appends the elements of an array literal as JSON. Returns what is behind it.
-fn elements<'a>(
-    text: &'a str,
-    kind: u32,
-    json: &mut String,
-    depth: usize,
-) -> io::Result<&'a str> {
+fn elements<'a>(text: &'a str, kind: u32, json: &mut String, depth: usize) -> io::Result<&'a str> {
     if depth == DIMENSIONS_MAX {
         return Err(malformed());
     }
@@ -250,11 +254,19 @@ mod tests {
             ("-Infinity", 700, "\"-Infinity\""),
             ("{\"a\": 1.10}", 3_802, "{\"a\": 1.10}"),
             ("say \"a\"\n", 25, "\"say \\\"a\\\"\\n\""),
-            ("2026-01-02 03:04:05.678901+00", 1_184, "\"2026-01-02 03:04:05.678901+00\""),
+            (
+                "2026-01-02 03:04:05.678901+00",
+                1_184,
+                "\"2026-01-02 03:04:05.678901+00\"",
+            ),
             ("{1,NULL,3}", 1_007, "[1,null,3]"),
             ("[0:1]={1,2}", 1_007, "[1,2]"),
             ("{}", 1_009, "[]"),
-            ("{{a,b},{\"c,}\",\"\\\"\\\\\"}}", 1_009, "[[\"a\",\"b\"],[\"c,}\",\"\\\"\\\\\"]]"),
+            (
+                "{{a,b},{\"c,}\",\"\\\"\\\\\"}}",
+                1_009,
+                "[[\"a\",\"b\"],[\"c,}\",\"\\\"\\\\\"]]",
+            ),
             ("{\"NULL\",NULL}", 1_009, "[\"NULL\",null]"),
             ("{\"{\\\"a\\\": 1}\"}", 3_807, "[{\"a\": 1}]"),
         ] {
@@ -267,17 +279,22 @@ mod tests {
 
     #[test]
     fn parameters_are_sent_as_text_that_the_server_reads() {
-        let all = params(r#"[null, true, 12345678901234567890.10, "a\u0041", {"a": [1]}, [1, "b\"\\", null, [2]]]"#);
+        let all = params(
+            r#"[null, true, 12345678901234567890.10, "a\u0041", {"a": [1]}, [1, "b\"\\", null, [2]]]"#,
+        );
         let all = all.unwrap();
         let texts: Vec<_> = all.iter().map(|it| it.text(None)).collect();
-        assert_eq!(texts, [
-            None,
-            Some("true"),
-            Some("12345678901234567890.10"),
-            Some("aA"),
-            Some("{\"a\": [1]}"),
-            Some("{\"1\",\"b\\\"\\\\\",NULL,{\"2\"}}"),
-        ]);
+        assert_eq!(
+            texts,
+            [
+                None,
+                Some("true"),
+                Some("12345678901234567890.10"),
+                Some("aA"),
+                Some("{\"a\": [1]}"),
+                Some("{\"1\",\"b\\\"\\\\\",NULL,{\"2\"}}"),
+            ]
+        );
         assert_eq!(all[5].text(Some(3_802)), Some(r#"[1, "b\"\\", null, [2]]"#));
         for text in ["", "{}", "[1", r#"["\u0000"]"#] {
             assert!(params(text).is_err(), "{text}");

@@ -27,10 +27,12 @@ impl Account {
             return Ok(None);
         };
         let filled = login.password.as_ref().map(|template| {
-            template.fill(|secret| secrets.get(secret)).map_err(|secret| {
-                let message = format!("this host has no secret {secret}");
-                HttpError::new(HttpErrorKind::NotGranted, message)
-            })
+            template
+                .fill(|secret| secrets.get(secret))
+                .map_err(|secret| {
+                    let message = format!("this host has no secret {secret}");
+                    HttpError::new(HttpErrorKind::NotGranted, message)
+                })
         });
         Ok(Some(Self {
             protocol: login.protocol,

@@ -120,12 +120,19 @@ pub(super) async fn sign_in(
                 is_bound |= mechanism == SCRAM_SHA_256_PLUS;
             }
             let (binding, mechanism) = match server_hash.filter(|_| is_bound) {
-                Some(hash) => (ChannelBinding::tls_server_end_point(hash), SCRAM_SHA_256_PLUS),
+                Some(hash) => (
+                    ChannelBinding::tls_server_end_point(hash),
+                    SCRAM_SHA_256_PLUS,
+                ),
                 None if is_plain && has_tls && !is_bound => {
                     (ChannelBinding::unrequested(), SCRAM_SHA_256)
                 }
                 None if is_plain => (ChannelBinding::unsupported(), SCRAM_SHA_256),
-                None => return Err(io::Error::other("the server asks for a login that is unknown")),
+                None => {
+                    return Err(io::Error::other(
+                        "the server asks for a login that is unknown",
+                    ));
+                }
             };
             scram(&mut talk, password, binding, mechanism).await?;
         }
@@ -144,7 +151,11 @@ pub(super) async fn sign_in(
             return Err(io::Error::other(message));
         }
         Message::ErrorResponse(body) => return Err(refused(body.fields())),
-        _ => return Err(io::Error::other("the server asks for a login that is unknown")),
+        _ => {
+            return Err(io::Error::other(
+                "the server asks for a login that is unknown",
+            ));
+        }
     }
     match talk.next().await? {
         Message::AuthenticationOk => welcome(talk).await,
@@ -211,9 +222,7 @@ async fn welcome(mut talk: Talk<'_, impl AsyncRead + AsyncWrite + Unpin>) -> io:
 }
 
 /// Says why a server lets no one in: its code, and what it means.
-fn refused(
-    mut fields: postgres_protocol::message::backend::ErrorFields<'_>,
-) -> io::Error {
+fn refused(mut fields: postgres_protocol::message::backend::ErrorFields<'_>) -> io::Error {
     let (mut code, mut text) = (String::new(), String::new());
     while let Ok(Some(field)) = fields.next() {
         let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
@@ -242,7 +251,9 @@ pub(super) async fn greet_guest(
         let code = guest.read_u32().await?;
         let rest = usize::try_from(length).unwrap_or_default().wrapping_sub(8);
         if rest > START_BYTES_MAX {
-            return Err(io::Error::other("the handler does not speak the protocol of PostgreSQL"));
+            return Err(io::Error::other(
+                "the handler does not speak the protocol of PostgreSQL",
+            ));
         }
         let mut parameters = vec![0; rest];
         guest.read_exact(&mut parameters).await?;
@@ -395,8 +406,11 @@ impl Frames {
             }
             self.head.push(bytes[at]);
             at += 1;
-            let [kind, a, b, c, d, first @ ..] = &*self.head else { continue };
-            let length = usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).unwrap_or(usize::MAX);
+            let [kind, a, b, c, d, first @ ..] = &*self.head else {
+                continue;
+            };
+            let length =
+                usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).unwrap_or(usize::MAX);
             match first.first() {
                 None if length > 4 => continue,
                 first => {
@@ -453,7 +467,12 @@ mod tests {
 
     #[test]
     fn a_farewell_is_not_sent_on() {
-        let ask = [message(b'Q', b"X\0"), message(b'X', b""), message(b'Q', b"late\0")].concat();
+        let ask = [
+            message(b'Q', b"X\0"),
+            message(b'X', b""),
+            message(b'Q', b"late\0"),
+        ]
+        .concat();
         assert_eq!(Traffic::default().guest(&ask), message(b'Q', b"X\0").len());
     }
 

@@ -35,7 +35,11 @@ pub(super) async fn sign_in(
 
 fn refused(answer: &str) -> io::Error {
     // The rest may repeat what was sent.
-    let code: String = answer.chars().skip(1).take_while(char::is_ascii_uppercase).collect();
+    let code: String = answer
+        .chars()
+        .skip(1)
+        .take_while(char::is_ascii_uppercase)
+        .collect();
     io::Error::new(
         io::ErrorKind::PermissionDenied,
         format!("the server answered {code}"),
@@ -138,7 +142,11 @@ impl Commands {
             self.held.extend_from_slice(&bytes[..taken]);
             bytes = &bytes[taken..];
             if !self.advance(out)? {
-                return if bytes.is_empty() { Ok(()) } else { Err(Refused("a command of Redis is malformed")) };
+                return if bytes.is_empty() {
+                    Ok(())
+                } else {
+                    Err(Refused("a command of Redis is malformed"))
+                };
             }
         }
     }
@@ -157,7 +165,11 @@ impl Commands {
         }
         if self.held.first() != Some(&b'*') {
             let Some(end) = self.held.iter().position(|byte| *byte == b'\n') else {
-                return if self.held.len() > COMMAND_BYTES_MAX { Err(malformed) } else { Ok(false) };
+                return if self.held.len() > COMMAND_BYTES_MAX {
+                    Err(malformed)
+                } else {
+                    Ok(false)
+                };
             };
             let line = String::from_utf8_lossy(&self.held[..end]).to_ascii_uppercase();
             let words: Vec<&str> = line.split_whitespace().collect();
@@ -165,13 +177,18 @@ impl Commands {
             self.release(end + 1, out);
             return Ok(true);
         }
-        let Some((count, mut at)) = header(&self.held, b'*').map_err(|()| Refused("a command of Redis is malformed"))? else {
+        let Some((count, mut at)) =
+            header(&self.held, b'*').map_err(|()| Refused("a command of Redis is malformed"))?
+        else {
             return Ok(false);
         };
         let mut words = Vec::new();
         for place in 0..count {
-            let known = header(&self.held[at..], b'$').map_err(|()| Refused("a command of Redis is malformed"))?;
-            let Some((length, head)) = known else { return Ok(false) };
+            let known = header(&self.held[at..], b'$')
+                .map_err(|()| Refused("a command of Redis is malformed"))?;
+            let Some((length, head)) = known else {
+                return Ok(false);
+            };
             let (start, end) = (at + head, at + head + length);
             // The words of a greeting say whether it signs in; of other commands the first one is enough.
             if end > COMMAND_BYTES_MAX {
@@ -212,7 +229,10 @@ fn header(bytes: &[u8], kind: u8) -> Result<Option<(usize, usize)>, ()> {
         return if bytes.len() > 24 { Err(()) } else { Ok(None) };
     };
     let digits = bytes[1..end].strip_suffix(b"\r").ok_or(())?;
-    let number: usize = str::from_utf8(digits).ok().and_then(|it| it.parse().ok()).ok_or(())?;
+    let number: usize = str::from_utf8(digits)
+        .ok()
+        .and_then(|it| it.parse().ok())
+        .ok_or(())?;
     let is_fit = number <= 512 << 20;
     is_fit.then_some(Some((number, end + 1))).ok_or(())
 }
@@ -220,10 +240,12 @@ fn header(bytes: &[u8], kind: u8) -> Result<Option<(usize, usize)>, ()> {
 /// Refuses what would sign in again, or change the server.
 fn check(words: &[&str]) -> Result<(), Refused> {
     match words {
-        ["AUTH", ..] => Err(Refused("the host signs in, so the handler may not send AUTH")),
-        ["HELLO", rest @ ..] if rest.contains(&"AUTH") => {
-            Err(Refused("the host signs in, so the handler may not send HELLO with AUTH"))
-        }
+        ["AUTH", ..] => Err(Refused(
+            "the host signs in, so the handler may not send AUTH",
+        )),
+        ["HELLO", rest @ ..] if rest.contains(&"AUTH") => Err(Refused(
+            "the host signs in, so the handler may not send HELLO with AUTH",
+        )),
         ["CONFIG", ..] => Err(Refused("the handler may not send CONFIG")),
         _ => Ok(()),
     }
@@ -237,9 +259,15 @@ mod tests {
     fn pass(text: &[u8], size: usize) -> Result<Vec<u8>, &'static str> {
         let (mut commands, mut out) = (Commands::default(), Vec::new());
         for piece in text.chunks(size) {
-            commands.pass(piece, &mut out).map_err(|refused| refused.reason())?;
+            commands
+                .pass(piece, &mut out)
+                .map_err(|refused| refused.reason())?;
         }
-        assert!(commands.is_between(), "{commands_left} bytes are held", commands_left = commands.held.len());
+        assert!(
+            commands.is_between(),
+            "{commands_left} bytes are held",
+            commands_left = commands.held.len()
+        );
         Ok(out)
     }
 
@@ -269,7 +297,9 @@ mod tests {
             text.extend(encode(words));
             for size in [1, 5, 1 << 10] {
                 let (mut commands, mut out) = (Commands::default(), Vec::new());
-                let refused = text.chunks(size).find_map(|piece| commands.pass(piece, &mut out).err());
+                let refused = text
+                    .chunks(size)
+                    .find_map(|piece| commands.pass(piece, &mut out).err());
                 assert!(refused.is_some(), "{words:?}");
                 assert_eq!(out, allowed);
             }

@@ -54,7 +54,9 @@ pub(crate) async fn relay(
     let (watch, is_sending) = (&used.watch, &used.is_sending);
     let is_opaque = matches!(&*watch.borrow(), Watch::Nothing);
     match &used.connection.opening {
-        Opening::Plain { greeting: Some(greeting) } => {
+        Opening::Plain {
+            greeting: Some(greeting),
+        } => {
             // The guest sees itself that it is gone.
             let _ = guest.write_all(greeting.as_bytes()).await;
         }
@@ -62,7 +64,10 @@ pub(crate) async fn relay(
             Ok(true) => {}
             Ok(false) => return Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Other => {
-                return Err(HttpError::new(HttpErrorKind::InvalidRequest, error.to_string()));
+                return Err(HttpError::new(
+                    HttpErrorKind::InvalidRequest,
+                    error.to_string(),
+                ));
             }
             Err(_) => return Ok(()),
         },
@@ -75,7 +80,10 @@ pub(crate) async fn relay(
         if take(bytes) {
             return Ok(());
         }
-        let message = format!("the attempt has used up the bytes that its manifest grants for {} (max_total_mib)", grant.to);
+        let message = format!(
+            "the attempt has used up the bytes that its manifest grants for {} (max_total_mib)",
+            grant.to
+        );
         Err(HttpError::new(HttpErrorKind::LimitReached, message))
     };
     let broken = |error: io::Error| {
@@ -104,7 +112,9 @@ pub(crate) async fn relay(
                     allowed.extend_from_slice(&room[..passed]);
                     is_over = passed < size;
                 }
-                Watch::Redis(commands) => refused = commands.pass(&room[..size], &mut allowed).err(),
+                Watch::Redis(commands) => {
+                    refused = commands.pass(&room[..size], &mut allowed).err()
+                }
             }
             if !allowed.is_empty() {
                 is_sending.set(true);
@@ -113,7 +123,10 @@ pub(crate) async fn relay(
                 is_sending.set(false);
             }
             if let Some(refused) = refused {
-                return Err(HttpError::new(HttpErrorKind::InvalidRequest, refused.reason()));
+                return Err(HttpError::new(
+                    HttpErrorKind::InvalidRequest,
+                    refused.reason(),
+                ));
             }
             if is_over {
                 return Ok(GuestEnd::Farewell);
@@ -142,7 +155,10 @@ pub(crate) async fn relay(
         loop {
             let until = last.get() + Duration::from_millis(limit);
             if until <= Instant::now() {
-                let message = format!("the connection to {} carried nothing for {limit} ms (idle_seconds)", grant.to);
+                let message = format!(
+                    "the connection to {} carried nothing for {limit} ms (idle_seconds)",
+                    grant.to
+                );
                 return HttpError::new(HttpErrorKind::TimedOut, message);
             }
             sleep_until(until).await;

@@ -49,7 +49,9 @@ pub(super) async fn expect(
     command: &str,
     code: &str,
 ) -> io::Result<()> {
-    stream.write_all(format!("{command}\r\n").as_bytes()).await?;
+    stream
+        .write_all(format!("{command}\r\n").as_bytes())
+        .await?;
     stream.flush().await?;
     answer(stream, code).await.map(|_| ())
 }
@@ -66,7 +68,10 @@ async fn answer(stream: &mut (impl AsyncRead + Unpin), code: &str) -> io::Result
                 "535" | "530" | "534" => io::ErrorKind::PermissionDenied,
                 _ => io::ErrorKind::Other,
             };
-            return Err(io::Error::new(kind, format!("the server answered {shown}, not {code}")));
+            return Err(io::Error::new(
+                kind,
+                format!("the server answered {shown}, not {code}"),
+            ));
         }
         whole.push_str(&line);
         if !rest.starts_with('-') {

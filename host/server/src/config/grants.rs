@@ -9,8 +9,8 @@ use host_cells::sandbox::roots::ReadRoots;
 use host_cells::sandbox::spawn::Confinement;
 use host_core::http_grant::is_secret_name;
 use host_core::name::Name;
-use ipnet::IpNet;
 use host_wire_kit::section::{At, ConfigError, Document, Stated, Tables};
+use ipnet::IpNet;
 
 use super::keys::{Cells, Egress, Grants, Root, Secret};
 

@@ -68,6 +68,7 @@ handlers!(
     reach::connect,
     sockets::many,
     sockets::queries,
+    sockets::statements,
     sockets::stream,
     sockets::talk,
     reach::clock,

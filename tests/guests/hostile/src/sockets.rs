@@ -4,12 +4,12 @@ use std::io::{self, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::Duration;
 
-use guest_sdk::{Ctx, Error, handler};
+use guest_sdk::{Ctx, Error, Rows, SqlError, handler};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 #[derive(Deserialize)]
-struct Talk {
+pub(crate) struct Talk {
     /// A name or an address, and a port.
     to: String,
     /// What is sent, one after the other; an answer is awaited after each.
@@ -42,7 +42,7 @@ pub(crate) fn talk(_ctx: &Ctx, params: Talk) -> Result<Value, Error> {
 }
 
 #[derive(Deserialize)]
-struct Stream {
+pub(crate) struct Stream {
     to: String,
     mib: usize,
 }
@@ -53,10 +53,12 @@ pub(crate) fn stream(_ctx: &Ctx, params: Stream) -> Result<u64, Error> {
     let mut stream = TcpStream::connect(&params.to)?;
     let (chunk, mut room, mut received) = (vec![7; 64 << 10], vec![0; 64 << 10], 0);
     for _ in 0..params.mib * 16 {
-        stream.write_all(&chunk)?;
         let mut rest = chunk.len();
+        if stream.write_all(&chunk).is_err() {
+            return Ok(received);
+        }
         while rest > 0 {
-            let count = stream.read(&mut room[..rest])?;
+            let count = stream.read(&mut room[..rest]).unwrap_or_default();
             if count == 0 {
                 return Ok(received);
             }
@@ -68,7 +70,7 @@ pub(crate) fn stream(_ctx: &Ctx, params: Stream) -> Result<u64, Error> {
 }
 
 #[derive(Deserialize)]
-struct Many {
+pub(crate) struct Many {
     to: String,
     count: usize,
 }
@@ -89,7 +91,7 @@ pub(crate) fn many(_ctx: &Ctx, params: Many) -> Result<Value, Error> {
 }
 
 #[derive(Deserialize)]
-struct Queries {
+pub(crate) struct Queries {
     to: String,
     queries: Vec<String>,
     /// What happens after the queries: `bye`, `close`, or `hang` in the last one.
@@ -149,4 +151,43 @@ fn answer(stream: &mut TcpStream) -> io::Result<Value> {
             _ => {}
         }
     }
+}
+
+#[derive(Deserialize)]
+pub(crate) struct Statements {
+    database: String,
+    /// A statement and its parameters, each.
+    statements: Vec<(String, Value)>,
+    /// Whether they take effect together.
+    #[serde(default)]
+    together: bool,
+}
+
+/// Runs statements, and returns what each answers.
+#[handler]
+pub(crate) fn statements(ctx: &Ctx, params: Statements) -> Result<Value, Error> {
+    let database = ctx.sql(&params.database);
+    let shown = |answer: Result<Rows, SqlError>| match answer {
+        Ok(rows) => {
+            json!({"columns": rows.columns, "values": rows.values, "affected": rows.affected})
+        }
+        Err(error) => {
+            json!({"kind": format!("{:?}", error.kind), "code": error.code, "message": error.message})
+        }
+    };
+    let mut answers = Vec::new();
+    if params.together {
+        let ended = database.transaction(|transaction| {
+            for (statement, values) in &params.statements {
+                answers.push(shown(transaction.query(statement, values)));
+            }
+            Ok::<_, SqlError>(())
+        });
+        answers.push(json!(ended.err().map(|error| error.message)));
+    } else {
+        for (statement, values) in &params.statements {
+            answers.push(shown(database.query(statement, values)));
+        }
+    }
+    Ok(answers.into())
 }

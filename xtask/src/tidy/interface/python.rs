@@ -12,7 +12,7 @@ impl Language for Python<'_> {
     const FILE: &'static str = "sdk/python/host_jobs/interface.py";
 
     const HEAD: &'static str = "\
-\"\"\"What the host offers to handlers. Generated from the WIT package host:jobs@1.1.0.\"\"\"
+\"\"\"What the host offers to handlers. Generated from the WIT package host:jobs@1.2.0.\"\"\"
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ impl Language for TypeScript<'_> {
     const FILE: &'static str = "sdk/js/src/interface.d.ts";
 
     const HEAD: &'static str =
-        "// What the host offers to handlers. Generated from the WIT package host:jobs@1.1.0.\n";
+        "// What the host offers to handlers. Generated from the WIT package host:jobs@1.2.0.\n";
 
     fn define(&self, name: &str, definition: &TypeDef) -> String {
         let about = doc(&definition.docs, "");

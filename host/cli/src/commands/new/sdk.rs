@@ -29,7 +29,7 @@ const RUST: Files = files!["guest-sdk":
     "src/services.rs",
     "src/state.rs",
     "src/store.rs",
-    "wit/host-jobs-1.1.0/jobs.wit",
+    "wit/host-jobs-1.2.0/jobs.wit",
 ];
 
 const JAVASCRIPT: Files = files!["sdk/js":

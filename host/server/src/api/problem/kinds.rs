@@ -54,7 +54,7 @@ host_http::kinds! {
         "Build with optimization and strip names.";
     COMPONENT_WRONG_WORLD 422 "component_wrong_world", "Not a job component",
         "The component does not export what the world host:jobs/job requires.",
-        "Build it with the guest SDK or against the WIT package host:jobs@1.1.0.";
+        "Build it with the guest SDK or against the WIT package host:jobs@1.2.0.";
     COMPONENT_FORBIDDEN_IMPORT 422 "component_forbidden_import", "Forbidden import",
         "The component imports something that this host gives to no component.",
         "Build it without the import that the detail names.";
