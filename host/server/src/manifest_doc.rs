@@ -12,6 +12,7 @@ use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 use host_core::state::{QUOTA_KIB_DEFAULT, QUOTA_KIB_MAX, SHARED_MAX, StateGrant};
+use host_core::tcp_grant::{CONNECTIONS_DEFAULT, CONNECTIONS_MAX, IDLE_MS_DEFAULT};
 use host_engine::component::{BackoffSection, ManifestSection};
 
 use crate::published;
@@ -67,6 +68,21 @@ max_response_kib = 256
 max_total_mib = 64
 timeout_seconds = 10
 
+[[handlers.charge.tcp]]
+to = "cache.internal:6379"
+tls = "direct"
+login = { protocol = "redis", user = "charge", password = "{secret:cache}", database = "3" }
+idle_seconds = 30
+
+[[handlers.charge.sql]]
+name = "shop"
+to = "db.internal:5432"
+tls = "postgres"
+login = { protocol = "postgres", user = "charge", password = "{secret:shop}", database = "shop", options = "-c statement_timeout=5s", md5 = false }
+pool = 4
+max_connections = 8
+max_total_mib = 1024
+
 [[handlers.charge.jobs]]
 handlers = ["receipt", "mail-*"]
 queues = ["default", "mail"]
@@ -87,7 +103,7 @@ const HTTP: &str = "
 
 Each `[[handlers.NAME.http]]` grants requests to one server; the first whose `to`, `methods` and `paths` fit
 a request decides. A handler has no network itself: the host sends the request, if its configuration allows the
-server too (`grants.http`), and only to public addresses and `grants.http_networks`. Redirects are not followed;
+server too (`grants.http`), and only to public addresses and `grants.networks`. Redirects are not followed;
 the handler sees them and may ask again. A value of `headers` may contain `{secret:NAME}`, which the host
 replaces by a secret of its configuration. The handler never sees it, and where a server sends it back
 literally, the response shows its name instead. A server that encodes or splits it can still give it away.
@@ -96,6 +112,18 @@ literally, the response shows its name instead. A server that encodes or splits 
 `host job show` and the API show the requests of an attempt: method, server, the pattern of `paths` that allowed it,
 status or reason, sizes and times, the first 100 one by one. Paths, headers and bodies are not recorded, because they
 may hold secrets. What an attempt asked for is reported by the process that sends it, not by the handler.
+
+| key | default | range | what it is |
+|---|---|---|---|
+";
+
+const TCP: &str = "
+## Connections and databases
+
+Each `[[handlers.NAME.tcp]]` grants connections to one server and port, if the configuration allows the server too
+(`grants.tcp`). Each `[[handlers.NAME.sql]]` grants statements for a database of PostgreSQL; it has the same keys and a `name`.
+The host opens the connection, checks the server's certificate and signs in; a value of `password` may contain `{secret:NAME}`,
+which the handler never sees. [Databases and other servers](databases.md) shows how.
 
 | key | default | range | what it is |
 |---|---|---|---|
@@ -223,6 +251,61 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
     ]
 }
 
+fn tcp_keys() -> Vec<(&'static str, String, String, &'static str)> {
+    let word = |text: &str| text.to_owned();
+    vec![
+        (
+            "name",
+            word("none"),
+            word("1–64 letters, digits, `-` and `_`"),
+            "The name of the database for the handler; in `sql`, and only there",
+        ),
+        (
+            "to",
+            word("required"),
+            word("in `grants.tcp`"),
+            "The server and its port: `db.internal:5432`, `10.1.0.7:6379`, `[fd00::7]:5432`",
+        ),
+        (
+            "tls",
+            word("`none`"),
+            word("`none`, `direct`, `postgres`, `smtp`, `imap`"),
+            "When the host begins TLS: with the first byte, or after the protocol's own request; it always checks the name",
+        ),
+        (
+            "login",
+            word("none"),
+            word("a table"),
+            "Who the host signs in as: `protocol` is `postgres`, `redis` or `smtp`; `user`, `password`, `database`; for PostgreSQL \
+             also `options`, and `md5 = true` where the server knows no SCRAM; required in `sql`",
+        ),
+        (
+            "pool",
+            word("0"),
+            word("0 to `max_connections`"),
+            "How many idle connections the host keeps for further attempts, in their first state; for logins of `postgres` and `redis`",
+        ),
+        (
+            "max_connections",
+            CONNECTIONS_DEFAULT.to_string(),
+            format!("1 to {CONNECTIONS_MAX}"),
+            "The most connections of all attempts together, on one host; others wait",
+        ),
+        (
+            "max_total_mib",
+            TOTAL_MIB_DEFAULT.to_string(),
+            format!("1 to {TOTAL_MIB_MAX}"),
+            "The most bytes of an attempt, sent and received, in MiB",
+        ),
+        (
+            "idle_seconds",
+            (IDLE_MS_DEFAULT / 1_000).to_string(),
+            word("0.001 or more"),
+            "How long a connection may carry nothing before it is closed, in seconds",
+        ),
+    ]
+}
+
 /// The keys: name, default, range and meaning.
 fn keys() -> Vec<(&'static str, String, String, &'static str)> {
     let limits = Limits::default();
@@ -317,6 +400,18 @@ fn grant_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "Requests to HTTP servers that the handler may make; the keys of each are below",
         ),
         (
+            "tcp",
+            none(),
+            "at most 64, to servers of `grants.tcp`".to_owned(),
+            "Connections that the handler may open; the keys of each are below",
+        ),
+        (
+            "sql",
+            none(),
+            "at most 64, on servers of `grants.tcp`".to_owned(),
+            "Databases that the handler may query; the keys of each are below",
+        ),
+        (
             "jobs",
             none(),
             "at most 64".to_owned(),
@@ -365,6 +460,10 @@ fn the_published_manifest_is_what_the_host_reads() {
     for (key, default, range, meaning) in http_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
     }
+    doc.push_str(TCP);
+    for (key, default, range, meaning) in tcp_keys() {
+        writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
+    }
     doc.push_str(JOBS);
     for (key, default, range, meaning) in jobs_keys() {
         writeln!(doc, "| `{key}` | {default} | {range} | {meaning} |").unwrap();
@@ -397,6 +496,8 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
             guest: "/b".to_owned(),
         }]),
         http: Some(Vec::new()),
+        tcp: Some(Vec::new()),
+        sql: Some(Vec::new()),
         jobs: Some(Vec::new()),
         state: Some(StateGrant::default()),
         secrets: Some(Vec::new()),
@@ -415,6 +516,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
     assert_eq!(published, written);
     let keys = http_keys()
         .into_iter()
+        .chain(tcp_keys())
         .chain(jobs_keys())
         .chain(state_keys());
     let keys: Vec<_> = keys.map(|key| key.0).collect();
