@@ -1,7 +1,7 @@
-;; Imports sockets, and calls a function of theirs when it runs.
+;; Imports sockets of UDP, and calls a function of theirs when it runs.
 (component
-  (import "wasi:sockets/instance-network@0.2.6" (instance $network
-    (export "instance-network" (func (result u32)))))
+  (import "wasi:sockets/udp-create-socket@0.2.6" (instance $network
+    (export "create-udp-socket" (func (result u32)))))
   (component $handler
     (import "call" (func $call (result u32)))
     (core func $lowered (canon lower (func $call)))
@@ -55,6 +55,6 @@
         (realloc (core func $guest "realloc"))))
   )
   (instance $exported (instantiate $handler
-    (with "call" (func $network "instance-network"))))
+    (with "call" (func $network "create-udp-socket"))))
   (export "host:jobs/handler@1.0.0" (instance $exported))
 )

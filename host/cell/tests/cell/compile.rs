@@ -1,6 +1,6 @@
 //! Components that the compile child accepts and refuses.
 
-use host_core::cell::{CompileFlaw, FromCell, Handover, RunId, ToCell};
+use host_core::cell::{CompileFlaw, FromCell, Handover, LogLine, RunId, ToCell};
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
@@ -75,26 +75,33 @@ fn a_compiled_file_that_was_changed_is_not_loaded() {
 }
 
 #[test]
-fn sockets_may_be_imported_and_fail_when_they_are_called() {
+fn what_is_not_given_may_be_imported_and_fails_when_it_is_called() {
     let folder = TempDir::new().unwrap();
     let compiled = compile(&bytes("sockets-import"), &folder.path().join("out.cwasm")).unwrap();
-    assert_eq!(compiled.stubbed, ["wasi:sockets/instance-network@0.2.6"]);
+    assert_eq!(compiled.stubbed, ["wasi:sockets/udp-create-socket@0.2.6"]);
     let stubbed = code("hostile").compiled.stubbed;
     let others = |it: &String| !it.starts_with("wasi:sockets/");
     assert!(!stubbed.iter().any(others), "it has wasi:http: {stubbed:?}");
     let mut cell = Cell::start();
-    for handler in ["sockets-import/never", "hostile/connect"] {
-        let ran = cell.run(handler, "null", Limits::default());
-        let Outcome::Failed(failure) = ran.outcome else {
-            panic!("{handler}: {ran:?}")
-        };
-        assert_eq!(failure.kind, FailureKind::GrantMissing, "{handler}");
-        assert!(
-            failure
-                .message
-                .starts_with("the handler called wasi:sockets/")
-                && failure.message.contains("but handlers have no sockets"),
-            "{handler}: {failure:?}"
-        );
-    }
+    let ran = cell.run("sockets-import/never", "null", Limits::default());
+    let Outcome::Failed(failure) = ran.outcome else {
+        panic!("{ran:?}")
+    };
+    assert_eq!(failure.kind, FailureKind::GrantMissing);
+    let message = &failure.message;
+    assert!(
+        message.starts_with("the handler called wasi:sockets/udp-create-socket"),
+        "{message}"
+    );
+    // Connections are given, by grants: without one, the log says so.
+    let ran = cell.run("hostile/connect", "null", Limits::default());
+    assert!(
+        matches!(&ran.outcome, Outcome::Failed(failure) if failure.kind == FailureKind::UserError),
+        "{ran:?}"
+    );
+    let says = |line: &LogLine| {
+        line.message
+            .contains("the manifest grants this handler no connection to 127.0.0.1:80")
+    };
+    assert!(ran.lines.iter().any(says), "{:?}", ran.lines);
 }

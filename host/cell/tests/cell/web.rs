@@ -6,7 +6,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use host_core::cell::{EgressDoor, Handover, Level, LogSource, RunId, Start, ToCell};
-use host_core::egress::{HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse};
+use host_core::egress::ToCell as FromBroker;
+use host_core::egress::{
+    FromCell, HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+};
 use host_core::failure::FailureKind;
 use host_core::handler::Limits;
 use host_core::outcome::Outcome;
@@ -31,6 +34,7 @@ impl Broker {
         start.http = Some(EgressDoor {
             pass: Box::default(),
             socket: Handover::Comes,
+            ..EgressDoor::default()
         });
         cell.give(theirs.into());
         Self(ours)
@@ -42,11 +46,14 @@ impl Broker {
         self.0.read_exact(&mut length).ok()?;
         let mut frame = vec![0; u32::from_be_bytes(length) as usize];
         self.0.read_exact(&mut frame).unwrap();
-        Some(postcard::from_bytes(&frame).unwrap())
+        match postcard::from_bytes(&frame).unwrap() {
+            FromCell::Http(request) => Some(request),
+            other => panic!("it is no request: {other:?}"),
+        }
     }
 
     fn answer(&mut self, call: u32, result: Result<HttpResponse, HttpError>) {
-        let frame = postcard::to_stdvec(&HttpAnswer { call, result }).unwrap();
+        let frame = postcard::to_stdvec(&FromBroker::Http(HttpAnswer { call, result })).unwrap();
         let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
         // A guest may be gone.
         let _ = self.0.write_all(&[&length[..], &frame].concat());

@@ -162,19 +162,19 @@ fn changed_limit(change: &LimitChangeView) -> String {
     format!("{name} {} → {}", value(change.before), value(change.after))
 }
 
-/// Says that a component imports sockets, which handlers do not have.
+/// Says what a component imports that handlers do not have.
 pub(super) fn note_stubbed(output: Output, interfaces: &[String]) {
-    let packages: BTreeSet<_> = interfaces
+    let missing: BTreeSet<_> = interfaces
         .iter()
-        .filter_map(|it| it.split('/').next())
+        .filter_map(|it| it.split('@').next())
         .map(plain::line)
         .collect();
-    if !packages.is_empty() {
-        let packages: Vec<_> = packages.into_iter().collect();
+    if !missing.is_empty() {
+        let missing: Vec<_> = missing.into_iter().collect();
         output.note(&format!(
-            "the component can call {}, as the standard library of Python does; handlers have no sockets, so a job \
-             that calls it fails with grant_missing",
-            packages.join(" and ")
+            "the component can call {}, as the standard library of Python does; a job that calls it fails with \
+             grant_missing",
+            missing.join(" and ")
         ));
     }
 }

@@ -13,6 +13,7 @@ fn pass(grants: Vec<HttpGrant>) -> Pass {
         report_as: None,
         has_lifeline: false,
         cuts_bodies: false,
+        ..Pass::default()
     }
 }
 

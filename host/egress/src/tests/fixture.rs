@@ -13,7 +13,7 @@ use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_confine::Lifeline;
 use host_core::egress::{
-    HttpAnswer, HttpError, HttpRequest, HttpResponse, Pass, ReportAs, ToBroker,
+    FromCell, HttpError, HttpRequest, HttpResponse, Pass, ReportAs, ToBroker, ToCell,
 };
 use host_core::http_grant::HttpGrant;
 use host_core::requests::REPORT_BYTES_MAX;
@@ -293,6 +293,7 @@ impl World {
             }),
             has_lifeline,
             cuts_bodies: component == CUTTING,
+            ..Pass::default()
         };
         self.send(&ToBroker::Run { pass, over }, Some(theirs.as_fd()));
         ours.set_nonblocking(true).unwrap();
@@ -520,14 +521,14 @@ impl Run {
         reason = "a test does one thing at a time"
     )]
     pub(super) async fn begin(&self, url: &str) {
-        let request = HttpRequest {
+        let request = FromCell::Http(HttpRequest {
             call: 7,
             method: "GET".to_owned(),
             url: url.to_owned(),
             headers: Vec::new(),
             body: Vec::new(),
             timeout_ms: None,
-        };
+        });
         let frame = postcard::to_stdvec(&request).unwrap();
         self.0.borrow_mut().send(Bytes::from(frame)).await.unwrap();
     }
@@ -544,7 +545,9 @@ impl Run {
     )]
     pub(super) async fn answer(&self) -> Result<HttpResponse, HttpError> {
         let frame = self.0.borrow_mut().next().await.unwrap().unwrap();
-        let answer: HttpAnswer = postcard::from_bytes(&frame).unwrap();
+        let ToCell::Http(answer) = postcard::from_bytes(&frame).unwrap() else {
+            panic!("it is no answer to a request")
+        };
         assert_eq!(answer.call, 7);
         answer.result
     }

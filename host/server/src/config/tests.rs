@@ -107,7 +107,10 @@ fn every_reach() -> Reach {
     let origins = ["https://a.example", "https://*.b.example:8443"];
     Reach {
         origins: origins.map(|it| it.parse().unwrap()).to_vec(),
-        networks: vec!["10.1.0.0/16".parse().unwrap()],
+        endpoints: vec!["db.internal:5432".parse().unwrap()],
+        networks: ["10.2.0.0/16", "10.1.0.0/16"]
+            .map(|it| it.parse().unwrap())
+            .to_vec(),
         nameservers: vec!["10.0.0.53:53".parse().unwrap()],
         authorities: Some(PathBuf::from("/ca.pem")),
         secrets: BTreeMap::from([
@@ -169,6 +172,8 @@ cache_mib = 5
 read_roots = [\"/srv/a\", \"/srv/b\"]
 env = [\"LANG\", \"UNSET\"]
 http = [\"https://a.example\", \"https://*.b.example:8443\"]
+tcp = [\"db.internal:5432\"]
+networks = [\"10.2.0.0/16\"]
 http_networks = [\"10.1.0.0/16\"]
 secrets = [\"two\"]
 [egress]
@@ -338,6 +343,8 @@ fn what_is_not_taken_is_named_with_its_place() {
         ("grants.http", "example.com",   "like https://api.example.com"),
         ("grants.http", "https://a.b/c", "like https://api.example.com"),
         ("grants.http_networks", "10.1", "like 10.1.0.0/16"),
+        ("grants.networks", "10.1", "like 10.1.0.0/16"),
+        ("grants.tcp", "db.internal", "like db.internal:5432"),
         ("grants.secrets", "missing", "and missing has none"),
         ("egress.nameservers", "10.0.0.53", "addresses with ports"),
         ("shutdown.grace_seconds", "-1", "expected 0–31536000 seconds"),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_core::egress::{HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass};
+use host_core::egress::{
+    FromCell, HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass, ToCell,
+};
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -29,14 +31,14 @@ impl Broker {
             let message = format!("the host cannot send requests now: {cause}");
             HttpError::new(HttpErrorKind::Unavailable, message)
         };
-        match timeout(limit, self.exchange(pass, &request)).await {
+        match timeout(limit, self.exchange(pass, request)).await {
             Ok(Ok(answer)) => answer.result,
             Ok(Err(error)) => Err(unavailable(&error)),
             Err(_) => Err(unavailable(&"the broker does not answer")),
         }
     }
 
-    async fn exchange(&self, pass: Pass, request: &HttpRequest) -> io::Result<HttpAnswer> {
+    async fn exchange(&self, pass: Pass, request: HttpRequest) -> io::Result<HttpAnswer> {
         let broker = self.clone();
         let opened = tokio::task::spawn_blocking(move || broker.open(pass));
         let socket = StdStream::from(opened.await.map_err(io::Error::other)??);
@@ -44,12 +46,15 @@ impl Broker {
         let mut codec = LengthDelimitedCodec::new();
         codec.set_max_frame_length(FRAME_BYTES_MAX);
         let mut frames = Framed::new(UnixStream::from_std(socket)?, codec);
-        let frame = postcard::to_stdvec(request).map_err(io::Error::other)?;
+        let frame = postcard::to_stdvec(&FromCell::Http(request)).map_err(io::Error::other)?;
         frames.send(Bytes::from(frame)).await?;
         let frame = frames
             .next()
             .await
             .unwrap_or_else(|| Err(io::Error::other("the broker has ended")))?;
-        postcard::from_bytes(&frame).map_err(io::Error::other)
+        match postcard::from_bytes(&frame).map_err(io::Error::other)? {
+            ToCell::Http(answer) => Ok(answer),
+            _ => Err(io::Error::other("the broker breaks the protocol")),
+        }
     }
 }

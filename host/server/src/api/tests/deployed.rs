@@ -268,7 +268,7 @@ async fn handlers_show_what_they_may() {
                 "memory_bytes": 67_108_864, "timeout_ms": 30_000, "grace_ms": 5_000,
                 "result_bytes_max": 1_048_576, "log_bytes_max": 1_048_576,
             },
-            "grants": {"env": [], "read_dirs": [], "http": [], "jobs": [], "secrets": [], "hold": [], "notify": []},
+            "grants": {"env": [], "read_dirs": [], "http": [], "tcp": [], "sql": [], "jobs": [], "secrets": [], "hold": [], "notify": []},
             "max_attempts": 20, "backoff": {"base_ms": 1_000, "max_ms": 3_600_000},
             "cost": [],
         })
