@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::{Expected, Level, Services, Write};
-use crate::sql::{OpenTransaction, Rows, SqlAnswer, SqlError, SqlErrorKind};
+use crate::sql::{Rows, SqlAnswer, SqlError, SqlErrorKind};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
 /// Replaces the host in `cargo test`. It records progress and logs, and can ask the handler to stop.
@@ -51,6 +51,8 @@ struct State {
     enqueued_now: Vec<NewJob>,
     holds: Vec<(String, u32)>,
     statements: Vec<(String, String)>,
+    /// The database of each transaction.
+    transactions: Vec<String>,
     /// How many of the enqueued jobs are those of attempts that have completed.
     kept_jobs: usize,
     values: BTreeMap<Key, Vec<u8>>,
@@ -335,22 +337,6 @@ impl MockHost {
     }
 }
 
-struct MockTransaction {
-    host: MockHost,
-    database: String,
-}
-
-impl OpenTransaction for MockTransaction {
-    fn query(&self, statement: &str, params: &str) -> Result<SqlAnswer, SqlError> {
-        self.host.sql_query(&self.database, statement, params)
-    }
-
-    fn end(&self, commits: bool) -> Result<(), SqlError> {
-        let statement = if commits { "COMMIT" } else { "ROLLBACK" };
-        self.query(statement, "[]").map(|_| ())
-    }
-}
-
 impl Services for MockHost {
     fn cancelled(&self) -> Option<String> {
         let mut state = self.state.borrow_mut();
@@ -502,11 +488,27 @@ impl Services for MockHost {
         Ok((rows.columns, values, rows.affected))
     }
 
-    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError> {
+    fn sql_begin(&self, database: &str) -> Result<u32, SqlError> {
         self.sql_query(database, "BEGIN", "[]")?;
-        let database = database.to_owned();
-        let host = self.clone();
-        Ok(Box::new(MockTransaction { host, database }))
+        let mut state = self.state.borrow_mut();
+        state.transactions.push(database.to_owned());
+        Ok(u32::try_from(state.transactions.len()).unwrap_or(u32::MAX))
+    }
+
+    fn sql_query_in(
+        &self,
+        transaction: u32,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError> {
+        let place = (transaction as usize).wrapping_sub(1);
+        let database = self.state.borrow().transactions.get(place).cloned();
+        self.sql_query(&database.unwrap_or_default(), statement, params)
+    }
+
+    fn sql_end(&self, transaction: u32, commits: bool) -> Result<(), SqlError> {
+        let statement = if commits { "COMMIT" } else { "ROLLBACK" };
+        self.sql_query_in(transaction, statement, "[]").map(|_| ())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
 use crate::request::{HttpError, HttpRequest, HttpResponse};
-use crate::sql::{OpenTransaction, SqlAnswer, SqlError};
+use crate::sql::{SqlAnswer, SqlError};
 use crate::store::{NewJob, StoreError};
 
 /// How urgent a log line is.
@@ -62,7 +62,14 @@ pub(crate) trait Services {
         statement: &str,
         params: &str,
     ) -> Result<SqlAnswer, SqlError>;
-    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError>;
+    fn sql_begin(&self, database: &str) -> Result<u32, SqlError>;
+    fn sql_query_in(
+        &self,
+        transaction: u32,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError>;
+    fn sql_end(&self, transaction: u32, commits: bool) -> Result<(), SqlError>;
 }
 
 /// The imports of the component.
@@ -208,10 +215,29 @@ impl Services for Imports {
         crate::sql::from_host(sql::query(database, statement, params))
     }
 
-    fn sql_begin(&self, database: &str) -> Result<Box<dyn OpenTransaction>, SqlError> {
+    fn sql_begin(&self, database: &str) -> Result<u32, SqlError> {
         use crate::bindings::host::jobs::sql;
-        let begun = sql::Transaction::begin(database).map_err(SqlError::from)?;
-        Ok(Box::new(begun))
+        Ok(sql::begin(database)?)
+    }
+
+    fn sql_query_in(
+        &self,
+        transaction: u32,
+        statement: &str,
+        params: &str,
+    ) -> Result<SqlAnswer, SqlError> {
+        use crate::bindings::host::jobs::sql;
+        crate::sql::from_host(sql::query_in(transaction, statement, params))
+    }
+
+    fn sql_end(&self, transaction: u32, commits: bool) -> Result<(), SqlError> {
+        use crate::bindings::host::jobs::sql;
+        let ended = if commits {
+            sql::commit(transaction)
+        } else {
+            sql::rollback(transaction)
+        };
+        Ok(ended?)
     }
 }
 

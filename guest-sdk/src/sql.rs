@@ -85,19 +85,20 @@ impl std::error::Error for SqlError {}
 /// The columns, the rows as JSON, and how many there are.
 pub(crate) type SqlAnswer = (Vec<String>, String, u32);
 
-/// A transaction of the host or of a mock.
-pub(crate) trait OpenTransaction {
-    fn query(&self, statement: &str, params: &str) -> Result<SqlAnswer, SqlError>;
-    fn end(&self, commits: bool) -> Result<(), SqlError>;
-}
-
 /// Statements that take effect together.
-pub struct Transaction(Box<dyn OpenTransaction>);
+pub struct Transaction {
+    services: Rc<dyn Services>,
+    number: u32,
+}
 
 impl Transaction {
     /// Runs a statement of the transaction. See [`Sql::query`].
     pub fn query(&self, statement: &str, params: impl Serialize) -> Result<Rows, SqlError> {
-        rows(self.0.query(statement, &to_json(params)?)?)
+        let params = to_json(params)?;
+        rows(
+            self.services
+                .sql_query_in(self.number, statement, &params)?,
+        )
     }
 }
 
@@ -118,15 +119,19 @@ impl Sql {
         &self,
         run: impl FnOnce(&Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let transaction = Transaction(self.services.sql_begin(&self.name)?);
+        let transaction = Transaction {
+            services: Rc::clone(&self.services),
+            number: self.services.sql_begin(&self.name)?,
+        };
+        let end = |commits| self.services.sql_end(transaction.number, commits);
         match run(&transaction) {
             Ok(value) => {
-                transaction.0.end(true)?;
+                end(true)?;
                 Ok(value)
             }
             Err(error) => {
                 // What the handler returns says more.
-                let _ = transaction.0.end(false);
+                let _ = end(false);
                 Err(error)
             }
         }
@@ -165,7 +170,7 @@ fn rows((columns, rows, affected): SqlAnswer) -> Result<Rows, SqlError> {
 
 #[cfg(target_family = "wasm")]
 mod imports {
-    use super::{OpenTransaction, SqlAnswer, SqlError, SqlErrorKind};
+    use super::{SqlAnswer, SqlError, SqlErrorKind};
     use crate::bindings::host::jobs::sql;
 
     /// Returns what the host has answered.
@@ -195,21 +200,6 @@ mod imports {
                 code: error.code,
                 message: error.message,
             }
-        }
-    }
-
-    impl OpenTransaction for sql::Transaction {
-        fn query(&self, statement: &str, params: &str) -> Result<SqlAnswer, SqlError> {
-            from_host(sql::Transaction::query(self, statement, params))
-        }
-
-        fn end(&self, commits: bool) -> Result<(), SqlError> {
-            let ended = if commits {
-                self.commit()
-            } else {
-                self.rollback()
-            };
-            Ok(ended?)
         }
     }
 }

@@ -246,7 +246,6 @@ impl Egress {
 }
 
 /// The way to the task that has the socket.
-#[derive(Clone)]
 pub(crate) struct Link(mpsc::Sender<Call>);
 
 impl Link {

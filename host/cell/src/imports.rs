@@ -7,6 +7,6 @@ mod limits;
 mod log;
 mod secrets;
 mod sockets;
-pub(crate) mod sql;
+mod sql;
 mod state;
 mod wasi_http;

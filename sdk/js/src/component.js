@@ -6,9 +6,10 @@ import * as jobs from 'host:jobs/jobs@1.2.0';
 import * as limits from 'host:jobs/limits@1.2.0';
 import * as log from 'host:jobs/log@1.2.0';
 import * as secrets from 'host:jobs/secrets@1.2.0';
+import * as sql from 'host:jobs/sql@1.2.0';
 import * as state from 'host:jobs/state@1.2.0';
 
-import { failure, HttpError, JobError, StoreError } from './errors.js';
+import { failure, HttpError, JobError, SqlError, StoreError } from './errors.js';
 import { call, describe as list } from './handlers.js';
 import { located } from './source_map.js';
 
@@ -36,6 +37,7 @@ export const host = {
   limits: offered(limits, StoreError),
   log: offered(log),
   secrets: offered(secrets, StoreError),
+  sql: offered(sql, SqlError),
   state: offered(state, StoreError),
 };
 

@@ -84,6 +84,10 @@ export class Ctx {
     this.#host.limits.hold(textOf(limit, 'hold: the limit'), millis(ms, 'hold'));
   }
 
+  sql(name) {
+    return new Sql(this.#host, textOf(name, 'the name of a database'));
+  }
+
   secret(name) {
     return this.#host.secrets.reveal(textOf(name, 'the name of a secret'));
   }
@@ -92,6 +96,58 @@ export class Ctx {
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 
 const keyOf = (key) => textOf(key, 'a key of the state');
+
+const given = (params) => {
+  if (!Array.isArray(params)) throw new TypeError(`query: expected an array of values, got ${shown(params)}`);
+  return asJson(params);
+};
+
+/** What a statement returned. Iterating gives an object for each row. */
+class Rows {
+  constructor({ columns, rows, affected }) {
+    this.columns = columns;
+    this.values = JSON.parse(rows);
+    this.affected = affected;
+  }
+
+  *[Symbol.iterator]() {
+    for (const row of this.values) yield Object.fromEntries(this.columns.map((column, at) => [column, row[at]]));
+  }
+}
+
+/** A database that the manifest names. */
+class Sql {
+  #host;
+  #name;
+
+  constructor(host, name) {
+    this.#host = host;
+    this.#name = name;
+  }
+
+  query(statement, params = []) {
+    return new Rows(this.#host.sql.query(this.#name, textOf(statement, 'a statement'), given(params)));
+  }
+
+  async transaction(run) {
+    const { sql } = this.#host;
+    const number = sql.begin(this.#name);
+    const query = (statement, params = []) => new Rows(sql.queryIn(number, textOf(statement, 'a statement'), given(params)));
+    let result;
+    try {
+      result = await run({ query });
+    } catch (error) {
+      try {
+        sql.rollback(number);
+      } catch {
+        // What the handler throws says more.
+      }
+      throw error;
+    }
+    sql.commit(number);
+    return result;
+  }
+}
 
 /** Values by key, as JSON. */
 class State {

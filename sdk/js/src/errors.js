@@ -50,6 +50,7 @@ export class Cancelled extends Error {
 }
 
 const CATEGORIES = {
+  refused: 'USER_CODE',
   'not-granted': 'CONFIGURATION',
   'invalid-request': 'USER_CODE',
   unreachable: 'INFRASTRUCTURE',
@@ -70,6 +71,15 @@ export class HttpError extends JobError {
     const { message, options } = refusal('http', refused);
     super(message, options);
     this.name = 'HttpError';
+  }
+}
+
+/** A statement returned nothing. `code` is the SQLSTATE, if the database answered. */
+export class SqlError extends JobError {
+  constructor(refused) {
+    const { message, options } = refusal('sql', refused);
+    super(message, { ...options, code: refused.code ?? undefined });
+    this.name = 'SqlError';
   }
 }
 

@@ -1,8 +1,8 @@
 // The types of this package. Those of params and results come from the JSON Schemas of a handler.
 
-import type { Category as InterfaceCategory, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
+import type { Category as InterfaceCategory, Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel, SqlErrorKind } from './interface.js';
 
-export type { Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel } from './interface.js';
+export type { Context, HttpErrorKind, HttpRequest, JobsErrorKind, LogLevel, SqlErrorKind } from './interface.js';
 
 /** A JSON Schema. */
 export type Schema = { readonly [keyword: string]: unknown };
@@ -183,8 +183,32 @@ export interface Ctx {
    * time, on any node. It is stored immediately, whatever becomes of this attempt. If the attempt then throws `Retry`, it does not
    * count. */
   hold(limit: string, ms: number): void;
+  /** Returns a database that the manifest names: `[[handlers.NAME.sql]]`. The host signs in. */
+  sql(name: string): Sql;
   /** Returns the value of a secret that the manifest lets the handler see. */
   secret(name: string): string;
+}
+
+/** What a statement returned. Iterating gives an object for each row. Booleans, integers, floating-point numbers, JSON and arrays of
+ * these have their types; all other values, such as `numeric` and `timestamptz`, are texts as the database writes them. */
+export interface Rows<T = Record<string, any>> extends Iterable<T> {
+  readonly columns: string[];
+  readonly values: any[][];
+  /** How many rows the statement returned or changed. */
+  readonly affected: number;
+}
+
+/** Statements that take effect together. */
+export interface Transaction {
+  query<T = Record<string, any>>(statement: string, params?: unknown[]): Rows<T>;
+}
+
+/** A database that the manifest names. */
+export interface Sql {
+  /** Runs one statement in a transaction of its own. `params` are the values of `$1`, `$2` and so on. */
+  query<T = Record<string, any>>(statement: string, params?: unknown[]): Rows<T>;
+  /** Runs statements that take effect together: if `run` throws, none of them does. */
+  transaction<R>(run: (transaction: Transaction) => R | Promise<R>): Promise<R>;
 }
 
 /** Who must act on an error, as the API shows it. */
@@ -209,6 +233,11 @@ export class JobError extends Error {
   readonly code?: string;
   readonly details?: unknown;
   readonly retryable?: boolean;
+}
+
+/** A statement returned nothing. `code` is the SQLSTATE, if the database answered. */
+export class SqlError extends JobError {
+  constructor(refused: { kind: SqlErrorKind; code?: string; message: string });
 }
 
 /** There is no response. */
@@ -247,6 +276,9 @@ export class MockHost {
     state?: Record<string, unknown>;
     secrets?: Record<string, string>;
     limits?: string[];
+    /** What answers statements, by the name of the database. A transaction begins with the statement `BEGIN` and ends with `COMMIT`
+     * or `ROLLBACK`. */
+    sql?: Record<string, (statement: string, params: unknown[]) => Partial<Pick<Rows, 'columns' | 'values' | 'affected'>> | undefined>;
     store?: boolean;
   });
   readonly job: Context;
@@ -264,6 +296,8 @@ export class MockHost {
   readonly enqueuedNow: Record<string, any>[];
   /** The limits whose keys were held, in order. */
   readonly holds: { limit: string; ms: number }[];
+  /** The statements for databases, in order. */
+  readonly statements: { database: string; statement: string }[];
   /** All sleeps together, in milliseconds. The mock does not really sleep. */
   readonly sleptMs: number;
   /** Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not. */

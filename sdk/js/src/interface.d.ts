@@ -253,6 +253,84 @@ export interface Secrets {
   reveal(name: string): string;
 }
 
+/** What a statement returned. */
+export interface SqlRows {
+  /** The names of the columns. */
+  columns: Array<string>;
+  /**
+   * An array with an array for each row. Booleans, integers, floating-point numbers, JSON and arrays of these are values of
+   * JSON; all other types, such as `numeric` and `timestamptz`, are strings as the database writes them.
+   */
+  rows: string;
+  /** How many rows it returned or changed, 4,294,967,295 at most. */
+  affected: number;
+}
+
+/** What went wrong. */
+export type SqlErrorKind =
+  /** The database answered with an error; `code` is its SQLSTATE. */
+  | 'refused'
+  /** The manifest does not grant the database. */
+  | 'not-granted'
+  /** The statement or its parameters are invalid, or the transaction is over. */
+  | 'invalid-request'
+  /** The database cannot be reached, or does not let the host sign in. */
+  | 'unreachable'
+  /** It takes too long to connect. */
+  | 'timed-out'
+  /** The statement or the rows are too large. */
+  | 'too-large'
+  /** The attempt has used up what the manifest grants. */
+  | 'limit-reached'
+  /** The host cannot do it now; another attempt may help. */
+  | 'unavailable';
+
+export interface SqlError {
+  kind: SqlErrorKind;
+  /** The SQLSTATE, if the database answered. */
+  code?: string | undefined;
+  /** One sentence for a person. */
+  message: string;
+}
+
+/**
+ * Statements for databases that the handler's manifest names. The host signs in and keeps connections; the handler sees no
+ * password.
+ */
+export interface Sql {
+  /**
+   * Runs one statement in a transaction of its own. `params` is an array of the values of `$1`, `$2` and so on.
+   *
+   * Throws SqlError.
+   */
+  query(database: string, statement: string, params: string): SqlRows;
+  /**
+   * Begins a transaction, whose statements take effect together, and returns its number. It is rolled back with the end of the
+   * run unless it is committed.
+   *
+   * Throws SqlError.
+   */
+  begin(database: string): number;
+  /**
+   * Runs one statement of a transaction.
+   *
+   * Throws SqlError.
+   */
+  queryIn(transaction: number, statement: string, params: string): SqlRows;
+  /**
+   * Makes a transaction take effect. Fails if one of its statements has failed.
+   *
+   * Throws SqlError.
+   */
+  commit(transaction: number): void;
+  /**
+   * Ends a transaction without effect.
+   *
+   * Throws SqlError.
+   */
+  rollback(transaction: number): void;
+}
+
 /**
  * Values that handlers keep from one attempt to another, by key. Each handler has a space of its own; the manifest
  * names those that it shares with others. Keys have 1 to 512 bytes, values at most 1 MiB.
@@ -321,5 +399,6 @@ export interface Host {
   limits: Limits;
   log: Log;
   secrets: Secrets;
+  sql: Sql;
   state: State;
 }

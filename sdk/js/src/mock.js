@@ -1,7 +1,7 @@
 // A mock host for tests of handlers in plain Node.
 
 import { Ctx } from './ctx.js';
-import { HttpError, StoreError } from './errors.js';
+import { HttpError, SqlError, StoreError } from './errors.js';
 import { call } from './handlers.js';
 import { answers } from './replay.js';
 import { asJson } from './values.js';
@@ -22,6 +22,7 @@ export class MockHost {
   enqueued = [];
   enqueuedNow = [];
   holds = [];
+  statements = [];
   sleptMs = 0;
   #options;
   #reason;
@@ -29,6 +30,7 @@ export class MockHost {
   #values = new Map();
   #own = new Map();
   #keptJobs = 0;
+  #transactions = [];
 
   constructor(options = {}) {
     const { replay } = options;
@@ -112,6 +114,7 @@ export class MockHost {
       },
       limits: { hold: (limit, ms) => this.#hold(limit, ms) },
       secrets: { reveal: (name) => this.#reveal(name) },
+      sql: this.#sql(),
       state: this.#state(),
     };
   }
@@ -146,6 +149,27 @@ export class MockHost {
       deleteNow: write(true),
       compareAndSet: compare(false),
       compareAndSetNow: compare(true),
+    };
+  }
+
+  #sql() {
+    const query = (database, statement, params) => {
+      this.statements.push({ database, statement });
+      const answer = this.#options.sql?.[database];
+      if (!answer) throw new SqlError({ kind: 'not-granted', message: `the mock has no database ${database}; give it \`sql\`` });
+      const { columns = [], values = [], affected = 0 } = answer(statement, JSON.parse(params)) ?? {};
+      return { columns, rows: JSON.stringify(values), affected };
+    };
+    const queryIn = (number, statement, params) => query(this.#transactions[number - 1], statement, params);
+    return {
+      query,
+      queryIn,
+      begin: (database) => {
+        query(database, 'BEGIN', '[]');
+        return this.#transactions.push(database);
+      },
+      commit: (number) => void queryIn(number, 'COMMIT', '[]'),
+      rollback: (number) => void queryIn(number, 'ROLLBACK', '[]'),
     };
   }
 

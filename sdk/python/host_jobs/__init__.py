@@ -4,8 +4,19 @@ from .ctx import Ctx, NewJob, State
 from .errors import Cancelled, JobError, Retry
 from .handlers import handler
 from .http import Response
-from .interface import Category, HttpError, HttpErrorKind, HttpRequest, JobsError, JobsErrorKind, LogLevel
+from .interface import (
+    Category,
+    HttpError,
+    HttpErrorKind,
+    HttpRequest,
+    JobsError,
+    JobsErrorKind,
+    LogLevel,
+    SqlError,
+    SqlErrorKind,
+)
 from .mock import MockHost
+from .sql import Rows, Sql, Transaction
 
 __all__ = [
     "Cancelled",
@@ -22,6 +33,11 @@ __all__ = [
     "NewJob",
     "Response",
     "Retry",
+    "Rows",
+    "Sql",
+    "SqlError",
+    "SqlErrorKind",
     "State",
+    "Transaction",
     "handler",
 ]

@@ -7,11 +7,11 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import control, http, jobs, limits, log, secrets, state, types
+from wit_world.imports import control, http, jobs, limits, log, secrets, sql, state, types
 
 from . import handlers, interface
 from .errors import failure
-from .interface import HttpError, HttpErrorKind, JobsError, JobsErrorKind
+from .interface import HttpError, HttpErrorKind, JobsError, JobsErrorKind, SqlError, SqlErrorKind
 
 
 class _Log:
@@ -50,8 +50,23 @@ class _Store:
         return call
 
 
+class _Sql:
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(sql, name)
+
+        def call(*arguments: Any) -> Any:
+            try:
+                return function(*arguments)
+            except Err as error:
+                kind = SqlErrorKind[error.value.kind.name]
+                raise SqlError(kind, error.value.code, error.value.message) from None
+
+        return call
+
+
 class _Imports:
     control, http, log = control, _Http, _Log
+    sql = _Sql()
     jobs, limits, secrets, state = _Store(jobs), _Store(limits), _Store(secrets), _Store(state)
 
 

@@ -9,6 +9,7 @@ from . import given
 from .errors import Cancelled
 from .http import Http
 from .interface import Context, Host, LogLevel
+from .sql import Sql
 from .values import to_json
 
 
@@ -125,6 +126,10 @@ class Ctx:
         """Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
         node. It is stored immediately, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
         self._host.limits.hold(given.name(limit, "limit"), given.milliseconds(seconds, "seconds", least=0))
+
+    def sql(self, name: str) -> Sql:
+        """Returns a database that the manifest names: `[[handlers.NAME.sql]]`."""
+        return Sql(self._host, given.name(name, "the name of a database"))
 
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the manifest lets the handler see."""

@@ -300,6 +300,86 @@ class Secrets(Protocol):
         ...
 
 
+@dataclass
+class SqlRows:
+    """What a statement returned."""
+
+    columns: list[str]
+    """The names of the columns."""
+    rows: str
+    """An array with an array for each row. Booleans, integers, floating-point numbers, JSON and arrays of these are values of
+    JSON; all other types, such as `numeric` and `timestamptz`, are strings as the database writes them."""
+    affected: int
+    """How many rows it returned or changed, 4,294,967,295 at most."""
+
+
+class SqlErrorKind(Enum):
+    """What went wrong."""
+
+    REFUSED = "refused"
+    """The database answered with an error; `code` is its SQLSTATE."""
+    NOT_GRANTED = "not-granted"
+    """The manifest does not grant the database."""
+    INVALID_REQUEST = "invalid-request"
+    """The statement or its parameters are invalid, or the transaction is over."""
+    UNREACHABLE = "unreachable"
+    """The database cannot be reached, or does not let the host sign in."""
+    TIMED_OUT = "timed-out"
+    """It takes too long to connect."""
+    TOO_LARGE = "too-large"
+    """The statement or the rows are too large."""
+    LIMIT_REACHED = "limit-reached"
+    """The attempt has used up what the manifest grants."""
+    UNAVAILABLE = "unavailable"
+    """The host cannot do it now; another attempt may help."""
+
+
+@dataclass(eq=False)
+class SqlError(Exception):
+
+    kind: SqlErrorKind
+    code: str | None
+    """The SQLSTATE, if the database answered."""
+    message: str
+    """One sentence for a person."""
+
+
+class Sql(Protocol):
+    """Statements for databases that the handler's manifest names. The host signs in and keeps connections; the handler sees no
+    password."""
+
+    def query(self, database: str, statement: str, params: str) -> SqlRows:
+        """Runs one statement in a transaction of its own. `params` is an array of the values of `$1`, `$2` and so on.
+
+        Raises SqlError."""
+        ...
+
+    def begin(self, database: str) -> int:
+        """Begins a transaction, whose statements take effect together, and returns its number. It is rolled back with the end of the
+        run unless it is committed.
+
+        Raises SqlError."""
+        ...
+
+    def query_in(self, transaction: int, statement: str, params: str) -> SqlRows:
+        """Runs one statement of a transaction.
+
+        Raises SqlError."""
+        ...
+
+    def commit(self, transaction: int) -> None:
+        """Makes a transaction take effect. Fails if one of its statements has failed.
+
+        Raises SqlError."""
+        ...
+
+    def rollback(self, transaction: int) -> None:
+        """Ends a transaction without effect.
+
+        Raises SqlError."""
+        ...
+
+
 class State(Protocol):
     """Values that handlers keep from one attempt to another, by key. Each handler has a space of its own; the manifest
     names those that it shares with others. Keys have 1 to 512 bytes, values at most 1 MiB.
@@ -378,6 +458,9 @@ class Host(Protocol):
 
     @property
     def secrets(self) -> Secrets: ...
+
+    @property
+    def sql(self) -> Sql: ...
 
     @property
     def state(self) -> State: ...

@@ -18,8 +18,12 @@ from .interface import (
     JobsError,
     JobsErrorKind,
     LogLevel,
+    SqlError,
+    SqlErrorKind,
+    SqlRows,
 )
 from .replay import answers
+from .sql import Answer
 from .values import to_json
 
 _Key = tuple["str | None", str]
@@ -45,7 +49,8 @@ class MockHost:
     `postData` has a `text`: each once, in order, and then the last one.
 
     Without `answer` and `replay` no request is granted, without `secrets` no secret, and with `store=False` neither jobs nor state.
-    Without `limits` the job has none.
+    Without `limits` the job has none. `sql` has what answers statements, by the name of the database; a transaction begins with the
+    statement `BEGIN` and ends with `COMMIT` or `ROLLBACK`.
     """
 
     def __init__(
@@ -58,6 +63,7 @@ class MockHost:
         state: Mapping[str, Any] | None = None,
         secrets: Mapping[str, str] | None = None,
         limits: Sequence[str] = (),
+        sql: Mapping[str, Answer] | None = None,
         store: bool = True,
     ) -> None:
         self.job = Context(
@@ -86,10 +92,13 @@ class MockHost:
         """The jobs that were enqueued immediately."""
         self.holds: list[tuple[str, int]] = []
         """The limits whose keys were held, each with the time in milliseconds, in order."""
+        self.statements: list[tuple[str, str]] = []
+        """The statements for databases, each with the name of its database, in order."""
         self.slept = 0.0
         """All sleeps together, in seconds. The mock does not really sleep."""
         self._answer = answer if replay is None else answers(replay)
         self._secrets, self._limits, self._has_store = dict(secrets or {}), set(limits), store
+        self._databases, self._transactions = dict(sql or {}), list[str]()
         self._reason: str | None = None
         self._checks_left: int | None = None
         self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
@@ -142,6 +151,10 @@ class MockHost:
         return self
 
     http = jobs = limits = log = secrets = control
+
+    @property
+    def sql(self) -> _Sql:
+        return _Sql(self)
 
     @property
     def state(self) -> _State:
@@ -209,6 +222,35 @@ class MockHost:
             self._values.pop(key, None)
         else:
             self._values[key] = value
+
+
+class _Sql:
+    """The databases of handlers."""
+
+    def __init__(self, host: MockHost) -> None:
+        self._host = host
+
+    def query(self, database: str, statement: str, params: str) -> SqlRows:
+        self._host.statements.append((database, statement))
+        answer = self._host._databases.get(database)
+        if answer is None:
+            raise SqlError(SqlErrorKind.NOT_GRANTED, None, f"the mock has no database {database}; give it `sql`")
+        rows = answer(statement, json.loads(params))
+        return SqlRows(rows.columns, to_json(rows.values), rows.affected)
+
+    def begin(self, database: str) -> int:
+        self.query(database, "BEGIN", "[]")
+        self._host._transactions.append(database)
+        return len(self._host._transactions)
+
+    def query_in(self, transaction: int, statement: str, params: str) -> SqlRows:
+        return self.query(self._host._transactions[transaction - 1], statement, params)
+
+    def commit(self, transaction: int) -> None:
+        self.query_in(transaction, "COMMIT", "[]")
+
+    def rollback(self, transaction: int) -> None:
+        self.query_in(transaction, "ROLLBACK", "[]")
 
 
 class _State:

@@ -34,7 +34,7 @@ def use(host: Host) -> Iterator[None]:
 def install() -> None:
     """Replaces sockets, `ssl` and the event loop for good: a component has none."""
     global _installed
-    _installed = True
+    _installed = sockets.is_component = True
     for name, value in _of_socket().items():
         setattr(socket, name, value)
     from . import tls

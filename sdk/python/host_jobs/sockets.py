@@ -1,5 +1,6 @@
-"""Sockets for packages that send HTTP requests: `urllib`, `requests`, `httpx` and others. What is written to one is a request,
-which the host sends as it sends those of `ctx.http`; what is read is the response. TLS is the host's."""
+"""Sockets for packages. Those of servers that the manifest grants with `tcp` are connections. Others are for packages that send HTTP
+requests, such as `urllib`, `requests` and `httpx`: what is written to one is a request, which the host sends as it sends those of
+`ctx.http`; what is read is the response. TLS is the host's."""
 
 from __future__ import annotations
 
@@ -18,8 +19,34 @@ _OF_CONNECTION = {
 """Headers of a connection, which the host makes itself."""
 _SENT_ANYWAY = HttpErrorKind.UNREACHABLE, HttpErrorKind.UNAVAILABLE
 
+_Connection = _socket.socket
+_look_up = _socket.getaddrinfo
+_PASSED_ON = (
+    "sendall", "send", "recv", "recv_into", "makefile", "settimeout", "gettimeout", "setblocking", "getpeername", "getsockname", "fileno",
+    "shutdown", "close", "detach",
+)  # fmt: skip
+"""What a connection does itself."""
+
 host: Host | None = None
 """The host of the attempt that runs."""
+
+
+is_component = False
+"""Whether there are connections."""
+
+
+def _connect(name: str, port: int, timeout: float | None) -> Any:
+    """Connects to a server that the manifest grants with `tcp`. Returns None if it grants none."""
+    try:
+        family, kind, protocol, _, address = _look_up(name, port, 0, _socket.SOCK_STREAM)[0]
+        connection = _Connection(family, kind, protocol)
+        connection.settimeout(timeout)
+        connection.connect(address)
+    except PermissionError:
+        return None
+    except _socket.gaierror:
+        return None
+    return connection
 
 
 class Socket:
@@ -41,6 +68,9 @@ class Socket:
         """Notes the server."""
         name = address[0]
         self._address = (name.decode() if isinstance(name, bytes) else str(name), int(address[1]))
+        connection = _connect(*self._address, self._timeout) if is_component else None
+        for method in _PASSED_ON if connection else ():
+            setattr(self, method, getattr(connection, method))
 
     def connect_ex(self, address: tuple[Any, ...]) -> int:
         self.connect(address)

@@ -1,57 +1,31 @@
 //! `host:jobs/sql`: statements for databases, which the broker sends.
 
 use host_core::egress::{HttpErrorKind, SqlError, SqlRequest, SqlStatement};
-use tokio::task;
-use wasmtime::Result;
-use wasmtime::component::Resource;
 
-use crate::bindings::host::jobs::sql::{Error, ErrorKind, Host, HostTransaction, Rows};
+use crate::bindings::host::jobs::sql::{Error, ErrorKind, Host, Rows};
 use crate::context::Guest;
-use crate::egress::Link;
-
-/// A transaction of a guest.
-#[expect(unreachable_pub, reason = "the generated bindings export it")]
-pub struct Transaction {
-    number: u32,
-    link: Link,
-    is_over: bool,
-}
 
 impl Guest {
     async fn ask(&mut self, asked: SqlRequest) -> Result<Rows, Error> {
-        let link = self.egress.link().map_err(|error| error.into());
-        ask(link, asked).await
+        let link = self
+            .egress
+            .link()
+            .map_err(|error| guest_error(error.into()))?;
+        let buffered = link.ask(asked).await.map_err(guest_error)?;
+        Ok(Rows {
+            columns: buffered.rows.columns,
+            rows: buffered.rows.rows,
+            affected: buffered.rows.affected,
+        })
     }
 
-    fn transaction(&mut self, this: &Resource<Transaction>) -> Result<&mut Transaction> {
-        let (_, table) = self.socket_parts();
-        Ok(table.get_mut(this)?)
-    }
-
-    async fn end(
-        &mut self,
-        this: &Resource<Transaction>,
-        commits: bool,
-    ) -> Result<Result<(), Error>> {
-        let open = self.transaction(this)?;
-        open.is_over = true;
-        let (link, transaction) = (open.link.clone(), open.number);
+    async fn end(&mut self, transaction: u32, commits: bool) -> Result<(), Error> {
         let asked = SqlRequest::End {
             transaction,
             commits,
         };
-        Ok(ask(Ok(link), asked).await.map(|_| ()))
+        self.ask(asked).await.map(|_| ())
     }
-}
-
-async fn ask(link: Result<Link, SqlError>, asked: SqlRequest) -> Result<Rows, Error> {
-    let answered = async { link?.ask(asked).await };
-    let buffered = answered.await.map_err(guest_error)?;
-    Ok(Rows {
-        columns: buffered.rows.columns,
-        rows: buffered.rows.rows,
-        affected: buffered.rows.affected,
-    })
 }
 
 impl Host for Guest {
@@ -62,83 +36,42 @@ impl Host for Guest {
         params: String,
     ) -> Result<Rows, Error> {
         let statement = SqlStatement { text, params };
-        self.ask(SqlRequest::Query {
+        let asked = SqlRequest::Query {
             database,
             statement,
-        })
-        .await
+        };
+        self.ask(asked).await
     }
-}
 
-impl HostTransaction for Guest {
-    async fn begin(&mut self, database: String) -> Result<Resource<Transaction>, Error> {
-        let link = self
-            .egress
-            .link()
-            .map_err(|error| guest_error(error.into()))?;
-        let number = self.egress.next_transaction();
+    async fn begin(&mut self, database: String) -> Result<u32, Error> {
+        let transaction = self.egress.next_transaction();
         let asked = SqlRequest::Begin {
             database,
-            transaction: number,
+            transaction,
         };
-        ask(Ok(link.clone()), asked).await?;
-        let (_, table) = self.socket_parts();
-        let open = Transaction {
-            number,
-            link,
-            is_over: false,
-        };
-        table.push(open).map_err(|error| Error {
-            kind: ErrorKind::LimitReached,
-            code: None,
-            message: format!("the handler holds too many resources: {error}"),
-        })
+        self.ask(asked).await.map(|_| transaction)
     }
 
-    async fn query(
+    async fn query_in(
         &mut self,
-        this: Resource<Transaction>,
+        transaction: u32,
         text: String,
         params: String,
     ) -> Result<Rows, Error> {
-        let open = self.transaction(&this).map_err(|_| over())?;
-        let (link, transaction) = (open.link.clone(), open.number);
         let statement = SqlStatement { text, params };
         let asked = SqlRequest::Step {
             transaction,
             statement,
         };
-        ask(Ok(link), asked).await
+        self.ask(asked).await
     }
 
-    async fn commit(&mut self, this: Resource<Transaction>) -> Result<(), Error> {
-        self.end(&this, true).await.map_err(|_| over())?
+    async fn commit(&mut self, transaction: u32) -> Result<(), Error> {
+        self.end(transaction, true).await
     }
 
-    async fn rollback(&mut self, this: Resource<Transaction>) -> Result<(), Error> {
-        self.end(&this, false).await.map_err(|_| over())?
-    }
-
-    fn drop(&mut self, this: Resource<Transaction>) -> Result<()> {
-        let (_, table) = self.socket_parts();
-        let open = table.delete(this)?;
-        if !open.is_over {
-            let asked = SqlRequest::End {
-                transaction: open.number,
-                commits: false,
-            };
-            // The end of the run does it too.
-            task::spawn(async move { drop(open.link.ask(asked).await) });
-        }
-        Ok(())
-    }
-}
-
-fn over() -> Error {
-    Error {
-        kind: ErrorKind::InvalidRequest,
-        code: None,
-        message: "the transaction is over".to_owned(),
+    async fn rollback(&mut self, transaction: u32) -> Result<(), Error> {
+        self.end(transaction, false).await
     }
 }
 

@@ -14,7 +14,7 @@ _LEFT_OUT = {
     "__hello__", "__phello__", "_aix_support", "_android_support", "_apple_support", "_ios_support", "_osx_support", "_pydatetime",
     "_pydecimal", "_pyio", "_pyrepl", "_sysconfigdata__wasi_wasm32-wasi", "antigravity", "bdb", "compileall", "config-3.14-wasm32-wasi",
     "ctypes", "curses", "doctest", "ensurepip", "ftplib", "idlelib", "imaplib", "lib", "modulefinder", "multiprocessing",
-    "nturl2path", "pdb", "poplib", "pty", "py_compile", "pydoc", "pydoc_data", "rlcompleter", "site-packages", "smtplib", "socketserver",
+    "nturl2path", "pdb", "pty", "py_compile", "pydoc", "pydoc_data", "rlcompleter", "site-packages", "socketserver",
     "tabnanny", "test", "this", "tkinter", "trace", "tty", "turtle", "turtledemo", "unittest", "venv", "webbrowser", "wsgiref", "zipapp",
 }  # fmt: skip
 """What needs a screen, a compiler, a server, other processes or another system, and tests."""
