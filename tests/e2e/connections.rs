@@ -109,7 +109,7 @@ fn a_handler_queries_a_database_whose_password_it_never_sees() {
     let authority = authority();
     let database = shop(&authority);
     let to = format!("{NAME}:{}", port(&database.endpoint()));
-    let host = Fixture::start(&authority, &[to.clone()]);
+    let host = Fixture::start(&authority, std::slice::from_ref(&to));
     let grant = |more: &str| {
         format!(
             "[defaults]\ntimeout_seconds = 20\n[[handlers.queries.tcp]]\nto = \"{to}\"\ntls = \"postgres\"\n\
@@ -198,7 +198,7 @@ fn a_login_is_refused_in_words_and_never_in_the_clear() {
     let authority = authority();
     let database = shop(&authority);
     let to = format!("{NAME}:{}", port(&database.endpoint()));
-    let host = Fixture::start(&authority, &[to.clone()]);
+    let host = Fixture::start(&authority, std::slice::from_ref(&to));
     for (user, tls, more, result) in [
         ("elder", "none", "", Err("asks for an MD5 hash")),
         ("elder", "none", ", md5 = true", Ok("elder")),
@@ -240,7 +240,7 @@ fn a_handler_uses_a_redis_that_it_cannot_sign_in_to() {
     set.exec(&mut redis.connection()).unwrap();
     let to = format!("{NAME}:{}", port(&redis.url()));
     let authority = authority();
-    let host = Fixture::start(&authority, &[to.clone()]);
+    let host = Fixture::start(&authority, std::slice::from_ref(&to));
     host.deploy(&format!(
         "[[handlers.talk.tcp]]\nto = \"{to}\"\npool = 1\nmax_connections = 1\n\
          login = {{ protocol = \"redis\", password = \"{{secret:db}}\", database = \"3\" }}\n"
@@ -331,97 +331,99 @@ fn only_what_a_manifest_grants_is_reached() {
     );
 }
 
-#[test]
-fn a_handler_queries_with_typed_values_in_any_language() {
-    let authority = authority();
-    let database = shop(&authority);
-    let to = format!("{NAME}:{}", port(&database.endpoint()));
-    let host = Fixture::start(&authority, &[to.clone()]);
-    host.deploy(&format!(
-        "[defaults]\ntimeout_seconds = 20\n[[handlers.statements.sql]]\nname = \"shop\"\nto = \"{to}\"\ntls = \"postgres\"\npool = 2\n\
-         login = {{ protocol = \"postgres\", user = \"report\", password = \"{{secret:db}}\", database = \"postgres\" }}\n"
-    ));
-    let run = |together: bool, statements: &Value| {
+/// A host whose handler `statements` may query the database.
+struct Shop {
+    host: Fixture,
+    database: DatabaseServer,
+}
+
+impl Shop {
+    fn open() -> Self {
+        let authority = authority();
+        let database = shop(&authority);
+        let to = format!("{NAME}:{}", port(&database.endpoint()));
+        let host = Fixture::start(&authority, std::slice::from_ref(&to));
+        host.deploy(&format!(
+            "[defaults]\ntimeout_seconds = 20\n[[handlers.statements.sql]]\nname = \"shop\"\nto = \"{to}\"\ntls = \"postgres\"\npool = 2\n\
+             login = {{ protocol = \"postgres\", user = \"report\", password = \"{{secret:db}}\", database = \"postgres\" }}\n"
+        ));
+        Self { host, database }
+    }
+
+    fn run(&self, together: bool, statements: &Value) -> Value {
         let params = json!({"database": "shop", "statements": statements, "together": together});
-        host.run("statements", &params)
-    };
-    let alone =
-        |statement: &str, params: Value| run(false, &json!([[statement, params]]))[0].clone();
-    let typed = alone(
+        self.host.run("statements", &params)
+    }
+
+    fn alone(&self, statement: &str, params: &Value) -> Value {
+        self.run(false, &json!([[statement, params]]))[0].clone()
+    }
+}
+
+#[test]
+fn values_arrive_with_all_their_digits() {
+    let shop = Shop::open();
+    let params = json!([9_007_199_254_740_993_i64, "12345678901234567890.10", "say \"a\"", {"a": [1]}, ["x", null, "y,}"], [1, "b"], true, null, 1.5]);
+    let typed = shop.alone(
         "SELECT $1::int8, $2::numeric, $3::text, $4::jsonb, $5::text[], $6::jsonb, $7::bool, $8::int, $9::float8, \
          '2026-01-02 03:04:05.678901+00'::timestamptz AS at, ARRAY[[1,2],[3,4]] AS grid",
-        json!([9_007_199_254_740_993_i64, "12345678901234567890.10", "say \"a\"", {"a": [1]}, ["x", null, "y,}"], [1, "b"], true, null, 1.5]),
+        &params,
     );
-    let values = json!([[
-        9_007_199_254_740_993_i64, "12345678901234567890.10", "say \"a\"", {"a": [1]}, ["x", null, "y,}"], [1, "b"], true, null, 1.5,
-        "2026-01-02 03:04:05.678901+00", [[1, 2], [3, 4]],
-    ]]);
-    assert_eq!(typed["values"], values, "{typed}");
+    let mut values = params.as_array().unwrap().clone();
+    values.push(json!("2026-01-02 03:04:05.678901+00"));
+    values.push(json!([[1, 2], [3, 4]]));
+    assert_eq!(typed["values"], json!([values]), "{typed}");
     assert_eq!(typed["columns"][9], "at");
-    let inserted = alone(
+    let inserted = shop.alone(
         "INSERT INTO prices VALUES ($1, $2), ('b', 2)",
-        json!(["a", "1.10"]),
+        &json!(["a", "1.10"]),
     );
     assert_eq!(inserted["affected"], 2, "{inserted}");
+}
+
+#[test]
+fn a_refused_statement_harms_no_other() {
+    let shop = Shop::open();
+    let none = json!([]);
     for (statement, params, kind, code) in [
-        ("SELEC 1", json!([]), "Refused", json!("42601")),
-        ("SELECT 1; SELECT 2", json!([]), "Refused", json!("42601")),
-        ("SELECT $1::int", json!(["x"]), "Refused", json!("22P02")),
-        ("SELECT $1::int", json!([]), "Refused", json!("08P01")),
-        ("DROP TABLE prices", json!([]), "Refused", json!("42501")),
-        (
-            "COPY prices FROM STDIN",
-            json!([]),
-            "InvalidRequest",
-            json!(null),
-        ),
-        (
-            "COPY prices TO STDOUT",
-            json!([]),
-            "InvalidRequest",
-            json!(null),
-        ),
-        ("BEGIN", json!([]), "InvalidRequest", json!(null)),
-        (
-            "SELECT repeat('x', 9000000)",
-            json!([]),
-            "TooLarge",
-            json!(null),
-        ),
+        ("SELEC 1", &none, "Refused", Some("42601")),
+        ("SELECT 1; SELECT 2", &none, "Refused", Some("42601")),
+        ("SELECT $1::int", &json!(["x"]), "Refused", Some("22P02")),
+        ("SELECT $1::int", &none, "Refused", Some("08P01")),
+        ("DROP TABLE prices", &none, "Refused", Some("42501")),
+        ("COPY prices FROM STDIN", &none, "InvalidRequest", None),
+        ("COPY prices TO STDOUT", &none, "InvalidRequest", None),
+        ("BEGIN", &none, "InvalidRequest", None),
+        ("SELECT repeat('x', 9000000)", &none, "TooLarge", None),
         (
             "SELECT repeat('x', 1000) FROM generate_series(1, 10000)",
-            json!([]),
+            &none,
             "TooLarge",
-            json!(null),
+            None,
         ),
     ] {
-        let refused = alone(statement, params);
-        assert_eq!(
-            (&refused["kind"], &refused["code"]),
-            (&json!(kind), &code),
-            "{statement}: {refused}"
-        );
-        assert_eq!(
-            alone("SELECT 1", json!([]))["values"],
-            json!([[1]]),
-            "after {statement}"
-        );
+        let refused = shop.alone(statement, params);
+        let found = (&refused["kind"], refused["code"].as_str());
+        assert_eq!(found, (&json!(kind), code), "{statement}: {refused}");
+        let next = shop.alone("SELECT 1", &none);
+        assert_eq!(next["values"], json!([[1]]), "after {statement}");
     }
-    // Together or not at all.
-    let count = || alone("SELECT count(*) FROM prices", json!([]))["values"][0][0].clone();
-    let kept = run(
+    let other = json!({"database": "other", "statements": [["SELECT 1", []]]});
+    let other = shop.host.run("statements", &other);
+    assert_eq!(other[0]["kind"], "NotGranted", "{other}");
+}
+
+#[test]
+fn statements_of_a_transaction_take_effect_together() {
+    let shop = Shop::open();
+    let count = "SELECT count(*)::int FROM prices";
+    let kept = shop.run(
         true,
-        &json!([
-            ["INSERT INTO prices VALUES ('c', 3)", []],
-            ["SELECT count(*) FROM prices", []]
-        ]),
+        &json!([["INSERT INTO prices VALUES ('c', 3)", []], [count, []]]),
     );
-    assert_eq!(
-        (&kept[1]["values"][0][0], &kept[2]),
-        (&json!(3), &json!(null)),
-        "{kept}"
-    );
-    let lost = run(
+    assert_eq!(kept[1]["values"][0][0], 1, "{kept}");
+    assert_eq!(kept[2], json!(null), "{kept}");
+    let lost = shop.run(
         true,
         &json!([
             ["INSERT INTO prices VALUES ('d', 4)", []],
@@ -430,26 +432,22 @@ fn a_handler_queries_with_typed_values_in_any_language() {
     );
     assert_eq!(lost[1]["code"], "22012", "{lost}");
     assert!(lost[2].as_str().unwrap().contains("rolled back"), "{lost}");
-    let ended = run(true, &json!([["COMMIT", []], ["SELECT 1", []]]));
+    let ended = shop.run(true, &json!([["COMMIT", []], ["SELECT 1", []]]));
     assert_eq!(ended[1]["kind"], "InvalidRequest", "{ended}");
-    assert_eq!(count(), 3);
-    let other = host.run(
-        "statements",
-        &json!({"database": "other", "statements": [["SELECT 1", []]]}),
-    );
-    assert_eq!(other[0]["kind"], "NotGranted", "{other}");
-    // Attempts wait for their turn.
-    let jobs: Vec<String> = (0..40)
-        .map(|_| {
-            host.client
-                .enqueue(&json!({"handler": "statements", "params": {
-                    "database": "shop", "statements": [["SELECT pg_sleep(0.01)", []]],
-                }}))
-        })
-        .collect();
+    assert_eq!(shop.alone(count, &json!([]))["values"], json!([[1]]));
+}
+
+#[test]
+fn attempts_wait_for_a_connection() {
+    let shop = Shop::open();
+    let client = &shop.host.client;
+    let params = json!({"database": "shop", "statements": [["SELECT pg_sleep(0.01)", []]]});
+    let job = json!({"handler": "statements", "params": params});
+    let jobs: Vec<String> = (0..40).map(|_| client.enqueue(&job)).collect();
     for job in jobs {
-        assert_eq!(host.client.wait(&job)["result"][0]["affected"], 1);
+        assert_eq!(client.wait(&job)["result"][0]["affected"], 1);
     }
-    let open = database.run("SELECT count(*) FROM pg_stat_activity WHERE usename = 'report'");
-    assert!(open.unwrap().parse::<u32>().unwrap() <= 8);
+    let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'report'";
+    let open = shop.database.run(open).unwrap();
+    assert!(open.parse::<u32>().unwrap() <= 8, "{open}");
 }

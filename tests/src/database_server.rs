@@ -37,7 +37,8 @@ wait $!
 pub struct DatabaseServer {
     folder: TempDir,
     port: u16,
-    _serving: Child,
+    #[expect(dead_code, reason = "its standard input ends with it")]
+    serving: Child,
 }
 
 impl DatabaseServer {
@@ -68,11 +69,11 @@ impl DatabaseServer {
             }
             serve.uid(NOBODY_UID).gid(NOBODY_UID);
         }
-        let _serving = serve.spawn().expect("sh starts");
+        let serving = serve.spawn().expect("sh starts");
         let server = Self {
             folder,
             port,
-            _serving,
+            serving,
         };
         eventually("PostgreSQL answers", WAIT_MAX, || server.run("SELECT 1"));
         server

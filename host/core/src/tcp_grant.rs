@@ -143,13 +143,13 @@ pub struct Login {
     pub user: Option<String>,
     #[serde(default)]
     pub password: Option<HeaderTemplate>,
-    /// The database of PostgreSQL, or its number in Redis.
+    /// The database of `PostgreSQL`, or its number in Redis.
     #[serde(default)]
     pub database: Option<String>,
-    /// PostgreSQL's `options`, such as `-c statement_timeout=5s`.
+    /// The `options` of `PostgreSQL`, such as `-c statement_timeout=5s`.
     #[serde(default)]
     pub options: Option<String>,
-    /// Whether a password may be sent as an MD5 hash if PostgreSQL asks for it.
+    /// Whether a password may be sent as an MD5 hash if `PostgreSQL` asks for it.
     #[serde(default)]
     pub md5: bool,
 }

@@ -168,11 +168,11 @@ impl Broker {
     ) -> Result<Session, HttpError> {
         let share = self.connections.take((&pass.component, ""), 1).await;
         let opener = self.clients.borrow_mut().opener(&pass.component);
-        let opened = self
+        let session = self
             .sockets
             .open(pass, place, grant, &self.secrets, opener, permit)
             .await;
-        opened.map(|session| session.with_share(share))
+        session.map(|session| session.with_share(share))
     }
 
     /// Waits until the handler and its component have fewer concurrent requests than they may, and until bodies of `bytes`

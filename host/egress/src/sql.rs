@@ -204,7 +204,7 @@ where
                 let tag = body.tag()?;
                 let count: Option<u64> = tag.rsplit(' ').next().and_then(|it| it.parse().ok());
                 answer.rows.affected = u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX);
-                answer.tag = tag.to_owned();
+                tag.clone_into(&mut answer.tag);
             }
             Message::CopyInResponse(_) => {
                 talk.send(|to| {

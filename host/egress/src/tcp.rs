@@ -50,6 +50,9 @@ const RESET_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an idle connection is kept.
 const KEPT_FOR: Duration = Duration::from_secs(30);
 
+/// The most connections that wait to be returned to their pools.
+const USED_MAX: usize = 1_024;
+
 /// The most grants whose connections are kept.
 const POOLS_MAX: usize = 1_024;
 
@@ -134,13 +137,13 @@ fn is_silent(stream: &mut Stream) -> bool {
 /// The connections of all grants.
 pub(crate) struct Connections {
     pools: RefCell<HashMap<Key, Rc<Pool>>>,
-    used: mpsc::UnboundedSender<Used>,
+    used: mpsc::Sender<Used>,
 }
 
 impl Connections {
     /// Makes a task that returns connections to their pools. Must be called in the runtime.
     pub(crate) fn new() -> Self {
-        let (used, mut receiver) = mpsc::unbounded_channel::<Used>();
+        let (used, mut receiver) = mpsc::channel::<Used>(USED_MAX);
         spawn_local(async move {
             while let Some(used) = receiver.recv().await {
                 spawn_local(used.recycle());
@@ -186,19 +189,16 @@ impl Connections {
         // It is never closed.
         let place = Arc::clone(&pool.places).acquire_owned().await.ok();
         let kept = account.as_ref().and_then(|account| pool.take(account));
-        let connection = match kept {
-            Some(connection) => {
-                connection.writer.set(Some(permit));
-                connection
-            }
-            None => {
-                let opening = connect(&opener, grant, account.as_ref(), permit);
-                timeout(OPEN_TIMEOUT, opening).await.unwrap_or_else(|_| {
-                    let seconds = OPEN_TIMEOUT.as_secs();
-                    let message = format!("{} did not answer within {seconds} s", grant.to);
-                    Err(HttpError::new(HttpErrorKind::TimedOut, message))
-                })?
-            }
+        let connection = if let Some(connection) = kept {
+            connection.writer.set(Some(permit));
+            connection
+        } else {
+            let opening = connect(&opener, grant, account.as_ref(), permit);
+            timeout(OPEN_TIMEOUT, opening).await.unwrap_or_else(|_| {
+                let seconds = OPEN_TIMEOUT.as_secs();
+                let message = format!("{} did not answer within {seconds} s", grant.to);
+                Err(HttpError::new(HttpErrorKind::TimedOut, message))
+            })?
         };
         let watch = match &connection.opening {
             Opening::Plain { .. } => Watch::Nothing,
@@ -334,7 +334,7 @@ pub(crate) struct Session {
     used: Option<Used>,
     /// What it takes of the connections of its component.
     share: Option<OwnedSemaphorePermit>,
-    to: mpsc::UnboundedSender<Used>,
+    to: mpsc::Sender<Used>,
 }
 
 impl Session {
@@ -357,8 +357,8 @@ impl Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if let Some(used) = self.used.take() {
-            // Without the task, this process ends.
-            let _ = self.to.send(used);
+            // Without room, the connection is closed.
+            let _ = self.to.try_send(used);
         }
     }
 }
@@ -422,8 +422,7 @@ impl Used {
         if self.pool.kept_max == 0 || self.is_sending.get() {
             return Ok(false);
         }
-        let watch = self.watch.borrow();
-        match (&*watch, &self.account) {
+        match (self.watch.get_mut(), &self.account) {
             (Watch::Postgres(traffic), _) if traffic.is_idle() => {
                 postgres::reset(stream).await.map(|()| true)
             }

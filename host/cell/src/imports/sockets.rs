@@ -49,7 +49,8 @@ struct Socket {
     family: IpAddressFamily,
     stage: Stage,
     /// The memory that its buffers take.
-    _memory: MemoryCharge,
+    #[expect(dead_code, reason = "it gives the memory back")]
+    memory: MemoryCharge,
 }
 
 enum Stage {
@@ -57,7 +58,7 @@ enum Stage {
     Connecting {
         to: SocketAddr,
         opened: oneshot::Receiver<Result<UnixStream, HttpError>>,
-        _task: AbortOnDropJoinHandle<()>,
+        task: AbortOnDropJoinHandle<()>,
     },
     Answered {
         to: SocketAddr,
@@ -247,15 +248,12 @@ impl tcp_create_socket::Host for Guest {
             .add(CONNECTION_BYTES)
             .map_err(|_| ErrorCode::OutOfMemory)?;
         let stage = Stage::New;
-        let _memory = memory;
-        own(
-            table,
-            Socket {
-                family,
-                stage,
-                _memory,
-            },
-        )
+        let socket = Socket {
+            family,
+            stage,
+            memory,
+        };
+        own(table, socket)
     }
 }
 
@@ -301,11 +299,7 @@ impl tcp::HostTcpSocket for Guest {
             // The guest may have given up.
             let _ = sender.send(link.connect(grant).await);
         });
-        self.socket(&this)?.stage = Stage::Connecting {
-            to,
-            opened,
-            _task: task,
-        };
+        self.socket(&this)?.stage = Stage::Connecting { to, opened, task };
         Ok(())
     }
 
@@ -319,12 +313,12 @@ impl tcp::HostTcpSocket for Guest {
             Stage::Connecting {
                 to,
                 mut opened,
-                _task,
+                task,
             } => match opened.try_recv() {
                 Ok(opened) => (to, opened),
                 Err(TryRecvError::Closed) => (to, Err(gone())),
                 Err(TryRecvError::Empty) => {
-                    socket.stage = Stage::Connecting { to, opened, _task };
+                    socket.stage = Stage::Connecting { to, opened, task };
                     return Err(ErrorCode::WouldBlock.into());
                 }
             },

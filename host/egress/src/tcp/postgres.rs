@@ -411,14 +411,13 @@ impl Frames {
             };
             let length =
                 usize::try_from(u32::from_be_bytes([*a, *b, *c, *d])).unwrap_or(usize::MAX);
-            match first.first() {
-                None if length > 4 => continue,
-                first => {
-                    seen(*kind, first.copied().unwrap_or_default());
-                    self.rest = (length + 1).saturating_sub(self.head.len().max(HEAD));
-                    self.head.clear();
-                }
+            // The first byte of the body comes with the head, if there is a body.
+            if first.is_empty() && length > 4 {
+                continue;
             }
+            seen(*kind, first.first().copied().unwrap_or_default());
+            self.rest = (length + 1).saturating_sub(self.head.len().max(HEAD));
+            self.head.clear();
         }
         at
     }

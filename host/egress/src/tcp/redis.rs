@@ -76,7 +76,7 @@ pub(super) async fn reset(
     account: &Account,
     mark: [u8; MARK_BYTES / 2],
 ) -> io::Result<()> {
-    let mark: String = mark.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mark = format!("{:032x}", u128::from_be_bytes(mark));
     let mut bytes = encode(&["RESET"]);
     for words in commands(account) {
         bytes.extend(encode(&words));

@@ -91,16 +91,16 @@ pub(crate) fn many(_ctx: &Ctx, params: Many) -> Result<Value, Error> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Queries {
+pub(crate) struct Conversation {
     to: String,
     queries: Vec<String>,
     /// What happens after the queries: `bye`, `close`, or `hang` in the last one.
     end: String,
 }
 
-/// Speaks the protocol of PostgreSQL as a user that does not exist. Returns the values of each query, or its error.
+/// Speaks the protocol of `PostgreSQL` as a user that does not exist. Returns the values of each query, or its error.
 #[handler]
-pub(crate) fn queries(ctx: &Ctx, params: Queries) -> Result<Value, Error> {
+pub(crate) fn queries(ctx: &Ctx, params: Conversation) -> Result<Value, Error> {
     let mut stream = TcpStream::connect(&params.to)?;
     let start = b"user\0mallory\0database\0postgres\0options\0-c role=postgres\0\0";
     let mut bytes = Vec::new();
@@ -117,7 +117,7 @@ pub(crate) fn queries(ctx: &Ctx, params: Queries) -> Result<Value, Error> {
         bytes.push(0);
         stream.write_all(&bytes)?;
         if params.end == "hang" && place + 1 == params.queries.len() {
-            ctx.sleep(Duration::from_secs(3_600));
+            ctx.sleep(Duration::from_hours(1));
         }
         answers.push(answer(&mut stream)?);
     }
@@ -154,7 +154,7 @@ fn answer(stream: &mut TcpStream) -> io::Result<Value> {
 }
 
 #[derive(Deserialize)]
-pub(crate) struct Statements {
+pub(crate) struct Script {
     database: String,
     /// A statement and its parameters, each.
     statements: Vec<(String, Value)>,
@@ -165,7 +165,7 @@ pub(crate) struct Statements {
 
 /// Runs statements, and returns what each answers.
 #[handler]
-pub(crate) fn statements(ctx: &Ctx, params: Statements) -> Result<Value, Error> {
+pub(crate) fn statements(ctx: &Ctx, params: Script) -> Result<Value, Error> {
     let database = ctx.sql(&params.database);
     let shown = |answer: Result<Rows, SqlError>| match answer {
         Ok(rows) => {

@@ -39,6 +39,7 @@ impl Streams {
         let stream = Arc::new(stream);
         // One chunk waits while another is written.
         let (sender, chunks) = mpsc::channel(1);
+        #[expect(clippy::disallowed_methods, reason = "the end of the socket ends it")]
         task::spawn(write(Arc::clone(&stream), chunks));
         let output = Arc::new(Mutex::new(Some(sender)));
         let is_closed = Arc::<AtomicBool>::default();

@@ -27,6 +27,7 @@ const RUST: Files = files!["guest-sdk":
     "src/replay.rs",
     "src/request.rs",
     "src/services.rs",
+    "src/sql.rs",
     "src/state.rs",
     "src/store.rs",
     "wit/host-jobs-1.2.0/jobs.wit",
@@ -83,6 +84,7 @@ const PYTHON: Files = files!["sdk/python/host_jobs":
     "replay.py",
     "schemas.py",
     "sockets.py",
+    "sql.py",
     "tls.py",
     "values.py",
 ];
