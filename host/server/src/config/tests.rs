@@ -220,7 +220,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
     let own = OWN_SETTINGS.iter().copied().flatten();
     let own = own.filter(|setting| !setting.is_in_table()).count();
-    assert_eq!(own, 42, "all of them but store.url_file are above");
+    assert_eq!(own, 44, "all of them but store.url_file are above");
 }
 
 #[test]

@@ -96,14 +96,6 @@ fn the_image_and_the_manifest_publish_the_port_of_the_api() {
     ] {
         assert!(file.lines().any(|it| it.trim() == line), "{line}");
     }
-    let listens = variables
-        .iter()
-        .find(|(name, _)| name == "HOST_HTTP_LISTEN")
-        .unwrap();
-    assert!(
-        image.contains(&format!("{}={}", listens.0, listens.1)),
-        "the image names it"
-    );
 }
 
 #[test]
