@@ -4,10 +4,10 @@ use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
 
+use crate::database::Sql;
 use crate::error::Error;
 use crate::http::Http;
 use crate::services::{Level, Services};
-use crate::sql::Sql;
 use crate::state::State;
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 

@@ -40,6 +40,7 @@ extern crate self as guest_sdk;
 struct Readme;
 
 mod ctx;
+mod database;
 mod error;
 #[doc(hidden)]
 pub mod export;
@@ -55,6 +56,7 @@ mod state;
 mod store;
 
 pub use ctx::{Ctx, Job};
+pub use database::{Sql, Transaction};
 pub use error::{Category, Error};
 pub use host_guest_sdk_macros::handler;
 pub use http::{Http, RequestBuilder};
@@ -64,7 +66,7 @@ pub use request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 #[cfg(feature = "schema")]
 pub use schemars;
 pub use services::Level;
-pub use sql::{Rows, Sql, SqlError, SqlErrorKind, Transaction};
+pub use sql::{Rows, SqlError, SqlErrorKind};
 pub use state::State;
 pub use store::{DependsOn, NewJob, StoreError, StoreErrorKind, When};
 

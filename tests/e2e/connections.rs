@@ -205,7 +205,7 @@ fn a_login_is_refused_in_words_and_never_in_the_clear() {
         ("plain", "none", "", Err("asks for the password itself")),
         ("report", "none", "", Err("no pg_hba.conf entry")),
         (
-            "nobody",
+            "stranger",
             "postgres",
             "",
             Err("password authentication failed"),

@@ -110,7 +110,7 @@ impl Answer for BufferedRows {
 }
 
 /// Who waits for the answer to a call.
-enum Waiting {
+enum ReplyTo {
     Response(Waiter<BufferedResponse>),
     Connection(Waiter<UnixStream>),
     Rows(Waiter<BufferedRows>),
@@ -118,25 +118,25 @@ enum Waiting {
 
 impl Call {
     /// Returns what to send, and who waits for the answer; nothing if the guest has given it up.
-    fn open(self, call: u32) -> Option<(FromCell, Waiting)> {
+    fn open(self, call: u32) -> Option<(FromCell, ReplyTo)> {
         match self {
             Self::Request(request, waiter) if !waiter.is_closed() => {
                 let request = HttpRequest { call, ..request };
-                Some((FromCell::Http(request), Waiting::Response(waiter)))
+                Some((FromCell::Http(request), ReplyTo::Response(waiter)))
             }
             Self::Connection { grant, waiter } if !waiter.is_closed() => {
                 let asked = FromCell::Connect { call, grant };
-                Some((asked, Waiting::Connection(waiter)))
+                Some((asked, ReplyTo::Connection(waiter)))
             }
             Self::Sql(asked, waiter) if !waiter.is_closed() => {
-                Some((FromCell::Sql { call, asked }, Waiting::Rows(waiter)))
+                Some((FromCell::Sql { call, asked }, ReplyTo::Rows(waiter)))
             }
             Self::Request(..) | Self::Connection { .. } | Self::Sql(..) => None,
         }
     }
 }
 
-impl Waiting {
+impl ReplyTo {
     fn refuse(self, error: HttpError) {
         // The guest may have given up.
         match self {
@@ -318,7 +318,7 @@ async fn talk(
             };
             match message {
                 ToCell::Http(HttpAnswer { call, result }) => {
-                    let Some(Waiting::Response(waiter)) = open.lock().remove(&call) else {
+                    let Some(ReplyTo::Response(waiter)) = open.lock().remove(&call) else {
                         return;
                     };
                     let result = result.and_then(|response| keep(response, frame.len(), &memory));
@@ -326,7 +326,7 @@ async fn talk(
                     let _ = waiter.send(result);
                 }
                 ToCell::Connected { call, result } => {
-                    let Some(Waiting::Connection(waiter)) = open.lock().remove(&call) else {
+                    let Some(ReplyTo::Connection(waiter)) = open.lock().remove(&call) else {
                         return;
                     };
                     let socket = result.and_then(|()| {
@@ -342,7 +342,7 @@ async fn talk(
                     let _ = waiter.send(socket);
                 }
                 ToCell::Sql { call, result } => {
-                    let Some(Waiting::Rows(waiter)) = open.lock().remove(&call) else {
+                    let Some(ReplyTo::Rows(waiter)) = open.lock().remove(&call) else {
                         return;
                     };
                     let result = result.and_then(|rows| {

@@ -15,7 +15,7 @@ pub(crate) mod doctor;
 pub(crate) mod egress;
 pub(crate) mod explain;
 pub(crate) mod failure;
-mod granted;
+mod grant_options;
 pub(crate) mod handler;
 pub(crate) mod job;
 pub(crate) mod limit;

@@ -149,10 +149,10 @@ fn execute(sql: &str, params: &[Param], types: &[u32], to: &mut BytesMut) -> io:
     Ok(())
 }
 
-type Ended<T> = io::Result<(Result<T, SqlError>, u8)>;
+type Outcome<T> = io::Result<(Result<T, SqlError>, u8)>;
 
 /// Reads the types of a statement's parameters, and the status.
-async fn described<S>(talk: &mut Talk<'_, S>) -> Ended<Vec<u32>>
+async fn described<S>(talk: &mut Talk<'_, S>) -> Outcome<Vec<u32>>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -170,7 +170,7 @@ where
 }
 
 /// Reads what a statement answers, and the status.
-async fn answered<S>(talk: &mut Talk<'_, S>) -> Ended<Answer>
+async fn answered<S>(talk: &mut Talk<'_, S>) -> Outcome<Answer>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {

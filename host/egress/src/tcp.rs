@@ -4,6 +4,7 @@
 //! Idle connections are kept for further attempts if the grant says so, in their first state, and never for another grant,
 //! revision or account.
 
+mod account;
 mod login;
 pub(crate) mod postgres;
 mod redis;
@@ -32,10 +33,10 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 
-use self::login::Account;
+use self::account::Account;
 use self::postgres::Traffic;
 use self::relay::Watch;
-pub(crate) use self::relay::{Carried, relay};
+pub(crate) use self::relay::{ByteCounts, relay};
 pub(crate) use self::stream::Stream;
 use crate::dial::{Dial, DialError};
 use crate::permit::{Permit, Writer};
@@ -88,10 +89,10 @@ type Key = (String, u32, String, &'static str, usize);
 struct Pool {
     places: Arc<Semaphore>,
     kept_max: usize,
-    kept: RefCell<Vec<Kept>>,
+    kept: RefCell<Vec<IdleConnection>>,
 }
 
-struct Kept {
+struct IdleConnection {
     connection: Connection,
     account: Account,
     since: Instant,
@@ -110,7 +111,7 @@ impl Pool {
     fn take(&self, account: &Account) -> Option<Connection> {
         let mut kept = self.kept.borrow_mut();
         kept.retain(|it| it.account == *account && it.since.elapsed() < KEPT_FOR);
-        while let Some(Kept { mut connection, .. }) = kept.pop() {
+        while let Some(IdleConnection { mut connection, .. }) = kept.pop() {
             if is_silent(&mut connection.stream) {
                 return Some(connection);
             }
@@ -137,13 +138,13 @@ fn is_silent(stream: &mut Stream) -> bool {
 /// The connections of all grants.
 pub(crate) struct Connections {
     pools: RefCell<HashMap<Key, Rc<Pool>>>,
-    used: mpsc::Sender<Used>,
+    used: mpsc::Sender<Loan>,
 }
 
 impl Connections {
     /// Makes a task that returns connections to their pools. Must be called in the runtime.
     pub(crate) fn new() -> Self {
-        let (used, mut receiver) = mpsc::channel::<Used>(USED_MAX);
+        let (used, mut receiver) = mpsc::channel::<Loan>(USED_MAX);
         spawn_local(async move {
             while let Some(used) = receiver.recv().await {
                 spawn_local(used.recycle());
@@ -206,7 +207,7 @@ impl Connections {
             Opening::Redis => Watch::Redis(redis::Commands::default()),
         };
         Ok(Session {
-            used: Some(Used {
+            used: Some(Loan {
                 connection,
                 watch: RefCell::new(watch),
                 is_sending: Cell::new(false),
@@ -262,8 +263,7 @@ async fn connect(
     };
     let opening = match account {
         None => Opening::Plain { greeting },
-        Some(account) => account
-            .sign_in(&mut stream, greeting, server_hash)
+        Some(account) => login::sign_in(account, &mut stream, greeting, server_hash)
             .await
             .map_err(|error| login_error(grant, account, &error))?,
     };
@@ -331,10 +331,10 @@ fn login_error(grant: &TcpGrant, account: &Account, error: &io::Error) -> HttpEr
 
 /// A connection while a guest has it. When this is dropped, the connection is kept or closed.
 pub(crate) struct Session {
-    used: Option<Used>,
+    used: Option<Loan>,
     /// What it takes of the connections of its component.
     share: Option<OwnedSemaphorePermit>,
-    to: mpsc::Sender<Used>,
+    to: mpsc::Sender<Loan>,
 }
 
 impl Session {
@@ -364,7 +364,7 @@ impl Drop for Session {
 }
 
 /// A connection that a guest had.
-struct Used {
+struct Loan {
     connection: Connection,
     watch: RefCell<Watch>,
     /// Whether a part of what the guest sent is on its way.
@@ -376,7 +376,7 @@ struct Used {
     _place: Option<OwnedSemaphorePermit>,
 }
 
-impl Used {
+impl Loan {
     /// Returns the connection to its first state and keeps it, if it can be; else ends what it does.
     async fn recycle(mut self) {
         // The attempt may be over. What is sent now is this process's own.
@@ -388,7 +388,7 @@ impl Used {
         if is_kept && let Some(account) = self.account.take() {
             let mut kept = self.pool.kept.borrow_mut();
             if kept.len() < self.pool.kept_max {
-                kept.push(Kept {
+                kept.push(IdleConnection {
                     connection: self.connection,
                     account,
                     since: Instant::now(),

@@ -25,7 +25,7 @@ use serde_json::value::RawValue;
 use self::changes::Changes;
 use self::compare::Cost;
 use super::build::project::Project;
-use super::granted::Granted;
+use super::grant_options::GrantOptions;
 use super::watch::Watch;
 use crate::commands::job::trial;
 
@@ -62,7 +62,7 @@ pub(crate) struct Dev {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
-    granted: Granted,
+    granted: GrantOptions,
     #[command(flatten)]
     shown: OutputOptions,
 }

@@ -20,7 +20,7 @@ use host_server::once::{self, OnceError, OnceRequest};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::commands::granted::Granted;
+use crate::commands::grant_options::GrantOptions;
 use crate::commands::serve;
 use crate::component_file::component;
 use crate::log;
@@ -50,7 +50,7 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FILE")]
     manifest: Option<PathBuf>,
     #[command(flatten)]
-    granted: Granted,
+    granted: GrantOptions,
     #[command(flatten)]
     overrides: Overrides,
     #[command(flatten)]

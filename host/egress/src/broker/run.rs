@@ -37,7 +37,7 @@ use crate::client;
 use crate::permit::Permit;
 use crate::policy::Order;
 use crate::sql::SqlSession;
-use crate::tcp::{self, Carried};
+use crate::tcp::{self, ByteCounts};
 
 /// The most open connections of one run.
 const CONNECTIONS_MAX: usize = 64;
@@ -187,7 +187,7 @@ impl Run {
             socket: Some(theirs),
         })
         .await;
-        let carried = Carried::default();
+        let carried = ByteCounts::default();
         let take = |bytes| self.allowance.take_bytes(GrantKind::Tcp, place, bytes);
         let ended = tcp::relay(&mut session, grant, ours, &take, &carried).await;
         drop(session);

@@ -1,74 +1,37 @@
-//! Who the broker signs in as, with the secrets of now.
+//! Signs in to a server, in the protocol that it speaks.
 
 use std::io;
 
-use host_core::egress::{HttpError, HttpErrorKind};
-use host_core::tcp_grant::{LoginProtocol, TcpGrant};
+use host_core::tcp_grant::LoginProtocol;
 
+use super::account::Account;
 use super::stream::Stream;
 use super::{Opening, postgres, redis, smtp};
-use crate::policy::Secrets;
 
-/// What a server is told of the user. Has no `Debug`: it has the password.
-#[derive(Clone, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) protocol: LoginProtocol,
-    pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
-    pub(super) database: Option<String>,
-    pub(super) options: Option<String>,
-    pub(super) md5: bool,
-}
-
-impl Account {
-    /// Returns the account of a grant, if it signs in.
-    pub(super) fn of_grant(grant: &TcpGrant, secrets: &Secrets) -> Result<Option<Self>, HttpError> {
-        let Some(login) = &grant.login else {
-            return Ok(None);
-        };
-        let filled = login.password.as_ref().map(|template| {
-            template
-                .fill(|secret| secrets.get(secret))
-                .map_err(|secret| {
-                    let message = format!("this host has no secret {secret}");
-                    HttpError::new(HttpErrorKind::NotGranted, message)
-                })
-        });
-        Ok(Some(Self {
-            protocol: login.protocol,
-            user: login.user.clone(),
-            password: filled.transpose()?,
-            database: login.database.clone(),
-            options: login.options.clone(),
-            md5: login.md5,
-        }))
-    }
-
-    /// Signs in. `greeting` is what the server said before TLS.
-    pub(super) async fn sign_in(
-        &self,
-        stream: &mut Stream,
-        greeting: Option<String>,
-        server_hash: Option<Vec<u8>>,
-    ) -> io::Result<Opening> {
-        match self.protocol {
-            LoginProtocol::Postgres => {
-                let welcome = postgres::sign_in(stream, self, server_hash).await?;
-                Ok(Opening::Postgres(welcome))
-            }
-            LoginProtocol::Redis => {
-                redis::sign_in(stream, self).await?;
-                Ok(Opening::Redis)
-            }
-            LoginProtocol::Smtp => {
-                let user = self.user.as_deref().unwrap_or_default();
-                let password = self.password.as_deref().unwrap_or_default();
-                let is_greeted = greeting.is_some();
-                let first = smtp::sign_in(stream, is_greeted, user, password).await?;
-                Ok(Opening::Plain {
-                    greeting: greeting.or(first),
-                })
-            }
+/// Signs in. `greeting` is what the server said before TLS.
+pub(super) async fn sign_in(
+    account: &Account,
+    stream: &mut Stream,
+    greeting: Option<String>,
+    server_hash: Option<Vec<u8>>,
+) -> io::Result<Opening> {
+    match account.protocol {
+        LoginProtocol::Postgres => {
+            let welcome = postgres::sign_in(stream, account, server_hash).await?;
+            Ok(Opening::Postgres(welcome))
+        }
+        LoginProtocol::Redis => {
+            redis::sign_in(stream, account).await?;
+            Ok(Opening::Redis)
+        }
+        LoginProtocol::Smtp => {
+            let user = account.user.as_deref().unwrap_or_default();
+            let password = account.password.as_deref().unwrap_or_default();
+            let is_greeted = greeting.is_some();
+            let first = smtp::sign_in(stream, is_greeted, user, password).await?;
+            Ok(Opening::Plain {
+                greeting: greeting.or(first),
+            })
         }
     }
 }

@@ -13,7 +13,7 @@ use postgres_protocol::message::backend::{Header, Message};
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::login::Account;
+use super::account::Account;
 
 /// The largest message before a guest has the connection, in bytes.
 const START_BYTES_MAX: usize = 64 << 10;

@@ -5,7 +5,7 @@ use std::io;
 
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
-use super::login::Account;
+use super::account::Account;
 use super::stream::read_line;
 
 /// The most bytes that are read behind a guest until the answer to the last command comes.
@@ -111,9 +111,9 @@ pub(super) struct Commands {
 
 /// A command that a guest may not send.
 #[derive(Debug)]
-pub(super) struct Refused(&'static str);
+pub(super) struct CommandRefusal(&'static str);
 
-impl Refused {
+impl CommandRefusal {
     pub(super) const fn reason(&self) -> &'static str {
         self.0
     }
@@ -126,7 +126,11 @@ impl Commands {
     }
 
     /// Takes what a guest sends, and appends to `out` what may be sent on.
-    pub(super) fn pass(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Refused> {
+    pub(super) fn pass(
+        &mut self,
+        mut bytes: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), CommandRefusal> {
         loop {
             let count = self.passing.min(bytes.len());
             out.extend_from_slice(&bytes[..count]);
@@ -145,15 +149,15 @@ impl Commands {
                 return if bytes.is_empty() {
                     Ok(())
                 } else {
-                    Err(Refused("a command of Redis is malformed"))
+                    Err(CommandRefusal("a command of Redis is malformed"))
                 };
             }
         }
     }
 
     /// Looks at what is held. Returns whether there is something to do with what follows.
-    fn advance(&mut self, out: &mut Vec<u8>) -> Result<bool, Refused> {
-        let malformed = Refused("a command of Redis is malformed");
+    fn advance(&mut self, out: &mut Vec<u8>) -> Result<bool, CommandRefusal> {
+        let malformed = CommandRefusal("a command of Redis is malformed");
         if self.words > 0 {
             // The next word of an allowed command.
             let Some((length, head)) = header(&self.held, b'$').map_err(|()| malformed)? else {
@@ -177,22 +181,22 @@ impl Commands {
             self.release(end + 1, out);
             return Ok(true);
         }
-        let Some((count, mut at)) =
-            header(&self.held, b'*').map_err(|()| Refused("a command of Redis is malformed"))?
+        let Some((count, mut at)) = header(&self.held, b'*')
+            .map_err(|()| CommandRefusal("a command of Redis is malformed"))?
         else {
             return Ok(false);
         };
         let mut words = Vec::new();
         for place in 0..count {
             let known = header(&self.held[at..], b'$')
-                .map_err(|()| Refused("a command of Redis is malformed"))?;
+                .map_err(|()| CommandRefusal("a command of Redis is malformed"))?;
             let Some((length, head)) = known else {
                 return Ok(false);
             };
             let (start, end) = (at + head, at + head + length);
             // The words of a greeting say whether it signs in; of other commands the first one is enough.
             if end > COMMAND_BYTES_MAX {
-                return Err(Refused("a command of Redis is malformed"));
+                return Err(CommandRefusal("a command of Redis is malformed"));
             }
             if self.held.len() < end + 2 {
                 return Ok(false);
@@ -238,15 +242,15 @@ fn header(bytes: &[u8], kind: u8) -> Result<Option<(usize, usize)>, ()> {
 }
 
 /// Refuses what would sign in again, or change the server.
-fn check(words: &[&str]) -> Result<(), Refused> {
+fn check(words: &[&str]) -> Result<(), CommandRefusal> {
     match words {
-        ["AUTH", ..] => Err(Refused(
+        ["AUTH", ..] => Err(CommandRefusal(
             "the host signs in, so the handler may not send AUTH",
         )),
-        ["HELLO", rest @ ..] if rest.contains(&"AUTH") => Err(Refused(
+        ["HELLO", rest @ ..] if rest.contains(&"AUTH") => Err(CommandRefusal(
             "the host signs in, so the handler may not send HELLO with AUTH",
         )),
-        ["CONFIG", ..] => Err(Refused("the handler may not send CONFIG")),
+        ["CONFIG", ..] => Err(CommandRefusal("the handler may not send CONFIG")),
         _ => Ok(()),
     }
 }

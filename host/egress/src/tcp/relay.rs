@@ -34,7 +34,7 @@ enum GuestEnd {
 
 /// The bytes that a connection has carried.
 #[derive(Default)]
-pub(crate) struct Carried {
+pub(crate) struct ByteCounts {
     pub(crate) sent: Cell<u64>,
     pub(crate) received: Cell<u64>,
 }
@@ -46,7 +46,7 @@ pub(crate) async fn relay(
     grant: &TcpGrant,
     mut guest: UnixStream,
     take: &impl Fn(usize) -> bool,
-    carried: &Carried,
+    carried: &ByteCounts,
 ) -> Result<(), HttpError> {
     let Some(used) = &mut session.used else {
         return Ok(());
@@ -104,7 +104,7 @@ async fn greet(opening: &Opening, guest: &mut UnixStream) -> Result<bool, HttpEr
 struct Relay<'a, T> {
     grant: &'a TcpGrant,
     take: &'a T,
-    carried: &'a Carried,
+    carried: &'a ByteCounts,
     watch: &'a RefCell<Watch>,
     is_sending: &'a Cell<bool>,
     /// When a byte was last carried.

@@ -58,13 +58,13 @@ pub(crate) struct Built {
 
 /// What a builder has made.
 #[derive(Debug)]
-struct Made {
+struct Component {
     component: PathBuf,
     /// What its handlers will miss when they run, each a sentence.
     warnings: Vec<String>,
 }
 
-impl From<PathBuf> for Made {
+impl From<PathBuf> for Component {
     fn from(component: PathBuf) -> Self {
         Self {
             component,
@@ -133,7 +133,7 @@ impl Project {
             .map_err(|error| CliError::new(Exit::Failed, self.doing("build it"), error))
     }
 
-    fn deliver(&self, made: Made) -> io::Result<Built> {
+    fn deliver(&self, made: Component) -> io::Result<Built> {
         let component = self.target.join(format!("{}.wasm", self.name));
         let bytes = std::fs::copy(made.component, &component)?;
         let manifest = self.target.join(format!("{}.toml", self.name));

@@ -19,6 +19,7 @@ const RUST: Files = files!["guest-sdk":
     "README.md",
     "macros/src/lib.rs",
     "src/ctx.rs",
+    "src/database.rs",
     "src/error.rs",
     "src/export.rs",
     "src/http.rs",

@@ -10,7 +10,7 @@ use host_toolchain::pinned::{COMPONENTIZE_PY, PACKAGES, packages_of_pip};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Made, Project, Source, TARGET_DIR, tools};
+use super::{Component, Project, Source, TARGET_DIR, tools};
 
 /// The packages that the project locks, with hashes.
 const REQUIREMENTS: &str = "requirements.txt";
@@ -104,7 +104,7 @@ struct Report {
 const REPORT: &str = "report.json";
 
 /// Builds the component and returns its file.
-pub(super) fn build(project: &Project, settings: &Settings) -> Result<Made, CliError> {
+pub(super) fn build(project: &Project, settings: &Settings) -> Result<Component, CliError> {
     let tool = tools::folder(&COMPONENTIZE_PY)?;
     packages(project)?;
     compile_library(project, &tool)?;
@@ -142,7 +142,7 @@ pub(super) fn build(project: &Project, settings: &Settings) -> Result<Made, CliE
         return Err(failed(&report.errors.join("; ")));
     }
     ran?;
-    Ok(Made {
+    Ok(Component {
         component,
         warnings: report.warnings,
     })

@@ -8,7 +8,7 @@ use host_wire_kit::section::Stated;
 
 /// What manifests may grant, and the secrets of requests.
 #[derive(Debug, Default, Args)]
-pub(crate) struct Granted {
+pub(crate) struct GrantOptions {
     /// Let the manifest grant directories below this one (repeatable)
     #[arg(long, value_name = "DIR")]
     grant_read: Vec<String>,
@@ -29,7 +29,7 @@ pub(crate) struct Granted {
     pub(crate) secrets: Vec<(Name, String)>,
 }
 
-impl Granted {
+impl GrantOptions {
     /// Adds directories and variables.
     pub(crate) fn add(&mut self, dirs: Vec<String>, variables: Vec<String>) {
         self.grant_read.extend(dirs);
