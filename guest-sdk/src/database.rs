@@ -73,8 +73,8 @@ fn to_json(params: impl Serialize) -> Result<String, SqlError> {
         code: None,
         message,
     };
-    let json = serde_json::to_string(&params);
-    let json = json.map_err(|error| invalid(format!("the parameters are not JSON: {error}")))?;
+    let written = serde_json::to_string(&params);
+    let json = written.map_err(|error| invalid(format!("the parameters are not JSON: {error}")))?;
     match &*json {
         "null" => Ok("[]".to_owned()),
         _ if json.starts_with('[') => Ok(json),

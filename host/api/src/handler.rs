@@ -243,8 +243,8 @@ impl TcpGrantView {
             .user
             .as_deref()
             .map_or(String::new(), |user| format!(" as {user}"));
-        let login = self.login.as_ref();
-        let login = login.map(|protocol| format!("signed in to {protocol}{user}"));
+        let protocol = self.login.as_ref();
+        let login = protocol.map(|protocol| format!("signed in to {protocol}{user}"));
         let line = grant_words::tcp(&self.to, &self.tls, login.as_deref());
         match &self.name {
             Some(name) => grant_words::sql(name, &line),

@@ -330,13 +330,14 @@ async fn talk(
                         return;
                     };
                     let socket = result.and_then(|()| {
-                        let fd = frames.get_mut().take();
-                        let fd =
-                            fd.ok_or_else(|| unavailable(&"the cell has too many open files"))?;
+                        let taken = frames.get_mut().take();
+                        let fd = taken
+                            .ok_or_else(|| unavailable(&"the cell has too many open files"))?;
                         let stream = StdStream::from(fd);
-                        let opened = stream.set_nonblocking(true);
-                        let opened = opened.and_then(|()| UnixStream::from_std(stream));
-                        opened.map_err(|error| unavailable(&error))
+                        let ready = stream.set_nonblocking(true);
+                        ready
+                            .and_then(|()| UnixStream::from_std(stream))
+                            .map_err(|error| unavailable(&error))
                     });
                     // The guest may have given up.
                     let _ = waiter.send(socket);

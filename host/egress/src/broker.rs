@@ -18,7 +18,7 @@ use host_core::egress::{
 };
 use host_core::http_grant::RESPONSE_KIB_MAX;
 use host_core::requests::Asked;
-use host_core::tcp_grant::{GrantKind, TcpGrant};
+use host_core::tcp_grant::TcpGrant;
 use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use rustls::RootCertStore;
@@ -30,7 +30,7 @@ use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::permit::Permit;
 use crate::policy::{self, Order, Secrets};
-use crate::tcp::{Connections, Session};
+use crate::tcp::{Connections, GrantPlace, Session};
 use crate::trust;
 
 /// The most concurrent requests of one handler, over all its runs.
@@ -162,7 +162,7 @@ impl Broker {
     pub(crate) async fn connect(
         &self,
         pass: &Pass,
-        place: (GrantKind, usize),
+        place: GrantPlace,
         grant: &TcpGrant,
         permit: &Arc<Permit>,
     ) -> Result<Session, HttpError> {

@@ -125,8 +125,8 @@ impl SqlSession {
 /// Writes the messages of a statement with its parameters.
 fn execute(sql: &str, params: &[Param], types: &[u32], to: &mut BytesMut) -> io::Result<()> {
     frontend::parse("", sql, None, to)?;
-    let values = params.iter().enumerate();
-    let values = values.map(|(place, param)| param.text(types.get(place).copied()));
+    let places = params.iter().enumerate();
+    let values = places.map(|(place, param)| param.text(types.get(place).copied()));
     let bound = frontend::bind(
         "",
         "",

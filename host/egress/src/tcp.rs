@@ -34,7 +34,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_rustls::TlsConnector;
 
 use self::account::Account;
-use self::postgres::Traffic;
+use self::postgres::{BackendKey, Traffic};
 use self::relay::Watch;
 pub(crate) use self::relay::{ByteCounts, relay};
 pub(crate) use self::stream::Stream;
@@ -80,6 +80,13 @@ struct Connection {
     stream: Stream,
     writer: Writer,
     opening: Opening,
+}
+
+/// The place of a grant in a pass.
+#[derive(Clone, Copy)]
+pub(crate) struct GrantPlace {
+    pub(crate) kind: GrantKind,
+    pub(crate) index: usize,
 }
 
 /// The component, its revision, the handler, and the place of the grant in its list.
@@ -172,7 +179,7 @@ impl Connections {
     pub(crate) async fn open(
         &self,
         pass: &Pass,
-        (kind, place): (GrantKind, usize),
+        place: GrantPlace,
         grant: &TcpGrant,
         secrets: &RefCell<Secrets>,
         opener: Opener,
@@ -183,8 +190,8 @@ impl Connections {
             pass.component.clone(),
             pass.revision,
             pass.handler.clone(),
-            kind.as_str(),
-            place,
+            place.kind.as_str(),
+            place.index,
         );
         let pool = self.pool(key, grant);
         // It is never closed.
@@ -438,7 +445,7 @@ impl Loan {
         }
     }
 
-    async fn cancel(&self, key: (i32, i32)) -> io::Result<()> {
+    async fn cancel(&self, key: BackendKey) -> io::Result<()> {
         let to = &self.grant.to;
         let dialled = self.opener.dial.open(to.host(), to.port()).await;
         let mut socket = dialled.map_err(io::Error::other)?;

@@ -37,7 +37,7 @@ use crate::client;
 use crate::permit::Permit;
 use crate::policy::Order;
 use crate::sql::SqlSession;
-use crate::tcp::{self, ByteCounts};
+use crate::tcp::{self, ByteCounts, GrantPlace};
 
 /// The most open connections of one run.
 const CONNECTIONS_MAX: usize = 64;
@@ -167,7 +167,15 @@ impl Run {
         let mut report = self.report(self.next_span(), asked).await;
         let opened = self
             .broker
-            .connect(&self.pass, (GrantKind::Tcp, place), grant, &self.permit)
+            .connect(
+                &self.pass,
+                GrantPlace {
+                    kind: GrantKind::Tcp,
+                    index: place,
+                },
+                grant,
+                &self.permit,
+            )
             .await
             .and_then(|session| Ok((session, guest_socket()?)));
         let (mut session, ours, theirs) = match opened {
@@ -241,9 +249,9 @@ impl Run {
                 transaction,
                 statement,
             } => {
-                let opened = self.transactions.borrow().get(&transaction).cloned();
-                let opened = opened.ok_or_else(over)?;
-                let mut opened = opened.lock().await;
+                let known = self.transactions.borrow().get(&transaction).cloned();
+                let shared = known.ok_or_else(over)?;
+                let mut opened = shared.lock().await;
                 let SqlStatement { text, params } = self.charge(opened.grant, statement)?;
                 let rows = opened.session.query_in_transaction(&text, &params).await?;
                 self.carry(opened.grant, rows)
@@ -252,9 +260,9 @@ impl Run {
                 transaction,
                 commits,
             } => {
-                let opened = self.transactions.borrow_mut().remove(&transaction);
-                let opened = opened.ok_or_else(over)?;
-                let ended = opened.lock().await.session.end(commits).await;
+                let known = self.transactions.borrow_mut().remove(&transaction);
+                let shared = known.ok_or_else(over)?;
+                let ended = shared.lock().await.session.end(commits).await;
                 ended.map(|()| SqlRows::default())
             }
         }
@@ -278,7 +286,15 @@ impl Run {
         let report = self.report(self.next_span(), asked).await;
         let opened = self
             .broker
-            .connect(&self.pass, (GrantKind::Sql, place), grant, &self.permit)
+            .connect(
+                &self.pass,
+                GrantPlace {
+                    kind: GrantKind::Sql,
+                    index: place,
+                },
+                grant,
+                &self.permit,
+            )
             .await;
         let end = match &opened {
             Ok(_) => RequestEnd::Closed,

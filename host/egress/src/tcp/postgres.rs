@@ -31,7 +31,14 @@ const VERSION: u32 = 3 << 16;
 pub(super) struct Welcome {
     statuses: Vec<(String, String)>,
     /// The numbers with which a query is cancelled. The guest does not get them.
-    pub(super) key: Option<(i32, i32)>,
+    pub(super) key: Option<BackendKey>,
+}
+
+/// The numbers with which a query is cancelled.
+#[derive(Clone, Copy)]
+pub(super) struct BackendKey {
+    process: i32,
+    secret: i32,
 }
 
 /// A connection, and what has been read of the next message.
@@ -211,7 +218,10 @@ async fn welcome(mut talk: Talk<'_, impl AsyncRead + AsyncWrite + Unpin>) -> io:
                 welcome.statuses.push(status);
             }
             Message::BackendKeyData(body) => {
-                welcome.key = Some((body.process_id(), body.secret_key()));
+                welcome.key = Some(BackendKey {
+                    process: body.process_id(),
+                    secret: body.secret_key(),
+                });
             }
             Message::ReadyForQuery(_) => return Ok(welcome),
             Message::ErrorResponse(body) => return Err(refused(body.fields())),
@@ -301,10 +311,10 @@ pub(super) async fn reset(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) ->
 /// Asks the server to cancel the query of another connection.
 pub(super) async fn cancel(
     stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
-    (process, secret): (i32, i32),
+    key: BackendKey,
 ) -> io::Result<()> {
     let mut bytes = BytesMut::new();
-    frontend::cancel_request(process, secret, &mut bytes);
+    frontend::cancel_request(key.process, key.secret, &mut bytes);
     stream.write_all(&bytes).await?;
     stream.flush().await?;
     // The server closes the connection when it has passed it on.
