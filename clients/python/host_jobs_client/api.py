@@ -555,8 +555,12 @@ class Grants(TypedDict):
     """Directories to read."""
     secrets: List[str]
     """Names of secrets that it may see."""
+    sql: List[TcpGrant]
+    """Databases to query."""
     state: NotRequired[StateGrant | None]
     """State to keep."""
+    tcp: List[TcpGrant]
+    """Connections to servers."""
 
 
 class Handler(TypedDict):
@@ -1473,7 +1477,7 @@ class Request(TypedDict):
     """The status of the answer."""
 
 
-RequestErrorWord: TypeAlias = 'Literal["not_granted", "address_not_allowed", "invalid_request", "request_too_large", "name_not_found", "connection_refused", "certificate_refused", "response_incomplete", "response_encoded", "unreachable", "timed_out", "too_large", "limit_reached", "unavailable", "cut"]'
+RequestErrorWord: TypeAlias = 'Literal["not_granted", "address_not_allowed", "invalid_request", "request_too_large", "name_not_found", "connection_refused", "certificate_refused", "response_incomplete", "response_encoded", "unreachable", "timed_out", "too_large", "limit_reached", "unavailable", "login_refused", "statement_refused", "cut"]'
 """Why a request to an HTTP server got no answer."""
 
 
@@ -1730,6 +1734,25 @@ class StateValue(TypedDict):
     """When it was written last (RFC 3339)."""
     value: NotRequired[str | None]
     """The value, if it is UTF-8."""
+
+
+class TcpGrant(TypedDict):
+    """Connections to one server."""
+
+    database: NotRequired[str | None]
+    """To which database."""
+    login: NotRequired[str | None]
+    """The protocol in which the host signs in: `postgres`, `redis` or `smtp`; null if it does not."""
+    name: NotRequired[str | None]
+    """The name for SQL; null for a connection of the handler's own."""
+    secrets: List[str]
+    """The names of secrets in the password."""
+    tls: str
+    """When the host begins TLS: `none`, `direct`, `postgres`, `smtp` or `imap`."""
+    to: str
+    """The server and its port, as `db.internal:5432`."""
+    user: NotRequired[str | None]
+    """As whom."""
 
 
 TokenRole: TypeAlias = 'Literal["producer", "viewer", "operator", "deployer", "admin"]'

@@ -445,8 +445,12 @@ export interface Grants {
   read_dirs: Array<DirGrant>;
   /** Names of secrets that it may see. */
   secrets: Array<string>;
+  /** Databases to query. */
+  sql: Array<TcpGrant>;
   /** State to keep. */
   state?: StateGrant | null;
+  /** Connections to servers. */
+  tcp: Array<TcpGrant>;
 }
 
 /** A handler, as its component's current revision has it. */
@@ -1342,7 +1346,7 @@ export interface Request {
 }
 
 /** Why a request to an HTTP server got no answer. */
-export type RequestErrorWord = "not_granted" | "address_not_allowed" | "invalid_request" | "request_too_large" | "name_not_found" | "connection_refused" | "certificate_refused" | "response_incomplete" | "response_encoded" | "unreachable" | "timed_out" | "too_large" | "limit_reached" | "unavailable" | "cut";
+export type RequestErrorWord = "not_granted" | "address_not_allowed" | "invalid_request" | "request_too_large" | "name_not_found" | "connection_refused" | "certificate_refused" | "response_incomplete" | "response_encoded" | "unreachable" | "timed_out" | "too_large" | "limit_reached" | "unavailable" | "login_refused" | "statement_refused" | "cut";
 
 /** The requests of an attempt to HTTP servers. Paths, queries, headers and bodies are not recorded. */
 export interface Requests {
@@ -1599,6 +1603,24 @@ export interface StateValue {
   updated_at: string;
   /** The value, if it is UTF-8. */
   value?: string | null;
+}
+
+/** Connections to one server. */
+export interface TcpGrant {
+  /** To which database. */
+  database?: string | null;
+  /** The protocol in which the host signs in: `postgres`, `redis` or `smtp`; null if it does not. */
+  login?: string | null;
+  /** The name for SQL; null for a connection of the handler's own. */
+  name?: string | null;
+  /** The names of secrets in the password. */
+  secrets: Array<string>;
+  /** When the host begins TLS: `none`, `direct`, `postgres`, `smtp` or `imap`. */
+  tls: string;
+  /** The server and its port, as `db.internal:5432`. */
+  to: string;
+  /** As whom. */
+  user?: string | null;
 }
 
 /** A token, without its text. */
