@@ -333,6 +333,8 @@ fn only_what_a_manifest_grants_is_reached() {
 
 /// A host whose handler `statements` may query the database.
 struct Shop {
+    /// The host reads its certificate when it begins to connect.
+    _authority: Authority,
     host: Fixture,
     database: DatabaseServer,
 }
@@ -347,7 +349,11 @@ impl Shop {
             "[defaults]\ntimeout_seconds = 20\n[[handlers.statements.sql]]\nname = \"shop\"\nto = \"{to}\"\ntls = \"postgres\"\npool = 2\n\
              login = {{ protocol = \"postgres\", user = \"report\", password = \"{{secret:db}}\", database = \"postgres\" }}\n"
         ));
-        Self { host, database }
+        Self {
+            _authority: authority,
+            host,
+            database,
+        }
     }
 
     fn run(&self, together: bool, statements: &Value) -> Value {
