@@ -3,15 +3,18 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::path::Path;
 
 use host_tests::certificates::{Authority, VALID};
 use host_tests::database_server::DatabaseServer;
 use host_tests::names::Names;
 use host_tests::reflector::{SECRET, SOON};
-use host_tests::{Client, Options, Redis, Server, eventually, guests};
+use host_tests::{Client, Options, Redis, Server, eventually, guests, projects};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::corpus::texts;
 
 /// The name of all servers, as grants have it.
 const NAME: &str = "db.internal";
@@ -364,6 +367,39 @@ impl Shop {
     fn alone(&self, statement: &str, params: &Value) -> Value {
         self.run(false, &json!([[statement, params]]))[0].clone()
     }
+}
+
+/// The example `examples/database`: `pg8000` opens a connection, and statements are in the SDK.
+#[test]
+fn a_library_of_python_has_a_database() {
+    let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/database");
+    let files = texts(&top, &top);
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, text)| (path.as_str(), text.as_str()))
+        .collect();
+    let component = fs::read(projects::component("database", "python", &files)).unwrap();
+    let authority = authority();
+    let database = shop(&authority);
+    let number = port(&database.endpoint()).to_owned();
+    let to = format!("{NAME}:{number}");
+    let host = Fixture::start(&authority, std::slice::from_ref(&to));
+    let manifest = fs::read_to_string(top.join("database.toml")).unwrap();
+    let manifest = manifest.replace("db.internal:5432", &to);
+    let answer = host
+        .client
+        .deploy_accepted("database", &component, Some(&manifest))
+        .unwrap();
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let prices = json!([{"name": "milk", "price": "0.95"}, {"name": "tea", "price": "1.10"}]);
+    assert_eq!(host.run("prices/set", &prices), 2);
+    assert_eq!(
+        host.run(
+            "prices/ls",
+            &json!({"port": number.parse::<u16>().unwrap()})
+        ),
+        prices
+    );
 }
 
 #[test]

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// Returns the texts of a project, by their paths.
-fn texts(folder: &Path, top: &Path) -> Vec<(String, String)> {
+pub(crate) fn texts(folder: &Path, top: &Path) -> Vec<(String, String)> {
     let mut entries: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

@@ -37,6 +37,8 @@ pub(crate) struct GivenToRun {
     pub(crate) broker: Option<Result<UnixStream, String>>,
     /// The servers that the guest may connect to, by the place of their grant.
     pub(crate) servers: Vec<Endpoint>,
+    /// Whether the guest may send HTTP requests.
+    pub(crate) may_request: bool,
     /// The socket to the desk, or why there is none. `None` without a grant.
     pub(crate) desk: Option<Result<UnixStream, String>>,
 }
@@ -79,6 +81,7 @@ impl Guest {
             egress: Egress::new(
                 given.broker,
                 given.servers,
+                given.may_request,
                 memory.memory(),
                 Arc::clone(&output),
             ),

@@ -38,6 +38,7 @@ const WARNINGS_MAX: u32 = 20;
 pub(crate) struct Egress {
     /// Those that the guest may connect to, by the place of their grant.
     servers: Vec<Endpoint>,
+    may_request: bool,
     /// How many transactions the guest has begun.
     transactions: u32,
     state: State,
@@ -163,6 +164,7 @@ impl Egress {
     pub(crate) fn new(
         socket: Option<Result<StdStream, String>>,
         servers: Vec<Endpoint>,
+        may_request: bool,
         memory: Arc<GuestMemory>,
         output: Arc<RunOutput>,
     ) -> Self {
@@ -174,6 +176,7 @@ impl Egress {
         };
         Self {
             servers,
+            may_request,
             transactions: 0,
             state,
             memory,
@@ -198,6 +201,11 @@ impl Egress {
     pub(crate) const fn next_transaction(&mut self) -> u32 {
         self.transactions = self.transactions.wrapping_add(1);
         self.transactions
+    }
+
+    /// Returns whether the guest may send HTTP requests.
+    pub(crate) const fn may_request(&self) -> bool {
+        self.may_request
     }
 
     /// Returns the servers that the guest may connect to.

@@ -160,12 +160,15 @@ pub struct EgressDoor {
     pub socket: Handover,
     /// The servers that the guest may connect to, whose names it may look up.
     pub servers: Vec<Endpoint>,
+    /// Whether the guest may send HTTP requests. Its libraries may try to connect first.
+    pub may_request: bool,
 }
 
 impl EgressDoor {
     /// Returns the door of a run that may do what `pass` says.
     pub fn new(pass: Pass) -> Self {
         Self {
+            may_request: !pass.grants.is_empty(),
             servers: pass.tcp.iter().map(|grant| grant.to.clone()).collect(),
             pass: Box::new(pass),
             ..Self::default()

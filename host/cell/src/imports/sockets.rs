@@ -147,6 +147,15 @@ impl Guest {
         self.egress.warnings().add(error);
         code(error.kind).into()
     }
+
+    /// Does so for a server that no grant has, unless it may be one of HTTP: libraries look up names and try to connect before
+    /// they send a request in another way.
+    fn refuse_unknown(&mut self, kind: HttpErrorKind, message: String) -> SocketError {
+        if self.egress.may_request() {
+            return code(kind).into();
+        }
+        self.refuse(&HttpError::new(kind, message))
+    }
 }
 
 const fn code(kind: HttpErrorKind) -> ErrorCode {
@@ -202,13 +211,16 @@ impl ip_name_lookup::Host for Guest {
         name: String,
     ) -> SocketResult<Resource<ip_name_lookup::ResolveAddressStream>> {
         let Some(address) = resolve(self.egress.servers(), &name) else {
+            // Libraries ask for the name of this machine, which is none.
+            if format!("{name}:1").parse::<Endpoint>().is_err() {
+                return Err(ErrorCode::NameUnresolvable.into());
+            }
             let shown: String = name.chars().take(253).collect();
             let message = format!(
                 "the manifest grants this handler no connection to {shown}; add [[handlers.NAME.tcp]] with to = \
                  \"{shown}:PORT\" to it, and the server to grants.tcp of the host"
             );
-            let error = HttpError::new(HttpErrorKind::NameNotFound, message);
-            return Err(self.refuse(&error));
+            return Err(self.refuse_unknown(HttpErrorKind::NameNotFound, message));
         };
         let (_, table) = self.socket_parts();
         own(table, Addresses(vec![address].into_iter()))
@@ -290,10 +302,11 @@ impl tcp::HostTcpSocket for Guest {
         if !matches!(self.socket(&this)?.stage, Stage::New) {
             return Err(ErrorCode::InvalidState.into());
         }
-        let granted = grant(self.egress.servers(), to)
-            .map_err(|message| HttpError::new(HttpErrorKind::NotGranted, message));
-        let linked = granted.and_then(|grant| Ok((self.egress.link()?, grant)));
-        let (link, grant) = linked.map_err(|error| self.refuse(&error))?;
+        let granted = grant(self.egress.servers(), to);
+        let grant =
+            granted.map_err(|message| self.refuse_unknown(HttpErrorKind::NotGranted, message))?;
+        let linked = self.egress.link();
+        let link = linked.map_err(|error| self.refuse(&error))?;
         let (sender, opened) = oneshot::channel();
         let task = spawn(async move {
             // The guest may have given up.

@@ -73,10 +73,12 @@ impl DescriptorSocket {
             })
             .collect::<Result<_, _>>()?;
         let servers = door.map(|door| door.servers.clone()).unwrap_or_default();
+        let may_request = door.is_some_and(|door| door.may_request);
         Ok(GivenToRun {
             dirs,
             broker,
             servers,
+            may_request,
             desk,
         })
     }
