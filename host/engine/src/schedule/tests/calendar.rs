@@ -242,7 +242,8 @@ fn expected(pattern: &str, zone: Tz, from: i64, to: i64) -> Vec<Time> {
     let is_once_a_day = pattern
         .split(' ')
         .take(2)
-        .all(|it| it.parse::<u8>().is_ok());
+        // Of 60 minutes, every ninetieth is the first.
+        .all(|it| it == "*/90" || it.parse::<u8>().is_ok());
     let minutes = |from: i64, to: i64| (from..=to).filter(|second| second % 60 == 0);
     let shown = |second: i64| DateTime::from_timestamp(second, 0).unwrap().naive_utc();
     let mut times: Vec<i64> = if is_once_a_day {
