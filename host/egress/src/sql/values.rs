@@ -45,10 +45,10 @@ pub(super) enum Param {
     Null,
     /// What the server reads as a value of the parameter's type.
     Text(String),
-    /// An array, as JSON and as a literal of PostgreSQL.
+    /// An array, as JSON and as a literal of PostgreSQL, unless it has too many dimensions for one.
     Array {
         json: String,
-        literal: String,
+        literal: Option<String>,
     },
 }
 
@@ -63,8 +63,11 @@ impl Param {
         match self {
             Self::Null => None,
             Self::Text(text) => Some(text),
-            Self::Array { json, .. } if kind.is_some_and(|it| JSON.contains(&it)) => Some(json),
-            Self::Array { literal, .. } => Some(literal),
+            Self::Array {
+                literal: Some(literal),
+                ..
+            } if !kind.is_some_and(|it| JSON.contains(&it)) => Some(literal),
+            Self::Array { json, .. } => Some(json),
         }
     }
 }
@@ -88,9 +91,11 @@ fn param(json: &str) -> Result<Param, String> {
         Some(b'"') => text(json).map(Param::Text),
         Some(b'[') => {
             let mut literal = String::new();
-            array(json, &mut literal)?;
-            let json = json.to_owned();
-            Ok(Param::Array { json, literal })
+            let fits = array(json, &mut literal, 1)?;
+            Ok(Param::Array {
+                json: json.to_owned(),
+                literal: fits.then_some(literal),
+            })
         }
         // A number or a boolean, as PostgreSQL writes them too, or an object for a column of JSON.
         _ => Ok(Param::Text(json.to_owned())),
@@ -105,8 +110,12 @@ fn text(json: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// Writes an array as a literal of PostgreSQL.
-fn array(json: &str, literal: &mut String) -> Result<(), String> {
+/// Writes an array as a literal of PostgreSQL. Returns false if it has too many dimensions. Each one is read again, so they are
+/// bounded.
+fn array(json: &str, literal: &mut String, dimension: usize) -> Result<bool, String> {
+    if dimension > DIMENSIONS_MAX {
+        return Ok(false);
+    }
     let values: Vec<&RawValue> = serde_json::from_str(json).map_err(|error| error.to_string())?;
     literal.push('{');
     for (place, value) in values.into_iter().enumerate() {
@@ -116,13 +125,14 @@ fn array(json: &str, literal: &mut String) -> Result<(), String> {
         let value = value.get();
         match value.as_bytes().first() {
             Some(b'n') => literal.push_str("NULL"),
-            Some(b'[') => array(value, literal)?,
+            Some(b'[') if !array(value, literal, dimension + 1)? => return Ok(false),
+            Some(b'[') => {}
             Some(b'"') => quote(&text(value)?, literal),
             _ => quote(value, literal),
         }
     }
     literal.push('}');
-    Ok(())
+    Ok(true)
 }
 
 fn quote(text: &str, literal: &mut String) {
@@ -275,6 +285,18 @@ mod tests {
         for text in ["{", "{a", "{\"a}", "a", "{a}b", "{,"] {
             assert!(value(text, 1_009, &mut String::new()).is_err(), "{text}");
         }
+    }
+
+    /// PostgreSQL has arrays of six dimensions. What is deeper can only be JSON, and costs no more to read.
+    #[test]
+    fn nested_lists_cost_what_their_length_costs() {
+        let nested = |depth: usize| format!("[{}{}]", "[".repeat(depth), "]".repeat(depth));
+        let only = |text: &str| params(text).unwrap().pop().unwrap();
+        assert_eq!(only(&nested(6)).text(None), Some("{{{{{{}}}}}}"));
+        let deep = "[".repeat(7) + &"]".repeat(7);
+        assert_eq!(only(&nested(7)).text(None), Some(&*deep));
+        let deepest = only(&nested(1 << 20));
+        assert_eq!(deepest.text(Some(3_802)).map(str::len), Some(2 << 20));
     }
 
     #[test]
