@@ -246,8 +246,8 @@ fn a_handler_makes_no_batch_whose_callback_it_may_not_enqueue() {
         let run =
             json!({"handler": "ask", "params": {"asks": [{"enqueue": jobs}]}, "max_attempts": 1});
         let job = client.run(&run);
-        let told = format!("{} {}", job["result"], job["failure"]);
-        assert!(told.contains(word), "{word}: {told}");
+        let answer = format!("{} {}", job["result"], job["failure"]);
+        assert!(answer.contains(word), "{word}: {answer}");
     }
     assert_eq!(client.items("/api/v1/batches"), [] as [Value; 0]);
 }

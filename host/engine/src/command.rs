@@ -116,7 +116,7 @@ pub(crate) use commands;
 /// Lists the features that have commands.
 macro_rules! features {
     ($($feature:ident($module:ident),)+) => {
-        /// A change that a store is asked to make.
+        /// A change to the store.
         #[derive(Clone, Debug, PartialEq)]
         pub enum Command {
             $($feature($module::Command),)+

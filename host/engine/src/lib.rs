@@ -1,4 +1,4 @@
-//! What a host is asked to do: a folder for each feature, with its types, rules, commands, refusals and tables, and with
+//! The commands of a host: a folder for each feature, with its types, rules, commands, refusals and tables, and with
 //! what applies its commands to the rows of a store. Every store runs this code inside its own transaction, so stores
 //! differ only in how they keep rows. This crate has no clock, no randomness, no SQL and no wire.
 

@@ -211,7 +211,7 @@ impl ip_name_lookup::Host for Guest {
         name: String,
     ) -> SocketResult<Resource<ip_name_lookup::ResolveAddressStream>> {
         let Some(address) = resolve(self.egress.servers(), &name) else {
-            // Libraries ask for the name of this machine, which is none.
+            // Libraries also look up the name of this machine, which is not a host name.
             if format!("{name}:1").parse::<Endpoint>().is_err() {
                 return Err(ErrorCode::NameUnresolvable.into());
             }

@@ -113,7 +113,7 @@ impl Dev {
         };
         let mut config =
             Config::load(&flags).map_err(|error| CliError::new(Exit::Usage, &doing, error))?;
-        // Jobs in production are none of its business.
+        // A host for development leaves a shared database and its listeners alone.
         config.store = None;
         config.http.others.clear();
         config.http.tls = None;
@@ -248,24 +248,24 @@ impl Session {
     }
 
     /// Returns the value of `--params`, if there are params.
-    fn given(&self) -> Option<String> {
+    fn params_argument(&self) -> Option<String> {
         let file = self.project.dir.join(PARAMS_FILE);
         let in_file = || file.exists().then(|| format!("@{}", file.display()));
         self.dev.params.clone().or_else(in_file)
     }
 
     fn params(&self) -> Result<Option<Box<RawValue>>, CliError> {
-        let given = self.given();
-        given
-            .map(|given| json::argument("--params", &given))
+        let argument = self.params_argument();
+        argument
+            .map(|text| json::argument("--params", &text))
             .transpose()
     }
 
     /// Returns the command that runs the same job again.
     fn again(&self, handler: &str) -> String {
         let mut words = vec!["host", "job", "enqueue", handler];
-        let given = self.given();
-        words.extend(given.iter().flat_map(|given| ["--params", given]));
+        let params = self.params_argument();
+        words.extend(params.iter().flat_map(|text| ["--params", text]));
         words.extend(["--max-attempts", "1", "--wait", "--server", &self.url]);
         words.into_iter().map(quoted).collect::<Vec<_>>().join(" ")
     }

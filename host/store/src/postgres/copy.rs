@@ -420,7 +420,7 @@ impl Sink {
         self.open.run("commit the copy", "COMMIT")?;
         let tables: Vec<_> = (0..PARTS.len()).map(table).collect();
         // Otherwise the server does this later.
-        let _best_effort = self
+        let _ = self
             .open
             .run("analyze", &format!("ANALYZE {}", tables.join(", ")));
         Ok(())

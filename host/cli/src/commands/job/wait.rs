@@ -15,7 +15,7 @@ use host_core::seconds::Seconds;
 
 use super::{View, failure_line, failure_text, parse_id, progress_line, short_id};
 
-/// How often the host is asked for attempts that failed.
+/// How long one request waits before the failed attempts are fetched.
 const POLL: Seconds = Seconds { ms: 1_000 };
 
 /// Wait until a job ends and print its result.

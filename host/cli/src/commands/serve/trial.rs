@@ -91,9 +91,9 @@ impl Trial {
 
 fn welcome(address: SocketAddr, token: Option<&str>, certificate: &str, is_gone: bool) -> String {
     let data = if is_gone {
-        "its data is in memory and gone when it ends"
+        "its data is in memory and lost when it ends"
     } else {
-        "it keeps its data"
+        "its data is kept"
     };
     let token = token.map_or(
         "# HOST_TOKEN is that of its first start".to_owned(),
@@ -103,7 +103,7 @@ fn welcome(address: SocketAddr, token: Option<&str>, certificate: &str, is_gone:
     let fingerprint = fingerprint(certificate);
     format!(
         "\
-This is a trial: {data}, its certificate is signed by itself, and whoever has the token is an administrator, for a day.
+This is a trial: {data}, its certificate is self-signed, and its token makes the holder an administrator for one day.
 The certificate has the SHA-256 fingerprint {fingerprint}.
 To use it, paste this into a shell. From another machine, replace localhost by the name or the address of this one.
 
