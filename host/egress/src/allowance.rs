@@ -10,6 +10,7 @@ use host_core::http_grant::{REQUESTS_DEFAULT, TOTAL_MIB_DEFAULT};
 use host_core::tcp_grant::{GrantKind, TcpGrant};
 
 use crate::policy::Order;
+use crate::tcp::GrantPlace;
 
 /// The allowances of the attempts that have not ended.
 #[derive(Default)]
@@ -76,12 +77,12 @@ impl Allowance {
     }
 
     /// Takes bytes of a connection. Returns false if there are not as many.
-    pub(crate) fn take_bytes(&self, kind: GrantKind, grant: usize, bytes: usize) -> bool {
-        let grants = match kind {
+    pub(crate) fn take_bytes(&self, place: GrantPlace, bytes: usize) -> bool {
+        let grants = match place.kind {
             GrantKind::Tcp => &self.tcp,
             GrantKind::Sql => &self.sql,
         };
-        let left = grants.get(grant);
+        let left = grants.get(place.index);
         let rest = left.and_then(|left| left.get().checked_sub(bytes as u64));
         if let (Some(left), Some(rest)) = (left, rest) {
             left.set(rest);

@@ -18,7 +18,6 @@ use host_core::egress::{
 };
 use host_core::http_grant::RESPONSE_KIB_MAX;
 use host_core::requests::Asked;
-use host_core::tcp_grant::TcpGrant;
 use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use rustls::RootCertStore;
@@ -163,14 +162,13 @@ impl Broker {
         &self,
         pass: &Pass,
         place: GrantPlace,
-        grant: &TcpGrant,
         permit: &Arc<Permit>,
     ) -> Result<Session, HttpError> {
         let share = self.connections.take((&pass.component, ""), 1).await;
         let opener = self.clients.borrow_mut().opener(&pass.component);
         let session = self
             .sockets
-            .open(pass, place, grant, &self.secrets, opener, permit)
+            .open(pass, place, &self.secrets, opener, permit)
             .await;
         session.map(|session| session.with_share(share))
     }
@@ -178,26 +176,38 @@ impl Broker {
     /// Waits until the handler and its component have fewer concurrent requests than they may, and until bodies of `bytes`
     /// fit into memory. Cancel safe.
     pub(crate) async fn enter(&self, pass: &Pass, bytes: usize) -> Entered<'_> {
-        let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         Entered {
             _handler: self
                 .handlers
                 .take((&pass.component, &pass.handler), 1)
                 .await,
             _component: self.components.take((&pass.component, ""), 1).await,
-            _bodies: self.component_bodies.take((&pass.component, ""), kib).await,
-            // It is never closed.
-            _memory: self.bodies.acquire_many(kib).await.ok(),
+            _room: self.room(pass, bytes).await,
         }
     }
+
+    /// Waits until bodies or rows of `bytes` fit into memory. Cancel safe.
+    pub(crate) async fn room(&self, pass: &Pass, bytes: usize) -> Room<'_> {
+        let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        Room {
+            _component: self.component_bodies.take((&pass.component, ""), kib).await,
+            // It is never closed.
+            _all: self.bodies.acquire_many(kib).await.ok(),
+        }
+    }
+}
+
+/// Memory that bodies or rows may take, until this is dropped.
+pub(crate) struct Room<'a> {
+    _component: Option<OwnedSemaphorePermit>,
+    _all: Option<SemaphorePermit<'a>>,
 }
 
 /// What a request takes of what all share, until it is dropped.
 pub(crate) struct Entered<'a> {
     _handler: Option<OwnedSemaphorePermit>,
     _component: Option<OwnedSemaphorePermit>,
-    _bodies: Option<OwnedSemaphorePermit>,
-    _memory: Option<SemaphorePermit<'a>>,
+    _room: Room<'a>,
 }
 
 /// Serves the host until it closes the socket.

@@ -59,7 +59,7 @@ pub(crate) type HttpClient = Client<HttpsConnector<Dial>, Full<Bytes>>;
 /// The clients of all revisions.
 pub(crate) struct Clients {
     dial: Dial,
-    tls: ClientConfig,
+    tls: Arc<ClientConfig>,
     by_revision: HashMap<Revision, HttpClient>,
     /// The connections of each component.
     counts: HashMap<String, Count>,
@@ -69,7 +69,7 @@ impl Clients {
     pub(crate) fn new(dial: Dial, tls: ClientConfig) -> Self {
         Self {
             dial,
-            tls,
+            tls: Arc::new(tls),
             by_revision: HashMap::new(),
             counts: HashMap::new(),
         }
@@ -77,7 +77,7 @@ impl Clients {
 
     /// Opens all further connections with this configuration. Kept ones are closed; requests in flight keep theirs.
     pub(crate) fn trust(&mut self, tls: ClientConfig) {
-        self.tls = tls;
+        self.tls = Arc::new(tls);
         self.by_revision.clear();
     }
 
@@ -86,7 +86,7 @@ impl Clients {
         let count = self.counts.entry(component.to_owned()).or_default();
         Opener {
             dial: self.dial.counted(count),
-            tls: self.tls.clone(),
+            tls: Arc::clone(&self.tls),
         }
     }
 
@@ -111,7 +111,10 @@ impl Clients {
             .pool_max_idle_per_host(IDLE_MAX)
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEADERS_BYTES_MAX)
-            .build(connector(self.dial.counted(&count), self.tls.clone()));
+            .build(connector(
+                self.dial.counted(&count),
+                ClientConfig::clone(&self.tls),
+            ));
         self.by_revision.insert(revision.clone(), client.clone());
         client
     }

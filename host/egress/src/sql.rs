@@ -3,6 +3,7 @@
 
 mod values;
 
+use std::future::ready;
 use std::io;
 
 use bytes::BytesMut;
@@ -14,7 +15,10 @@ use postgres_protocol::message::frontend;
 
 use self::values::Param;
 use crate::tcp::Session;
-use crate::tcp::postgres::Talk;
+use crate::tcp::postgres::{ServerError, Talk};
+
+/// The largest message before the rows of an answer, in bytes: the description of 1,600 columns.
+const HEAD_BYTES_MAX: usize = 256 << 10;
 
 /// The text format, of parameters and of results.
 const TEXT: i16 = 0;
@@ -30,10 +34,22 @@ pub(crate) struct SqlSession {
 }
 
 /// What came back for one statement.
-struct Answer {
-    rows: SqlRows,
+pub(crate) struct Answer<R> {
+    pub(crate) rows: SqlRows,
     /// What the server says that it did.
     tag: String,
+    /// The room that the rows take in memory, if there are any.
+    pub(crate) room: Option<R>,
+}
+
+impl<R> Default for Answer<R> {
+    fn default() -> Self {
+        Self {
+            rows: SqlRows::default(),
+            tag: String::new(),
+            room: None,
+        }
+    }
 }
 
 impl SqlSession {
@@ -42,38 +58,44 @@ impl SqlSession {
         Self { session, status }
     }
 
-    /// Runs a statement alone.
-    pub(crate) async fn query(&mut self, sql: &str, params: &str) -> Result<SqlRows, SqlError> {
-        let answer = self.run(sql, params).await?;
+    /// Runs a statement alone. `room` is waited for when there are rows.
+    pub(crate) async fn query<R>(
+        &mut self,
+        sql: &str,
+        params: &str,
+        room: impl Future<Output = R>,
+    ) -> Result<Answer<R>, SqlError> {
+        let answer = self.run(sql, params, room).await?;
         if self.status != b'I' {
             let message = "the statement leaves a transaction open; begin one with transaction";
             return Err(invalid(message));
         }
-        Ok(answer.rows)
+        Ok(answer)
     }
 
     pub(crate) async fn begin(&mut self) -> Result<(), SqlError> {
-        self.run("BEGIN", "[]").await.map(|_| ())
+        self.run("BEGIN", "[]", ready(())).await.map(|_| ())
     }
 
-    /// Runs a statement of the transaction.
-    pub(crate) async fn query_in_transaction(
+    /// Runs a statement of the transaction. `room` is waited for when there are rows.
+    pub(crate) async fn query_in_transaction<R>(
         &mut self,
         sql: &str,
         params: &str,
-    ) -> Result<SqlRows, SqlError> {
+        room: impl Future<Output = R>,
+    ) -> Result<Answer<R>, SqlError> {
         if self.status == b'I' {
             return Err(invalid(
                 "a statement has ended the transaction; use its commit or rollback",
             ));
         }
-        self.run(sql, params).await.map(|answer| answer.rows)
+        self.run(sql, params, room).await
     }
 
     /// Ends the transaction.
     pub(crate) async fn end(&mut self, commits: bool) -> Result<(), SqlError> {
         let sql = if commits { "COMMIT" } else { "ROLLBACK" };
-        let answer = self.run(sql, "[]").await?;
+        let answer = self.run(sql, "[]", ready(())).await?;
         if commits && answer.tag != "COMMIT" {
             let message = "the transaction was rolled back, because a statement of it had failed";
             return Err(invalid(message));
@@ -82,7 +104,12 @@ impl SqlSession {
     }
 
     /// Runs a statement. If the future is dropped, the connection is closed and the statement cancelled.
-    async fn run(&mut self, sql: &str, params: &str) -> Result<Answer, SqlError> {
+    async fn run<R>(
+        &mut self,
+        sql: &str,
+        params: &str,
+        room: impl Future<Output = R>,
+    ) -> Result<Answer<R>, SqlError> {
         if sql.contains('\0') {
             return Err(invalid("the statement has a NUL character"));
         }
@@ -91,7 +118,7 @@ impl SqlSession {
             return Err(invalid("the connection is closed"));
         };
         traffic.begin();
-        let mut talk = Talk::new(stream, SQL_ROWS_BYTES_MAX);
+        let mut talk = Talk::new(stream, HEAD_BYTES_MAX);
         let run = async {
             let types = if params.iter().any(Param::needs_type) {
                 talk.send(|to| {
@@ -101,7 +128,7 @@ impl SqlSession {
                     Ok(())
                 })
                 .await?;
-                match described(&mut talk).await? {
+                match read_types(&mut talk).await? {
                     (Ok(types), _) => types,
                     (Err(error), status) => return Ok((Err(error), status)),
                 }
@@ -109,7 +136,7 @@ impl SqlSession {
                 Vec::new()
             };
             talk.send(|to| execute(sql, &params, &types, to)).await?;
-            answered(&mut talk).await
+            read_answer(&mut talk, room).await
         };
         match run.await {
             Ok((answer, status)) => {
@@ -152,7 +179,7 @@ fn execute(sql: &str, params: &[Param], types: &[u32], to: &mut BytesMut) -> io:
 type Outcome<T> = io::Result<(Result<T, SqlError>, u8)>;
 
 /// Reads the types of a statement's parameters, and the status.
-async fn described<S>(talk: &mut Talk<'_, S>) -> Outcome<Vec<u32>>
+async fn read_types<S>(talk: &mut Talk<'_, S>) -> Outcome<Vec<u32>>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
@@ -160,7 +187,7 @@ where
     loop {
         match talk.next().await? {
             Message::ParameterDescription(body) => types = body.parameters().collect()?,
-            Message::ErrorResponse(body) => failed = Some(refused(body.fields())),
+            Message::ErrorResponse(body) => failed = Some(refusal(body.fields())),
             Message::ReadyForQuery(body) => {
                 return Ok((failed.map_or(Ok(types), Err), body.status()));
             }
@@ -170,18 +197,22 @@ where
 }
 
 /// Reads what a statement answers, and the status.
-async fn answered<S>(talk: &mut Talk<'_, S>) -> Outcome<Answer>
+async fn read_answer<S, R>(
+    talk: &mut Talk<'_, S>,
+    room: impl Future<Output = R>,
+) -> Outcome<Answer<R>>
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    let mut answer = Answer {
-        rows: SqlRows::default(),
-        tag: String::new(),
-    };
+    let (mut answer, mut room) = (Answer::default(), Some(room));
     let (mut types, mut rows, mut failed) = (Vec::new(), String::from("["), None);
     loop {
         match talk.next().await? {
             Message::RowDescription(body) => {
+                if let Some(room) = room.take() {
+                    answer.room = Some(room.await);
+                    talk.set_message_bytes_max(SQL_ROWS_BYTES_MAX);
+                }
                 let mut fields = body.fields();
                 while let Some(field) = fields.next()? {
                     answer.rows.columns.push(field.name().to_owned());
@@ -217,7 +248,7 @@ where
             }
             Message::CopyOutResponse(_) => failed = Some(invalid(NO_COPY)),
             Message::ErrorResponse(body) if failed.is_none() => {
-                failed = Some(refused(body.fields()));
+                failed = Some(refusal(body.fields()));
             }
             Message::ReadyForQuery(body) => {
                 rows.push(']');
@@ -229,27 +260,21 @@ where
     }
 }
 
-fn refused(mut fields: ErrorFields<'_>) -> SqlError {
-    let mut error = SqlError {
-        kind: HttpErrorKind::StatementRefused,
-        code: None,
-        message: String::new(),
-    };
-    let (mut detail, mut hint) = (None, None);
-    while let Ok(Some(field)) = fields.next() {
-        let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
-        match field.type_() {
-            b'C' => error.code = Some(value),
-            b'M' => error.message = value,
-            b'D' => detail = Some(value),
-            b'H' => hint = Some(value),
-            _ => {}
-        }
-    }
+fn refusal(fields: ErrorFields<'_>) -> SqlError {
+    let ServerError {
+        code,
+        mut message,
+        detail,
+        hint,
+    } = ServerError::read(fields);
     for more in [detail, hint].into_iter().flatten() {
-        error.message = format!("{}; {more}", error.message);
+        message = format!("{message}; {more}");
     }
-    error
+    SqlError {
+        kind: HttpErrorKind::StatementRefused,
+        code: Some(code),
+        message,
+    }
 }
 
 fn invalid(message: &str) -> SqlError {

@@ -61,7 +61,7 @@ const POOLS_MAX: usize = 1_024;
 #[derive(Clone)]
 pub(crate) struct Opener {
     pub(crate) dial: Dial,
-    pub(crate) tls: ClientConfig,
+    pub(crate) tls: Arc<ClientConfig>,
 }
 
 /// How a connection begins for a guest.
@@ -87,6 +87,19 @@ struct Connection {
 pub(crate) struct GrantPlace {
     pub(crate) kind: GrantKind,
     pub(crate) index: usize,
+}
+
+impl GrantPlace {
+    /// Returns the grant, if the pass has it.
+    pub(crate) fn grant(self, pass: &Pass) -> Result<&TcpGrant, HttpError> {
+        let grants = match self.kind {
+            GrantKind::Tcp => &pass.tcp,
+            GrantKind::Sql => &pass.sql,
+        };
+        let refused =
+            || HttpError::new(HttpErrorKind::NotGranted, "the manifest has no such grant");
+        grants.get(self.index).ok_or_else(refused)
+    }
 }
 
 /// The component, its revision, the handler, and the place of the grant in its list.
@@ -180,11 +193,11 @@ impl Connections {
         &self,
         pass: &Pass,
         place: GrantPlace,
-        grant: &TcpGrant,
         secrets: &RefCell<Secrets>,
         opener: Opener,
         permit: &Arc<Permit>,
     ) -> Result<Session, HttpError> {
+        let grant = place.grant(pass)?;
         let account = Account::of_grant(grant, &secrets.borrow())?;
         let key = (
             pass.component.clone(),
@@ -288,7 +301,7 @@ async fn begin_tls(
 ) -> io::Result<tokio_rustls::client::TlsStream<crate::dial::Counted>> {
     let literal = host.trim_start_matches('[').trim_end_matches(']');
     let name = ServerName::try_from(literal.to_owned()).map_err(io::Error::other)?;
-    TlsConnector::from(Arc::new(opener.tls.clone()))
+    TlsConnector::from(Arc::clone(&opener.tls))
         .connect(name, socket)
         .await
 }

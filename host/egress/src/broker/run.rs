@@ -1,8 +1,9 @@
 //! Serves one run: reads its requests from its socket and sends back the answers. When the cell closes the
 //! socket, all its requests are cut.
 
-use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
+mod calls;
+mod statements;
+
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -13,31 +14,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_core::egress::{
-    EGRESS_FRAME_BYTES_MAX, FromCell, HttpAnswer, HttpError, HttpErrorKind, HttpRequest,
-    HttpResponse, Pass, ReportAs, SQL_STATEMENT_BYTES_MAX, SqlError, SqlRequest, SqlRows,
-    SqlStatement, ToCell,
-};
-use host_core::requests::{Asked, RequestEnd};
-use host_core::tcp_grant::GrantKind;
-use host_core::trace::Parent;
+use host_core::egress::{EGRESS_FRAME_BYTES_MAX, FromCell, HttpError, HttpErrorKind, Pass, ToCell};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use tokio::io::{AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tokio_util::codec::{FramedRead, FramedWrite, LengthDelimitedCodec};
 
-use crate::allowance::{Allowance, RequestCharge};
+use self::calls::{Answer, Run};
 use crate::broker::Broker;
-use crate::broker::reports::Report;
-use crate::client;
 use crate::permit::Permit;
-use crate::policy::Order;
-use crate::sql::SqlSession;
-use crate::tcp::{self, ByteCounts, GrantPlace};
 
 /// The most open connections of one run.
 const CONNECTIONS_MAX: usize = 64;
@@ -74,277 +63,6 @@ pub(crate) async fn serve(broker: Rc<Broker>, pass: Pass, socket: StdStream) {
     let _ = timeout(limit, conversation).await;
 }
 
-/// What all requests and connections of one run share.
-struct Run {
-    broker: Rc<Broker>,
-    pass: Pass,
-    permit: Arc<Permit>,
-    allowance: Rc<Allowance>,
-    answers: mpsc::Sender<Answer>,
-    begun: Instant,
-    /// How many requests and connections it has asked for.
-    number: Cell<u64>,
-    transactions: RefCell<HashMap<u32, Rc<Mutex<Transaction>>>>,
-}
-
-/// A message to the cell, and the socket that comes with it.
-struct Answer {
-    message: ToCell,
-    socket: Option<OwnedFd>,
-}
-
-impl From<ToCell> for Answer {
-    fn from(message: ToCell) -> Self {
-        let socket = None;
-        Self { message, socket }
-    }
-}
-
-impl Run {
-    /// Returns the id of the span of the next request, if it has one.
-    fn next_span(&self) -> Option<u64> {
-        let number = self.number.replace(self.number.get() + 1);
-        self.pass.report_as.and_then(|it| it.span(number))
-    }
-
-    async fn report(&self, span: Option<u64>, asked: Asked) -> Report<'_> {
-        let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let report_as = self.pass.report_as.map(|it| ReportAs {
-            began_ms: it.began_ms.saturating_add(elapsed_ms),
-            ..it
-        });
-        let handler = self.pass.handler.clone();
-        self.broker
-            .reports
-            .begin(report_as, handler, span, asked)
-            .await
-    }
-
-    async fn answer(&self, answer: impl Into<Answer>) {
-        // If the cell is gone, no one waits for it.
-        // The run may have ended.
-        let _ = self.answers.send(answer.into()).await;
-    }
-
-    async fn serve_request(&self, request: HttpRequest) {
-        let (call, mut asked) = (request.call, Asked::default());
-        let span = self.next_span();
-        let trace = self.pass.trace.map(|parent| Parent {
-            span_id: span.unwrap_or(parent.span_id),
-            ..parent
-        });
-        let decided = self
-            .broker
-            .decide(&self.pass, request, trace, &mut asked)
-            .and_then(|order| {
-                let taken = self.allowance.take(&order)?;
-                Ok((order, taken))
-            });
-        let mut report = self.report(span, asked).await;
-        let result = match decided {
-            Ok((order, taken)) => {
-                report.sent(order.body.len());
-                exchange(&self.broker, &self.pass, &self.permit, order, &taken).await
-            }
-            Err(error) => Err(error),
-        };
-        // The host knows it before the cell does.
-        report.end(&result).await;
-        self.answer(ToCell::Http(HttpAnswer { call, result })).await;
-    }
-
-    async fn serve_connection(&self, call: u32, place: usize) {
-        let Some(grant) = self.pass.tcp.get(place) else {
-            let message = "the manifest has no such grant";
-            let result = Err(HttpError::new(HttpErrorKind::NotGranted, message));
-            return self.answer(ToCell::Connected { call, result }).await;
-        };
-        let asked = Asked {
-            method: Some("TCP".to_owned()),
-            origin: Some(format!("tcp://{}", grant.to)),
-            path_pattern: None,
-        };
-        let mut report = self.report(self.next_span(), asked).await;
-        let opened = self
-            .broker
-            .connect(
-                &self.pass,
-                GrantPlace {
-                    kind: GrantKind::Tcp,
-                    index: place,
-                },
-                grant,
-                &self.permit,
-            )
-            .await
-            .and_then(|session| Ok((session, guest_socket()?)));
-        let (mut session, ours, theirs) = match opened {
-            Ok((session, (ours, theirs))) => (session, ours, theirs),
-            Err(error) => {
-                let end = RequestEnd::Failed(error.kind);
-                report.end_connection(end, 0).await;
-                let result = Err(error);
-                return self.answer(ToCell::Connected { call, result }).await;
-            }
-        };
-        self.answer(Answer {
-            message: ToCell::Connected {
-                call,
-                result: Ok(()),
-            },
-            socket: Some(theirs),
-        })
-        .await;
-        let carried = ByteCounts::default();
-        let take = |bytes| self.allowance.take_bytes(GrantKind::Tcp, place, bytes);
-        let ended = tcp::relay(&mut session, grant, ours, &take, &carried).await;
-        drop(session);
-        report.sent(usize::try_from(carried.sent.get()).unwrap_or(usize::MAX));
-        let end = match &ended {
-            Ok(()) => RequestEnd::Closed,
-            Err(error) => RequestEnd::Failed(error.kind),
-        };
-        report.end_connection(end, carried.received.get()).await;
-        if let Err(error) = ended {
-            self.answer(ToCell::Broken(error.message)).await;
-        }
-    }
-}
-
-/// A transaction of a run. When this is dropped, it is rolled back.
-struct Transaction {
-    session: SqlSession,
-    /// The place of its grant.
-    grant: usize,
-}
-
-impl Run {
-    async fn serve_sql(&self, asked: SqlRequest) -> Result<SqlRows, SqlError> {
-        match asked {
-            SqlRequest::Query {
-                database,
-                statement,
-            } => {
-                let (mut session, place) = self.sign_in(&database).await?;
-                let SqlStatement { text, params } = self.charge(place, statement)?;
-                let rows = session.query(&text, &params).await?;
-                self.carry(place, rows)
-            }
-            SqlRequest::Begin {
-                database,
-                transaction,
-            } => {
-                if self.transactions.borrow().len() >= AT_ONCE_MAX {
-                    let message =
-                        format!("an attempt may have {AT_ONCE_MAX} transactions open at a time");
-                    return Err(HttpError::new(HttpErrorKind::LimitReached, message).into());
-                }
-                let (mut session, grant) = self.sign_in(&database).await?;
-                session.begin().await?;
-                let opened = Rc::new(Mutex::new(Transaction { session, grant }));
-                self.transactions.borrow_mut().insert(transaction, opened);
-                Ok(SqlRows::default())
-            }
-            SqlRequest::Step {
-                transaction,
-                statement,
-            } => {
-                let known = self.transactions.borrow().get(&transaction).cloned();
-                let shared = known.ok_or_else(over)?;
-                let mut opened = shared.lock().await;
-                let SqlStatement { text, params } = self.charge(opened.grant, statement)?;
-                let rows = opened.session.query_in_transaction(&text, &params).await?;
-                self.carry(opened.grant, rows)
-            }
-            SqlRequest::End {
-                transaction,
-                commits,
-            } => {
-                let known = self.transactions.borrow_mut().remove(&transaction);
-                let shared = known.ok_or_else(over)?;
-                let ended = shared.lock().await.session.end(commits).await;
-                ended.map(|()| SqlRows::default())
-            }
-        }
-    }
-
-    /// Returns a connection to a database of the manifest, and the place of its grant.
-    async fn sign_in(&self, database: &str) -> Result<(SqlSession, usize), SqlError> {
-        let mut grants = self.pass.sql.iter().enumerate();
-        let known = grants.find(|(_, grant)| grant.name.as_deref() == Some(database));
-        let Some((place, grant)) = known else {
-            let message = format!(
-                "the manifest grants this handler no database {database}; add [[handlers.NAME.sql]] with name = {database:?} to it"
-            );
-            return Err(HttpError::new(HttpErrorKind::NotGranted, message).into());
-        };
-        let asked = Asked {
-            method: Some("SQL".to_owned()),
-            origin: Some(format!("tcp://{}", grant.to)),
-            path_pattern: None,
-        };
-        let report = self.report(self.next_span(), asked).await;
-        let opened = self
-            .broker
-            .connect(
-                &self.pass,
-                GrantPlace {
-                    kind: GrantKind::Sql,
-                    index: place,
-                },
-                grant,
-                &self.permit,
-            )
-            .await;
-        let end = match &opened {
-            Ok(_) => RequestEnd::Closed,
-            Err(error) => RequestEnd::Failed(error.kind),
-        };
-        report.end_connection(end, 0).await;
-        Ok((SqlSession::new(opened?), place))
-    }
-
-    /// Takes what a statement sends from what the attempt may carry.
-    fn charge(&self, place: usize, statement: SqlStatement) -> Result<SqlStatement, SqlError> {
-        let bytes = statement.text.len() + statement.params.len();
-        if bytes > SQL_STATEMENT_BYTES_MAX {
-            let message = format!(
-                "the statement and its parameters have {bytes} bytes, more than {SQL_STATEMENT_BYTES_MAX}"
-            );
-            return Err(HttpError::new(HttpErrorKind::RequestTooLarge, message).into());
-        }
-        self.take(place, bytes).map(|()| statement)
-    }
-
-    fn carry(&self, place: usize, rows: SqlRows) -> Result<SqlRows, SqlError> {
-        self.take(place, rows.rows.len()).map(|()| rows)
-    }
-
-    fn take(&self, place: usize, bytes: usize) -> Result<(), SqlError> {
-        if self.allowance.take_bytes(GrantKind::Sql, place, bytes) {
-            return Ok(());
-        }
-        let message = "the attempt has used up the bytes that its manifest grants for the database (max_total_mib)";
-        Err(HttpError::new(HttpErrorKind::LimitReached, message).into())
-    }
-}
-
-fn over() -> SqlError {
-    HttpError::new(HttpErrorKind::InvalidRequest, "the transaction is over").into()
-}
-
-/// Makes the two ends of a connection between a guest and this process.
-fn guest_socket() -> Result<(UnixStream, OwnedFd), HttpError> {
-    let pair = StdStream::pair().and_then(|(ours, theirs)| {
-        ours.set_nonblocking(true)?;
-        Ok((UnixStream::from_std(ours)?, theirs.into()))
-    });
-    pair.map_err(|error| {
-        let message = format!("the host cannot open connections now: {error}");
-        HttpError::new(HttpErrorKind::Unavailable, message)
-    })
-}
-
 async fn converse(
     broker: Rc<Broker>,
     pass: Pass,
@@ -355,16 +73,7 @@ async fn converse(
     let (answers, mut answered) = mpsc::channel::<Answer>(AT_ONCE_MAX);
     let at_once = Arc::new(Semaphore::new(AT_ONCE_MAX));
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let run = Rc::new(Run {
-        allowance: broker.attempts.get(&pass),
-        broker,
-        pass,
-        permit,
-        answers,
-        begun: Instant::now(),
-        number: Cell::new(0),
-        transactions: RefCell::default(),
-    });
+    let run = Rc::new(Run::new(broker, pass, permit, answers));
     let mut tasks = JoinSet::new();
     let writing = async {
         while let Some(Answer { message, socket }) = answered.recv().await {
@@ -407,8 +116,7 @@ async fn converse(
                 }
                 FromCell::Sql { call, asked } => {
                     tasks.spawn_local(async move {
-                        let result = run.serve_sql(asked).await;
-                        run.answer(ToCell::Sql { call, result }).await;
+                        run.serve_sql(call, asked).await;
                         drop(place);
                     });
                 }
@@ -452,18 +160,4 @@ async fn send_with(stream: &mut OwnedWriteHalf, frame: &[u8], socket: OwnedFd) -
         })
         .await?;
     stream.write_all(&bytes[sent..]).await
-}
-
-async fn exchange(
-    broker: &Broker,
-    pass: &Pass,
-    permit: &Arc<Permit>,
-    order: Order,
-    taken: &RequestCharge,
-) -> Result<HttpResponse, HttpError> {
-    let bytes = order.body.len() + taken.response_bytes_max();
-    let _guard = broker.enter(pass, bytes).await;
-    let revision = (pass.component.clone(), pass.revision);
-    let client = broker.client(&revision);
-    client::send(&client, order, taken, permit).await
 }

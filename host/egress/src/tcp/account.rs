@@ -5,7 +5,7 @@ use host_core::tcp_grant::{LoginProtocol, TcpGrant};
 
 use crate::policy::Secrets;
 
-/// What a server is told of the user. Has no `Debug`: it has the password.
+/// The credentials for a server. There is no `Debug`, because it would show the password.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) protocol: LoginProtocol,

@@ -9,7 +9,7 @@ use postgres_protocol::authentication::md5_hash;
 use postgres_protocol::authentication::sasl::{
     ChannelBinding, SCRAM_SHA_256, SCRAM_SHA_256_PLUS, ScramSha256,
 };
-use postgres_protocol::message::backend::{Header, Message};
+use postgres_protocol::message::backend::{ErrorFields, Header, Message};
 use postgres_protocol::message::frontend;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
@@ -55,6 +55,10 @@ impl<'a, S: AsyncRead + AsyncWrite + Unpin> Talk<'a, S> {
             buffer: BytesMut::new(),
             message_bytes_max,
         }
+    }
+
+    pub(crate) const fn set_message_bytes_max(&mut self, bytes: usize) {
+        self.message_bytes_max = bytes;
     }
 
     pub(crate) async fn send(
@@ -157,7 +161,7 @@ pub(super) async fn sign_in(
             let message = "the server asks for the password itself, which is never sent; let it use scram-sha-256";
             return Err(io::Error::other(message));
         }
-        Message::ErrorResponse(body) => return Err(refused(body.fields())),
+        Message::ErrorResponse(body) => return Err(login_refusal(body.fields())),
         _ => {
             return Err(io::Error::other(
                 "the server asks for a login that is unknown",
@@ -166,7 +170,7 @@ pub(super) async fn sign_in(
     }
     match talk.next().await? {
         Message::AuthenticationOk => welcome(talk).await,
-        Message::ErrorResponse(body) => Err(refused(body.fields())),
+        Message::ErrorResponse(body) => Err(login_refusal(body.fields())),
         _ => Err(io::Error::other("the server breaks the protocol")),
     }
 }
@@ -185,14 +189,14 @@ async fn scram(
             check_rounds(body.data())?;
             scram.update(body.data())?;
         }
-        Message::ErrorResponse(body) => return Err(refused(body.fields())),
+        Message::ErrorResponse(body) => return Err(login_refusal(body.fields())),
         _ => return Err(io::Error::other("the server breaks the protocol")),
     }
     talk.send(|to| frontend::sasl_response(scram.message(), to))
         .await?;
     match talk.next().await? {
         Message::AuthenticationSaslFinal(body) => scram.finish(body.data()),
-        Message::ErrorResponse(body) => Err(refused(body.fields())),
+        Message::ErrorResponse(body) => Err(login_refusal(body.fields())),
         _ => Err(io::Error::other("the server breaks the protocol")),
     }
 }
@@ -224,30 +228,49 @@ async fn welcome(mut talk: Talk<'_, impl AsyncRead + AsyncWrite + Unpin>) -> io:
                 });
             }
             Message::ReadyForQuery(_) => return Ok(welcome),
-            Message::ErrorResponse(body) => return Err(refused(body.fields())),
+            Message::ErrorResponse(body) => return Err(login_refusal(body.fields())),
             _ => {}
         }
     }
     Err(io::Error::other("the server breaks the protocol"))
 }
 
-/// Says why a server lets no one in: its code, and what it means.
-fn refused(mut fields: postgres_protocol::message::backend::ErrorFields<'_>) -> io::Error {
-    let (mut code, mut text) = (String::new(), String::new());
-    while let Ok(Some(field)) = fields.next() {
-        let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
-        match field.type_() {
-            b'C' => code = value,
-            b'M' => text = value,
-            _ => {}
+/// What a server says of an error.
+#[derive(Default)]
+pub(crate) struct ServerError {
+    /// The SQLSTATE.
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) detail: Option<String>,
+    pub(crate) hint: Option<String>,
+}
+
+impl ServerError {
+    pub(crate) fn read(mut fields: ErrorFields<'_>) -> Self {
+        let mut error = Self::default();
+        while let Ok(Some(field)) = fields.next() {
+            let value = String::from_utf8_lossy(field.value_bytes()).into_owned();
+            match field.type_() {
+                b'C' => error.code = value,
+                b'M' => error.message = value,
+                b'D' => error.detail = Some(value),
+                b'H' => error.hint = Some(value),
+                _ => {}
+            }
         }
+        error
     }
+}
+
+/// Says why a server lets no one in: its code, and what it means.
+fn login_refusal(fields: ErrorFields<'_>) -> io::Error {
+    let ServerError { code, message, .. } = ServerError::read(fields);
     let kind = if code.starts_with("28") {
         io::ErrorKind::PermissionDenied
     } else {
         io::ErrorKind::Other
     };
-    io::Error::new(kind, format!("{text} ({code})"))
+    io::Error::new(kind, format!("{message} ({code})"))
 }
 
 /// Answers the start of a guest, whatever it asks for: who it is, is decided. Returns false if it wants nothing.

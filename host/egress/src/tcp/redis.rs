@@ -27,13 +27,13 @@ pub(super) async fn sign_in(
         stream.flush().await?;
         let answer = read_line(stream).await?;
         if !answer.starts_with('+') {
-            return Err(refused(&answer));
+            return Err(login_refusal(&answer));
         }
     }
     Ok(())
 }
 
-fn refused(answer: &str) -> io::Error {
+fn login_refusal(answer: &str) -> io::Error {
     // The rest may repeat what was sent.
     let code: String = answer
         .chars()

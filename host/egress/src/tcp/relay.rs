@@ -43,7 +43,6 @@ pub(crate) struct ByteCounts {
 /// Cancel safe: the session decides what becomes of the connection.
 pub(crate) async fn relay(
     session: &mut Session,
-    grant: &TcpGrant,
     mut guest: UnixStream,
     take: &impl Fn(usize) -> bool,
     carried: &ByteCounts,
@@ -55,7 +54,7 @@ pub(crate) async fn relay(
         return Ok(());
     }
     let relay = Relay {
-        grant,
+        grant: &used.grant,
         take,
         carried,
         watch: &used.watch,

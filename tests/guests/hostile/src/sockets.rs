@@ -161,6 +161,13 @@ pub(crate) struct Script {
     /// Whether they take effect together.
     #[serde(default)]
     together: bool,
+    /// Whether to return the rows too.
+    #[serde(default = "yes")]
+    shown: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// Runs statements, and returns what each answers.
@@ -168,9 +175,10 @@ pub(crate) struct Script {
 pub(crate) fn statements(ctx: &Ctx, params: Script) -> Result<Value, Error> {
     let database = ctx.sql(&params.database);
     let shown = |answer: Result<Rows, SqlError>| match answer {
-        Ok(rows) => {
+        Ok(rows) if params.shown => {
             json!({"columns": rows.columns, "values": rows.values, "affected": rows.affected})
         }
+        Ok(rows) => json!({"affected": rows.affected}),
         Err(error) => {
             json!({"kind": format!("{:?}", error.kind), "code": error.code, "message": error.message})
         }
