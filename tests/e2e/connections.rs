@@ -14,8 +14,6 @@ use host_tests::{Client, Options, Redis, Server, eventually, guests, projects};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::corpus::texts;
-
 /// The name of all servers, as grants have it.
 const NAME: &str = "db.internal";
 
@@ -373,11 +371,7 @@ impl Shop {
 #[test]
 fn a_library_of_python_has_a_database() {
     let top = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/database");
-    let files = texts(&top, &top);
-    let files: Vec<_> = files
-        .iter()
-        .map(|(path, text)| (path.as_str(), text.as_str()))
-        .collect();
+    let files = projects::files(&top);
     let component = fs::read(projects::component("database", "python", &files)).unwrap();
     let authority = authority();
     let database = shop(&authority);
@@ -492,4 +486,19 @@ fn attempts_wait_for_a_connection() {
     let open = "SELECT count(*) FROM pg_stat_activity WHERE usename = 'report'";
     let open = shop.database.run(open).unwrap();
     assert!(open.parse::<u32>().unwrap() <= 8, "{open}");
+}
+
+/// Twelve attempts hold more rows than a component may have in the broker's memory at a time.
+#[test]
+fn large_rows_wait_for_room() {
+    let shop = Shop::open();
+    let client = &shop.host.client;
+    let statement = "SELECT length($1), repeat('x', 7000000)";
+    let params = json!({"database": "shop", "statements": [[statement, ["ab"]]], "shown": false});
+    let job = json!({"handler": "statements", "params": params});
+    let jobs: Vec<String> = (0..12).map(|_| client.enqueue(&job)).collect();
+    for job in jobs {
+        let ended = client.wait(&job);
+        assert_eq!(ended["result"][0]["affected"], 1, "{}", ended["failure"]);
+    }
 }

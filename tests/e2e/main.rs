@@ -12,7 +12,6 @@ mod beads_tasks;
 mod bombs;
 mod chaos;
 mod connections;
-mod corpus;
 mod damage;
 mod delta;
 mod delta_launched;

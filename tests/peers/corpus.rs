@@ -1,92 +1,94 @@
-//! Programs as people write them, in each language: each handler of `examples/corpus` returns what its case says, with the mock
-//! host of its language, whose tests `host build --test` runs, and in a cell.
+//! Programs as people write them, in each language: each handler of `examples/corpus` gives what its case says in a cell, as it
+//! does with the mock host of its language, whose tests `host build --test` runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use host_tests::projects;
-use host_tests::reflector::Reflector;
+use host_tests::reflector::{Reflector, answer_json};
+use host_tests::{Client, projects};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Returns the folder of the programs in a language.
-fn folder(language: &str) -> PathBuf {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/corpus");
-    corpus.join(language)
-}
-
-/// Returns the texts of all files in a folder by their names.
-fn files(folder: &Path) -> Vec<(String, String)> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut files: Vec<_> = entries
-        .map(|entry| entry.unwrap().path())
-        .map(|path| {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
-            (name, fs::read_to_string(path).unwrap())
-        })
-        .collect();
-    files.sort();
-    files
-}
-
-/// Builds the programs in the folder `name`, and runs each case in a cell.
-fn run(name: &str, lang: &str) {
-    let files = files(&folder(name));
-    let borrowed: Vec<_> = files
-        .iter()
-        .map(|(name, text)| (name.as_str(), text.as_str()))
-        .collect();
-    let component = projects::component(&format!("corpus-{name}"), lang, &borrowed);
-    let text = fs::read_to_string(folder(name).join("cases.json")).unwrap();
-    let answers: Value = serde_json::from_str(&text).unwrap();
+/// Builds the programs in a language, and runs each case in a cell.
+fn check(language: &str) {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../examples/corpus")
+        .join(language);
+    let files = projects::files(&folder);
+    let component = projects::component(&format!("corpus-{language}"), language, &files);
+    let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
+    let answers: Value = serde_json::from_str(&text("answers.json")).unwrap();
     let reflector = Reflector::with(move |head, stream| {
         let path = head.split(' ').nth(1).unwrap_or_default();
-        let body = answers["answers"][path].to_string();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        );
-        std::io::Write::write_all(stream, (head + &body).as_bytes()).is_ok()
+        let [status, body] = [&answers[path][0], &answers[path][1]];
+        let status = status.as_u64().and_then(|it| u16::try_from(it).ok());
+        status.is_some_and(|status| answer_json(stream, status, body.as_str().unwrap()))
     });
     let (data, origin) = (TempDir::new().unwrap(), reflector.origin());
     let server = reflector.host(&data);
     let client = server.client();
-    let document: Value = serde_json::from_str(&text.replace("{origin}", &origin)).unwrap();
-    let cases = document["cases"].as_array().unwrap();
-    let grant = |case: &Value| {
-        let handler = case["handler"].as_str().unwrap();
-        let asks = case["params"].to_string().contains(&origin);
-        let http = format!("[[handlers.{handler}.http]]\nto = \"{origin}\"\n");
-        let state = format!("[handlers.{handler}.state]\n");
-        [(asks, http), (case["state"] == true, state)]
-    };
-    let grants = cases.iter().flat_map(grant);
-    let manifest: String = grants
-        .filter_map(|(has, text)| has.then_some(text))
+    let cases = text("cases.json").replace("{origin}", &origin);
+    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    deploy(&client, &component, &cases, &origin);
+    let differences: Vec<String> = cases
+        .iter()
+        .filter_map(|case| difference(&client, case))
         .collect();
-    let own = fs::read(component).unwrap();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// Deploys a component whose handlers may keep state and send requests to `origin`.
+fn deploy(client: &Client, component: &Path, cases: &[Value], origin: &str) {
+    let mut handlers: Vec<&str> = cases
+        .iter()
+        .map(|case| case["handler"].as_str().unwrap())
+        .collect();
+    handlers.sort_unstable();
+    handlers.dedup();
+    let grants = handlers.iter().map(|handler| {
+        format!("[handlers.{handler}.state]\nquota_kib = 64\n[[handlers.{handler}.http]]\nto = \"{origin}\"\n")
+    });
+    let manifest: String = grants.collect();
+    let component = fs::read(component).unwrap();
     let answer = client
-        .deploy_accepted("corpus", &own, Some(&manifest))
+        .deploy_accepted("corpus", &component, Some(&manifest))
         .unwrap();
-    assert_eq!(answer.status, 201, "{}", answer.body);
-    for case in cases {
-        let attempts = if case["retries"] == true { 2 } else { 1 };
-        let job = client.run(&json!({
-            "handler": case["handler"],
-            "params": case["params"],
-            "max_attempts": attempts,
-        }));
-        match case.get("failure") {
-            Some(failure) => {
-                assert_eq!(job["failure"]["user_kind"], failure["kind"], "{job}");
-                assert_eq!(job["failure"]["message"], failure["message"], "{job}");
-            }
-            None => assert_eq!(job["result"], case["result"], "{job}"),
-        }
-    }
+    assert_eq!(answer.status, 201, "{answer:?}");
+}
+
+/// Runs a case and returns how it ends, if that is not as expected.
+fn difference(client: &Client, case: &Value) -> Option<String> {
+    let attempts = if case["retries"] == true { 2 } else { 1 };
+    let job = client.run(&json!({
+        "handler": case["handler"],
+        "params": case["params"],
+        "max_attempts": attempts,
+    }));
+    let (then, failure) = (&case["then"], &job["failure"]);
+    let expected = &then["failure"];
+    let agrees = if !expected.is_null() {
+        failure["user_kind"] == expected["kind"]
+            && failure["code"] == expected["code"]
+            && failure["message"] == expected["message"]
+    } else if !then["retry"].is_null() {
+        job["state"] != "completed" && failure["kind"].is_string()
+    } else {
+        job["state"] == "completed" && job["result"] == then["result"]
+    };
+    (!agrees).then(|| {
+        format!(
+            "{case}\n  ended {} with {} {failure}",
+            job["state"], job["result"]
+        )
+    })
 }
 
 #[test]
 fn javascript() {
-    run("js", "js");
+    check("js");
+}
+
+#[test]
+fn python() {
+    check("python");
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use host_tests::projects;
-use host_tests::reflector::Reflector;
+use host_tests::reflector::{Reflector, answer_json};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -41,11 +41,7 @@ fn run(project: &str, handlers: &str) {
         let first = head.lines().next().unwrap_or_default();
         let line = first.trim_end_matches(" HTTP/1.1");
         let body = json!({"ok": true, "url": line}).to_string();
-        let head = format!(
-            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-            body.len()
-        );
-        std::io::Write::write_all(stream, (head + &body).as_bytes()).is_ok()
+        answer_json(stream, 200, &body)
     });
     let (data, origin) = (TempDir::new().unwrap(), reflector.origin());
     let server = reflector.host(&data);

@@ -27,7 +27,7 @@ const MADE: [&str; 4] = ["target", "node_modules", "__pycache__", "made-of"];
 /// # Panics
 ///
 /// If it cannot be built.
-pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
+pub fn component<T: AsRef<str>>(name: &str, lang: &str, files: &[(T, T)]) -> PathBuf {
     let folder = folder();
     let (project, fresh) = (folder.join(name), folder.join(format!("{name}.new")));
     let _ = fs::remove_dir_all(&fresh);
@@ -35,10 +35,10 @@ pub fn component(name: &str, lang: &str, files: &[(&str, &str)]) -> PathBuf {
         .args(["new", name, "--lang", lang, "--dir"])
         .arg(&fresh));
     for (path, text) in files {
-        let path = fresh.join(path);
+        let path = fresh.join(path.as_ref());
         let folder = path.parent().expect("it is in the project");
         fs::create_dir_all(folder).expect("the project is writable");
-        fs::write(path, text).expect("the project is writable");
+        fs::write(path, text.as_ref()).expect("the project is writable");
     }
     let mut inputs = texts(&fresh);
     for folder in BUILDERS {
@@ -95,25 +95,39 @@ fn run(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {shown}");
 }
 
-/// Returns all texts in a folder.
-fn texts(folder: &Path) -> String {
-    let mut all = String::new();
+/// Returns the texts of all files below a folder, by their paths in it, in order. Leaves out what building writes.
+///
+/// # Panics
+///
+/// If one is not a text.
+pub fn files(folder: &Path) -> Vec<(String, String)> {
     let mut paths: Vec<PathBuf> = fs::read_dir(folder)
         .expect("the folder is there")
         .map(|entry| entry.expect("the folder is readable").path())
         .collect();
     paths.sort();
+    let mut all = Vec::new();
     for path in paths {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if MADE.contains(&&*name) {
             continue;
         }
         if path.is_dir() {
-            all += &texts(&path);
+            let below = files(&path).into_iter();
+            all.extend(below.map(|(path, text)| (format!("{name}/{path}"), text)));
         } else {
             let text = fs::read_to_string(&path).expect("the file is text");
-            write!(all, "== {name}\n{text}").expect("texts are writable");
+            all.push((name.into_owned(), text));
         }
+    }
+    all
+}
+
+/// Returns all texts in a folder as one.
+fn texts(folder: &Path) -> String {
+    let mut all = String::new();
+    for (name, text) in files(folder) {
+        write!(all, "== {name}\n{text}").expect("texts are writable");
     }
     all
 }

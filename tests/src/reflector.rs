@@ -17,6 +17,15 @@ pub const SECRET: &str = "pl4nted-s3cret-of-an-api-6b1d";
 /// How long something may take that happens soon.
 pub const SOON: Duration = Duration::from_mins(3);
 
+/// Answers a request with JSON, and closes the connection. Returns whether the client has taken it.
+pub fn answer_json(stream: &mut TcpStream, status: u16, body: &str) -> bool {
+    let head = format!(
+        "HTTP/1.1 {status} Any\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all((head + body).as_bytes()).is_ok()
+}
+
 /// Answers a request by its head. Returns whether it has.
 type Script = dyn Fn(&str, &mut TcpStream) -> bool + Send + Sync;
 

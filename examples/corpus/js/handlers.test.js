@@ -8,11 +8,17 @@ import { MockHost, Response, Retry } from 'host-jobs';
 
 import './handlers.js';
 
-const { answers, cases } = JSON.parse(readFileSync('cases.json', 'utf8').replaceAll('{origin}', 'http://api.example.com'));
+const ORIGIN = 'http://api.example.com';
+const read = (name) => JSON.parse(readFileSync(name, 'utf8').replaceAll('{origin}', ORIGIN));
+const answers = read('answers.json');
 
-const answer = ({ url }) => new Response(answers[url.replace('http://api.example.com', '')]);
+const answer = ({ url }) => {
+  const [status, body] = answers[url.replace(ORIGIN, '')];
+  return new Response(body, { status });
+};
 
-for (const { handler, params, result, failure, retries } of cases) {
+for (const { handler, params, retries, then } of read('cases.json')) {
+  const { result, failure } = then;
   test(handler, async () => {
     const call = (attempt) => new MockHost({ attempt, answer }).call(handler, params);
     if (failure) {
