@@ -217,9 +217,15 @@ fn by_image(release: &Release, work: &Path) -> Result<()> {
         .arg(blob(&manifest["layers"][0])?)
         .arg("--directory")
         .arg(&root))?;
+    let alone = ["--mount", "--pid", "--fork", "--kill-child"];
+    if output(Command::new("unshare").args(alone).arg("true")).is_err() {
+        eprintln!("this system allows no namespaces; the image is unpacked, but not run");
+        return Ok(());
+    }
     let mut serve = Command::new("unshare");
     serve
-        .args(["--mount", "--pid", "--fork", "--kill-child", "sh", "-euc"])
+        .args(alone)
+        .args(["sh", "-euc"])
         .arg(IN_IMAGE)
         .arg("sh")
         .args([&root, Path::new(user)])
