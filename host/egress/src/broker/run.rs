@@ -3,6 +3,7 @@
 
 mod calls;
 mod statements;
+mod transactions;
 
 use std::io::{self, IoSlice};
 use std::mem::MaybeUninit;

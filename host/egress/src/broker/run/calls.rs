@@ -16,7 +16,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::statements::Transactions;
+use super::transactions::Transactions;
 use crate::allowance::{Allowance, RequestCharge};
 use crate::broker::Broker;
 use crate::broker::reports::Report;

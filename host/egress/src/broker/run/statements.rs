@@ -1,7 +1,5 @@
-//! The statements of one run for databases, and its transactions.
+//! The statements of one run for databases.
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use host_core::egress::{
@@ -13,21 +11,10 @@ use host_core::tcp_grant::GrantKind;
 use tokio::sync::Mutex;
 
 use super::calls::Run;
+use super::transactions::{TRANSACTIONS_MAX, Transaction};
 use crate::broker::Room;
 use crate::sql::{Answer, SqlSession};
 use crate::tcp::GrantPlace;
-
-/// The most transactions that one run may have open.
-const TRANSACTIONS_MAX: usize = 16;
-
-/// The open transactions of a run, by the numbers of its cell.
-pub(super) type Transactions = RefCell<HashMap<u32, Rc<Mutex<Transaction>>>>;
-
-/// A transaction of a run. When this is dropped, it is rolled back.
-pub(super) struct Transaction {
-    session: SqlSession,
-    place: GrantPlace,
-}
 
 impl Run {
     pub(super) async fn serve_sql(&self, call: u32, asked: SqlRequest) {
