@@ -58,7 +58,7 @@ pub fn kill(pid: u32) {
 /// Sends a signal to a process, which may have ended by itself.
 pub fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid.cast_signed()) {
-        let _gone = kill_process(pid, signal);
+        let _ = kill_process(pid, signal);
     }
 }
 

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 pub fn hex(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        let _infallible = write!(text, "{byte:02x}");
+        let _ = write!(text, "{byte:02x}");
     }
     text
 }

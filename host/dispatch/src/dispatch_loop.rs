@@ -132,7 +132,7 @@ pub fn spawn<P: CellPort + 'static>(
         .spawn(move || {
             let result = runtime.block_on(run(wiring));
             // The caller may be gone.
-            let _gone = sender.send(result);
+            let _ = sender.send(result);
         })?;
     Ok(ended)
 }
@@ -172,7 +172,7 @@ async fn run<P: CellPort>(wiring: Wiring<P>) -> Result<(), StoreError> {
         unrunnable: BTreeSet::new(),
         works: Works::default(),
     };
-    let _closes = dispatch_loop.leases.close_on_drop();
+    let _guard = dispatch_loop.leases.close_on_drop();
     dispatch_loop.recover(&wiring.living)?;
     let mut pauses = Pauses::default();
     loop {
@@ -575,7 +575,7 @@ fn refuse(origin: Origin, error: &SubmitError) {
     match origin {
         Origin::Request(reply, _) => {
             // The requester may have gone.
-            let _gone = reply.send(Err(error.clone()));
+            let _ = reply.send(Err(error.clone()));
         }
         Origin::Lease(message) => {
             lease_mail::refuse(LeaseMail::Message(message), error.clone().into());

@@ -210,7 +210,7 @@ impl Auth {
 
     /// Reads all tokens again. After a change of tokens this must succeed before the change is answered.
     pub async fn reload(&self) -> Result<(), StoreError> {
-        let _one = self.0.reading.lock().await;
+        let _guard = self.0.reading.lock().await;
         let kept = self.0.dispatch.list::<KeptToken>(Range::all()).await?;
         let mut table = self.0.table.write();
         let mut before = std::mem::take(&mut *table);
@@ -243,7 +243,7 @@ impl Auth {
     pub(crate) async fn follow(&self, stopping: &CancellationToken) {
         while self.requires_tokens() && after(READ_EVERY, stopping).await {
             // What cannot be read now is read next time.
-            let _unread = self.refresh().await;
+            let _ = self.refresh().await;
             self.end_those_over(self.0.clock.now());
             if let Ok(nodes) = self.0.dispatch.read(|reader| reader.nodes()).await {
                 let live = nodes
@@ -276,7 +276,7 @@ impl Auth {
             self.store_uses().await;
         };
         // A store that does not answer keeps no host from stopping.
-        let _lost = tokio::time::timeout(REST_TIMEOUT, storing).await;
+        let _ = tokio::time::timeout(REST_TIMEOUT, storing).await;
     }
 
     /// Reads the tokens if another node has changed them since this one last read them.
@@ -315,13 +315,13 @@ impl Auth {
             let note = Note::by_host(Verb::Tokens.as_str(), format!("token {token}"));
             let revoke = RevokeToken { token };
             // Another node may have removed it, or the next read does.
-            let _late = self
+            let _ = self
                 .0
                 .dispatch
                 .submit(revoke.noted(note.detail("ended long ago")))
                 .await;
         }
-        let _read_later = self.reload().await;
+        let _ = self.reload().await;
     }
 
     async fn record_denials(&self, now: Time) {
@@ -329,7 +329,7 @@ impl Auth {
         for (note, outcome) in denied {
             let note = Box::new(note);
             // A host that cannot write has other troubles, and says so.
-            let _lost = self.0.dispatch.submit(AddNote { note, outcome }).await;
+            let _ = self.0.dispatch.submit(AddNote { note, outcome }).await;
         }
     }
 
@@ -343,7 +343,7 @@ impl Auth {
         }
         if !used.is_empty() {
             // What is lost here is stored with the next use.
-            let _best_effort = self.0.dispatch.submit(UseTokens { used }).await;
+            let _ = self.0.dispatch.submit(UseTokens { used }).await;
         }
     }
 
@@ -431,7 +431,7 @@ impl Inner {
         let id = TokenText::read(text).map(|read| read.id());
         let presented = TokenHash::of(text);
         let Some(live) = id.and_then(|id| self.table.read().get(&id).cloned()) else {
-            let _as_long = std::hint::black_box(TokenHash::NONE.matches(&presented));
+            let _ = std::hint::black_box(TokenHash::NONE.matches(&presented));
             return None;
         };
         let proof = live.token.proof(is_session, &presented, now);
@@ -526,7 +526,7 @@ impl Gate for Auth {
             .ok()?;
         let (auth, address) = (self.clone(), peer.address);
         Some(Box::pin(async move {
-            let _unread = auth.refresh().await;
+            let _ = auth.refresh().await;
             // The request is checked again now, and if it is still wrong, it counts then. Sessions never do.
             if !is_session {
                 auth.0.failures.lock().forgive(address, id.as_ref());

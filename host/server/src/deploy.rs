@@ -248,7 +248,7 @@ impl Deployments {
         let (reply, answer) = oneshot::channel();
         self.shared.tasks.spawn(async move {
             // The caller may be gone.
-            let _gone = reply.send(change.await);
+            let _ = reply.send(change.await);
         });
         answer
             .await
@@ -279,7 +279,7 @@ impl Shared {
         } = Candidate::new(name, manifest, component)?;
         let signature = self.examiner.vouched(&component)?;
         let bytes = component.bytes;
-        let _one = self.one_at_a_time.lock().await;
+        let _guard = self.one_at_a_time.lock().await;
         let current = self.current(&name).await?;
         let known = grants::known_handlers(current.as_ref(), &manifest);
         self.examiner.check_grants(&manifest, &known)?;
@@ -386,7 +386,7 @@ impl Shared {
         consent: Consent,
         note: &Note,
     ) -> Result<Deployed, DeployError> {
-        let _one = self.one_at_a_time.lock().await;
+        let _guard = self.one_at_a_time.lock().await;
         let asked = name.clone();
         let (revisions, current) = self
             .dispatch
@@ -421,7 +421,7 @@ impl Shared {
     }
 
     async fn remove(&self, name: Name, note: Note) -> Result<(), DeployError> {
-        let _one = self.one_at_a_time.lock().await;
+        let _guard = self.one_at_a_time.lock().await;
         let command = RemoveComponent { component: name }.noted(note);
         self.dispatch
             .submit(command)
@@ -459,7 +459,7 @@ impl Shared {
     }
 
     async fn compile_again(&self, digest: Digest) {
-        let _one = self.one_at_a_time.lock().await;
+        let _guard = self.one_at_a_time.lock().await;
         let compiled = match self.bytes(digest).await {
             Ok(bytes) => {
                 let compiled = self.compiled(digest, &bytes).await;
@@ -513,7 +513,7 @@ impl Shared {
                     SyncOutcome::Some
                 });
             };
-            let _one = self.one_at_a_time.lock().await;
+            let _guard = self.one_at_a_time.lock().await;
             let bytes = self.bytes(revision.digest).await?;
             let flaw = self.examiner.take_in(&self.handlers, revision, &bytes);
             record_loaded(&self.handlers, revision, flaw.await);

@@ -246,7 +246,7 @@ impl Metrics {
 
     /// Shows how long the certificate of the listeners is valid. There is one.
     pub(crate) fn show_certificate(&self, days_left: Gauge<f64, AtomicU64>) {
-        let _only_one = self.certificate_days.set(days_left);
+        let _ = self.certificate_days.set(days_left);
     }
 
     /// Returns how many days that certificate is still valid; `None` without TLS.
@@ -365,7 +365,7 @@ impl Metrics {
         let registry = self.registry.lock();
         let mut out = String::new();
         // Writing to a string cannot fail.
-        let _infallible = text::encode(&mut out, &registry);
+        let _ = text::encode(&mut out, &registry);
         out
     }
 }

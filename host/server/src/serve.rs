@@ -166,7 +166,7 @@ pub(crate) fn leave_no_core() {
         maximum: Some(1),
     };
     // Lowering is always allowed. Only a hard limit of 0 stays.
-    let _lowered = setrlimit(Resource::Core, least);
+    let _ = setrlimit(Resource::Core, least);
 }
 
 /// Raises the limit of open files to the hard limit. Cells have their own limit.
@@ -177,7 +177,7 @@ pub(crate) fn raise_open_files() {
         maximum: limit.maximum,
     };
     // If the kernel refuses, the limit stays, and `host doctor` reports it if it is low.
-    let _unchanged = setrlimit(Resource::Nofile, most);
+    let _ = setrlimit(Resource::Nofile, most);
 }
 
 /// Runs a host until a signal to stop. Running jobs may then end within the grace period; a second
@@ -227,7 +227,7 @@ async fn serve(
         path: data.clone(),
         error,
     };
-    let _data = DataLock::take(data).await.map_err(locked)?;
+    let _lock = DataLock::take(data).await.map_err(locked)?;
     if config.store.is_some() {
         damage::warn_of_unused(data);
     } else if let Some(left) = damage::store_is_gone(data).filter(|_| !config.fresh) {

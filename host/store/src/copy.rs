@@ -219,7 +219,7 @@ impl Partial {
             let mut path = self.path.as_os_str().to_owned();
             path.push(suffix);
             // Most of them never existed.
-            let _best_effort = std::fs::remove_file(path);
+            let _ = std::fs::remove_file(path);
         }
     }
 }

@@ -73,7 +73,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 Origin::Request(asked, enqueues) => {
                     self.attempts.accepted(self.clock.now(), enqueues, &reply);
                     // The requester may have gone.
-                    let _gone = asked.send(reply.map_err(SubmitError::Rejected));
+                    let _ = asked.send(reply.map_err(SubmitError::Rejected));
                 }
                 Origin::Lease(message) => self.answer(now, message, reply.map(Reply::unpack)),
                 Origin::Renewal(job) => {

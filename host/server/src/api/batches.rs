@@ -162,7 +162,7 @@ pub(super) async fn close(
 ) -> Result<Json<BatchView>, ApiError> {
     let id = id_of(&text)?;
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
-    let _known = find(&shared, &caller, id).await?;
+    find(&shared, &caller, id).await?;
     let close = CloseBatch { batch: id };
     let detail = Some("closed".to_owned());
     actor
@@ -188,7 +188,7 @@ pub(super) async fn cancel(
     let id = id_of(&text)?;
     let CancelBatchBody { reason } = small_body_or_default(&shared.api.bodies, request).await?;
     check_reason(reason.as_deref())?;
-    let _known = find(&shared, &caller, id).await?;
+    find(&shared, &caller, id).await?;
     let detail = reason.clone();
     let cancel = CancelBatch { batch: id, reason };
     actor

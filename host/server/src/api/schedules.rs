@@ -68,7 +68,7 @@ pub(super) async fn set(
     }
     let checked = schedule.check(wall);
     checked.map_err(|error| invalid(error.to_string()))?;
-    let _accepted = job_of(&shared, &schedule).await?;
+    job_of(&shared, &schedule).await?;
     let schedule = Box::new(schedule);
     let set = SetSchedule { schedule, wall };
     actor
@@ -169,7 +169,7 @@ pub(super) async fn firings(
     caller: Caller,
     InPath(name): InPath<Name>,
 ) -> Result<Json<PageView<FiringView>>, ApiError> {
-    let _known = find(&shared, &caller, name.clone()).await?;
+    find(&shared, &caller, name.clone()).await?;
     let dispatch = &shared.api.dispatch;
     let found = dispatch
         .read(move |reader| read_firings(reader, &name))
@@ -259,7 +259,7 @@ pub(super) async fn trigger(
     request: Request,
 ) -> Result<Json<TriggeredView>, ApiError> {
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
-    let _known = find(&shared, &caller, name.clone()).await?;
+    find(&shared, &caller, name.clone()).await?;
     let nominals = vec![shared.api.clock.civil()];
     fire_at(&shared, &actor, name, nominals, "triggered").await
 }

@@ -173,7 +173,7 @@ pub(super) async fn remove(
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
-    let _known = read(&shared, &caller, space.clone(), query.key.clone()).await?;
+    read(&shared, &caller, space.clone(), query.key.clone()).await?;
     change(&shared, &actor, space, vec![removal(query.key)]).await?;
     let (removed, more) = (1, false);
     Ok(Json(RemovedStateView { removed, more }))

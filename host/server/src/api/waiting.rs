@@ -217,14 +217,14 @@ fn listed<'a>(nodes: &[&'a NodeRecord], of: impl Fn(&'a NodeRecord) -> Option<&'
     let mut text = String::new();
     for (n, node) in nodes.iter().take(NODES_SHOWN).enumerate() {
         let between = if n == 0 { "" } else { "; " };
-        let _infallible = write!(text, "{between}{}", node.called());
+        let _ = write!(text, "{between}{}", node.called());
         if let Some(reason) = of(node) {
-            let _infallible = write!(text, ": {reason}");
+            let _ = write!(text, ": {reason}");
         }
     }
     let more = nodes.len().saturating_sub(NODES_SHOWN);
     if more > 0 {
-        let _infallible = write!(text, "; and {more} more");
+        let _ = write!(text, "; and {more} more");
     }
     text
 }

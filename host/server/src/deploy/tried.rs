@@ -67,7 +67,7 @@ impl Shared {
             let outcome = audit::cut(error.to_string());
             let note = Box::new(note);
             // The refusal matters more than its record, which fails only with the store.
-            let _lost = self.dispatch.submit(AddNote { note, outcome }).await;
+            let _ = self.dispatch.submit(AddNote { note, outcome }).await;
             return result;
         }
         if let Ok(deployed) = &result

@@ -111,7 +111,7 @@ impl PostgresLogs {
                 let answered = transact(&client, operation, steps()).await;
                 if answered.is_err() {
                     // If the connection is gone, so is the transaction.
-                    let _rolled_back = client.batch_execute("ROLLBACK").await;
+                    let _ = client.batch_execute("ROLLBACK").await;
                 }
                 Ok((client, answered?))
             };
@@ -160,7 +160,8 @@ async fn transact(
     }
     pipeline.simple(operation, "COMMIT");
     let mut answers = pipeline.run().await?;
-    let _committed = answers.pop();
+    // The last answer is that of COMMIT.
+    let _ = answers.pop();
     Ok(answers.pop().unwrap_or_default())
 }
 

@@ -51,7 +51,7 @@ impl PostgresReader {
         question: &impl AsyncFn(&Client) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         // An interrupt of an earlier query that had just ended.
-        let _late = self.interrupted.notified().now_or_never();
+        let _ = self.interrupted.notified().now_or_never();
         self.driver.wait(async {
             let first = self.pool.get().await?;
             match self.run(first, question).await {
@@ -97,7 +97,7 @@ impl PostgresReader {
             client.batch_execute(begin).await.map_err(reading)?;
             let answer = question(client).await;
             // If this fails, so does the next query on this connection, which is then replaced.
-            let _ended = client.batch_execute("COMMIT").await;
+            let _ = client.batch_execute("COMMIT").await;
             answer
         })
     }

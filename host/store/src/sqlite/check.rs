@@ -341,7 +341,7 @@ pub(super) fn name(connection: &Connection, error: StoreError) -> StoreError {
 fn tables(connection: &Connection) -> Vec<String> {
     let mut tables = Vec::new();
     // A damaged list of tables may lack names.
-    let _damaged = each(
+    let _ = each(
         connection,
         "SELECT name FROM sqlite_schema WHERE type = 'table'",
         |row| {

@@ -75,7 +75,7 @@ impl Role {
         let (clock, counters) = (Arc::clone(&ports.clock), Arc::clone(&ports.counters));
         let host = Host::new(&self.config, ports, (leases, logs), tokens);
         let hub = Hub::new(Orchestrator::new(&self.config), host, clock, counters);
-        let _started_before = self.hub.set(hub).is_err();
+        let _ = self.hub.set(hub);
     }
 
     /// Makes the routes of callbacks.

@@ -195,6 +195,6 @@ pub(super) fn message(end: &EndIn) -> String {
         || format!("the runner reports {}", end.status.as_str()),
         str::to_owned,
     );
-    let _whole_in_details = cut(&mut message, MESSAGE_BYTES_MAX);
+    let _ = cut(&mut message, MESSAGE_BYTES_MAX);
     message
 }

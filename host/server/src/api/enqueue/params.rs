@@ -96,18 +96,18 @@ fn missing(schema: &JsonText) -> String {
         } else {
             "a"
         };
-        let _infallible = write!(detail, "; the handler takes {article} {kind}");
+        let _ = write!(detail, "; the handler takes {article} {kind}");
     }
     let required = schema["required"].as_array().into_iter().flatten();
     let required: Vec<String> = required.map(Value::to_string).collect();
     if !required.is_empty() {
-        let _infallible = write!(detail, " with {}", required.join(", "));
+        let _ = write!(detail, " with {}", required.join(", "));
     }
     let examples = [&schema["examples"][0], &schema["example"]];
     let example = examples.into_iter().find(|example| !example.is_null());
     let example = example.map(Value::to_string);
     if let Some(example) = example.filter(|text| text.len() <= EXAMPLE_BYTES_MAX) {
-        let _infallible = write!(detail, ", such as {example}");
+        let _ = write!(detail, ", such as {example}");
     }
     detail
 }

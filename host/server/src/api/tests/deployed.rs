@@ -28,7 +28,7 @@ const OTHER: &str = r#"[{"name":"other"}]"#;
 fn form(parts: &[(&str, &str)]) -> (String, Vec<u8>) {
     let mut body = String::new();
     for (name, text) in parts {
-        let _infallible = write!(
+        let _ = write!(
             body,
             "--B0\r\ncontent-disposition: form-data; name=\"{name}\"; filename=\"{name}\"\r\n\
              content-type: application/octet-stream\r\n\r\n{text}\r\n"

@@ -89,7 +89,7 @@ impl Run {
     /// Sends a frame. Returns the answer, nothing if the desk has closed the socket.
     async fn send(&mut self, frame: Vec<u8>) -> Option<Result<DeskAnswer, DeskError>> {
         // It may be closed while a large frame is sent.
-        let _closed = self.stream.send(Bytes::from(frame)).await;
+        let _ = self.stream.send(Bytes::from(frame)).await;
         let frame = self.stream.next().await?.ok()?;
         Some(postcard::from_bytes(&frame).unwrap())
     }

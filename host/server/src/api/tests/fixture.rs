@@ -240,7 +240,7 @@ async fn run(
             shared.events.changed(now, first, &committed.changes);
         }
         let reply = committed.replies.remove(0).map_err(Into::into);
-        let _asker_may_be_gone = request.reply.send(reply);
+        let _ = request.reply.send(reply);
     }
 }
 

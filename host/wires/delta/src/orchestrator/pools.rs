@@ -83,13 +83,13 @@ impl Pools {
             counters: Arc::clone(&counters),
         };
         let hub = Hub::new(session, host, clock, counters);
-        let _started_before = self.hub.set(hub).is_err();
+        let _ = self.hub.set(hub);
     }
 
     /// Connects it with the host that grants leases.
     pub(crate) fn connect(&self, leases: &Arc<dyn Leases>) {
         if let Some(hub) = self.hub.get() {
-            let _connected_before = hub.handler().leases.set(Arc::clone(leases)).is_err();
+            let _ = hub.handler().leases.set(Arc::clone(leases));
             let node = leases.node();
             hub.note(|session| session.node = node);
         }
@@ -122,7 +122,7 @@ impl Pools {
             // The random end of the id.
             let id = node.simple().to_string();
             let short = id[id.len() - NODE_DIGITS..].to_owned();
-            let _named_before = self.node.set(short).is_err();
+            let _ = self.node.set(short);
         }
     }
 
@@ -299,7 +299,7 @@ impl EffectHandler<Orchestrator> for Host {
                 leases.send(job, fence, message, answered);
             }
             Effect::KeepLog(job, attempt, began_at, lines) => {
-                let _kept = self.logs.keep(job, attempt, began_at, lines);
+                let _ = self.logs.keep(job, attempt, began_at, lines);
             }
             Effect::WarnOfTheft(named, holder) => tracing::warn!(
                 event = "lease_theft_suspected",

@@ -190,7 +190,7 @@ async fn a_lease_that_runs_out_is_taken_back_and_nothing_is_taken_after_it(engin
     let id = bench.enqueue(pulled()).await;
     let granted = worker.lease().await;
     // The lease may run out before the loop takes the message.
-    let _in_time = worker.send(&granted, heartbeat("half")).await.is_ok();
+    let _ = worker.send(&granted, heartbeat("half")).await.is_ok();
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::Expired))
         .await;
@@ -245,7 +245,7 @@ async fn an_attempt_whose_time_is_over_ends_although_its_worker_lives(engine: En
     let id = bench.enqueue(new).await;
     let granted = worker.lease().await;
     // Its time may be over before the loop takes the message.
-    let _in_time = worker.send(&granted, HEARTBEAT).await.is_ok();
+    let _ = worker.send(&granted, HEARTBEAT).await.is_ok();
     worker
         .receives(Event::Revoked(id, granted.lease, Revocation::TimedOut))
         .await;
