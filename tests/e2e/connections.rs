@@ -378,8 +378,9 @@ fn a_library_of_python_has_a_database() {
     let number = port(&database.endpoint()).to_owned();
     let to = format!("{NAME}:{number}");
     let host = Fixture::start(&authority, std::slice::from_ref(&to));
-    let manifest = fs::read_to_string(top.join("database.toml")).unwrap();
-    let manifest = manifest.replace("db.internal:5432", &to);
+    let manifest = fs::read_to_string(top.join("database.toml"))
+        .unwrap()
+        .replace("db.internal:5432", &to);
     let answer = host
         .client
         .deploy_accepted("database", &component, Some(&manifest))

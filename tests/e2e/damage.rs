@@ -254,10 +254,10 @@ fn a_host_gets_past_records_that_it_cannot_read() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let names = lines
+    let names: Vec<_> = lines
         .iter()
-        .map(|line| (line["kind"].as_str().unwrap(), line["id"].as_str().unwrap()));
-    let names: Vec<_> = names.collect();
+        .map(|line| (line["kind"].as_str().unwrap(), line["id"].as_str().unwrap()))
+        .collect();
     assert_eq!(
         names,
         [("job", &*lost), ("params of job", &*lost), ("limit", "7")]

@@ -84,8 +84,9 @@ fn what_was_suspended_until_others_took_over_sends_no_request() {
         ask(&client, &own, "resume");
         suspended += taken.len();
         let parts = servers.iter().zip(PARTS);
-        let asleep = parts.flat_map(|(it, parts)| suspend(it.pid(), parts));
-        let asleep: Vec<u32> = asleep.collect();
+        let asleep: Vec<u32> = parts
+            .flat_map(|(it, parts)| suspend(it.pid(), parts))
+            .collect();
         eventually("the other node takes over all jobs", SOON, || {
             let is_over = |job: &Value| job["node"]["id"] == own && job["state"] == "running";
             taken

@@ -451,9 +451,13 @@ pub struct NewJob {
 impl NewJob {
     /// Returns about how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        let pairs = self.payload.attributes.iter();
-        let pairs = pairs.chain(&self.payload.trace_context);
-        let pairs: usize = pairs.map(|(name, value)| name.len() + value.len()).sum();
+        let pairs: usize = self
+            .payload
+            .attributes
+            .iter()
+            .chain(&self.payload.trace_context)
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
         let callbacks: usize = self.callbacks().iter().map(|(_, it)| it.bytes()).sum();
         self.payload.params.as_str().len() + pairs + callbacks
     }

@@ -132,8 +132,10 @@ impl JobFilter {
             failure.map(|it| it.message.as_str()),
             failure.and_then(|it| it.user_kind.as_deref()),
         ];
-        let attributes = payload.attributes.iter();
-        let attributes = attributes.flat_map(|(name, value)| [name.as_str(), value]);
+        let attributes = payload
+            .attributes
+            .iter()
+            .flat_map(|(name, value)| [name.as_str(), value]);
         let short = names
             .into_iter()
             .chain(of_failure)

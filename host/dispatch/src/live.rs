@@ -217,10 +217,14 @@ mod tests {
         live.record_progress(Time(2), id(1), 1, progress("b"));
         live.record_progress(Time(2), id(2), 1, progress("c"));
         live.used(id(3), Meter::default());
-        assert_eq!(published(&live, false), (vec![], vec![]), "nobody listens");
+        assert_eq!(
+            published(&live, false),
+            (vec![], vec![]),
+            "there is no listener"
+        );
         assert_eq!(published(&live, true), (words(&["b", "c"]), vec![]));
         assert_eq!(published(&live, true), (vec![], vec![]));
-        // Nobody knows of the third.
+        // No listener knows of the third.
         for job in [1, 3] {
             live.forget(id(job));
         }

@@ -227,8 +227,9 @@ impl Command {
     /// Returns the runners of the jobs that it may enqueue: `None` for each job for cells.
     pub fn new_runners(&self) -> impl Iterator<Item = Option<&Name>> {
         let firing = self.firing().into_iter();
-        let fired = firing.flat_map(|fire| fire.job.as_deref().map(|job| (job, fire.ids.len())));
-        let fired = fired.flat_map(|(job, jobs)| std::iter::repeat_n(job, jobs));
+        let fired = firing
+            .flat_map(|fire| fire.job.as_deref().map(|job| (job, fire.ids.len())))
+            .flat_map(|(job, jobs)| std::iter::repeat_n(job, jobs));
         self.new_jobs()
             .iter()
             .chain(fired)

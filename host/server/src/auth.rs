@@ -281,8 +281,11 @@ impl Auth {
 
     /// Reads the tokens if another node has changed them since this one last read them.
     async fn refresh(&self) -> Result<(), StoreError> {
-        let version = self.0.dispatch.read(|reader| reader.access_version());
-        let version = version.await?;
+        let version = self
+            .0
+            .dispatch
+            .read(|reader| reader.access_version())
+            .await?;
         if version != self.0.seen.load(Ordering::Relaxed) {
             self.reload().await?;
             self.0.seen.store(version, Ordering::Relaxed);
@@ -434,8 +437,10 @@ impl Inner {
             let _ = std::hint::black_box(TokenHash::NONE.matches(&presented));
             return None;
         };
-        let proof = live.token.proof(is_session, &presented, now);
-        let proof = proof.filter(|_| live.token.is_for(address))?;
+        let proof = live
+            .token
+            .proof(is_session, &presented, now)
+            .filter(|_| live.token.is_for(address))?;
         if let Some(rate) = live.token.rights.rate {
             let rate = rate.div_ceil(self.nodes.load(Ordering::Relaxed));
             let taken = live.used.bucket.lock().take(rate, now);
@@ -464,8 +469,12 @@ impl Inner {
             let caller = session.and_then(|text| self.find((text, true), peer.address, now));
             return caller.unwrap_or(Err(Refusal::Unauthenticated));
         };
-        let text = presented.to_str().ok().filter(|_| more.is_none());
-        let text = text.and_then(bearer).unwrap_or_default();
+        let text = presented
+            .to_str()
+            .ok()
+            .filter(|_| more.is_none())
+            .and_then(bearer)
+            .unwrap_or_default();
         // What is right is compared first: those who present wrong tokens keep out none that share their address.
         self.find((text, false), peer.address, now)
             .unwrap_or_else(|| Err(self.refuse_wrong(text, peer.address, now)))

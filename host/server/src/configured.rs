@@ -52,8 +52,9 @@ struct Change {
 async fn stored_limits(dispatch: &Dispatch) -> Result<BTreeMap<Name, Limit>, StoreError> {
     let limits = dispatch.read(read_limits).await?;
     let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
-    let configured = kept.map(|kept| kept.limit);
-    let configured = configured.filter(|it| it.source == Source::Configuration);
+    let configured = kept
+        .map(|kept| kept.limit)
+        .filter(|it| it.source == Source::Configuration);
     Ok(configured.map(|it| (it.name.clone(), it)).collect())
 }
 
@@ -92,8 +93,11 @@ async fn stored_schedules(dispatch: &Dispatch) -> Result<BTreeMap<Name, Schedule
             return Ok(all);
         };
         after = last;
-        let configured = page.records.into_iter().map(|kept| kept.schedule);
-        let configured = configured.filter(|it| it.source == Source::Configuration);
+        let configured = page
+            .records
+            .into_iter()
+            .map(|kept| kept.schedule)
+            .filter(|it| it.source == Source::Configuration);
         all.extend(configured.map(|it| (it.name.clone(), it)));
     }
 }

@@ -306,8 +306,8 @@ impl Shared {
         }
         let handlers = self.examiner.describe(&compiled, &manifest).await?;
         let wall = self.clock.civil();
-        let schedules = schedules::read(&name, &manifest, &handlers, by.origin.as_deref(), wall);
-        let schedules = schedules.map_err(examine::Flaw::Manifest)?;
+        let schedules = schedules::read(&name, &manifest, &handlers, by.origin.as_deref(), wall)
+            .map_err(examine::Flaw::Manifest)?;
         let grants = grants::changes(current.as_ref(), &manifest, &examine::names(&handlers));
         let mut note = self.accept(by.note.clone(), &grants.added, consent).await?;
         if let Some(signature) = &signature {
@@ -540,8 +540,7 @@ impl Shared {
                 self.examiner.missing_grant(revision),
             );
         }
-        let revisions = self.dispatch.read(read_deployed).await;
-        let revisions = revisions.map_err(unread)?;
+        let revisions = self.dispatch.read(read_deployed).await.map_err(unread)?;
         self.handlers.replace(revisions.clone());
         report_runnable(&self.dispatch.shared().presence, &self.handlers);
         Ok(revisions)

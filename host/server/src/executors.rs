@@ -86,7 +86,7 @@ impl Executors {
             match wire.find(&name, NamedBy::NewJob) {
                 executors::Found::Here => return ExecutorLookup::Executor(name),
                 executors::Found::Full(most) => return ExecutorLookup::Full(most),
-                executors::Found::Nobody => {}
+                executors::Found::Missing => {}
             }
         }
         if self.remote.has(&name) {

@@ -504,8 +504,13 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         hold: Some(Vec::new()),
         notify: Some(Vec::new()),
     };
-    let written = serde_json::to_value(&all).unwrap();
-    let mut written: Vec<_> = written.as_object().unwrap().keys().cloned().collect();
+    let mut written: Vec<_> = serde_json::to_value(&all)
+        .unwrap()
+        .as_object()
+        .unwrap()
+        .keys()
+        .cloned()
+        .collect();
     let mut published: Vec<_> = keys()
         .into_iter()
         .chain(grant_keys())
@@ -514,12 +519,13 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
     written.sort();
     published.sort();
     assert_eq!(published, written);
-    let keys = http_keys()
+    let keys: Vec<_> = http_keys()
         .into_iter()
         .chain(tcp_keys())
         .chain(jobs_keys())
-        .chain(state_keys());
-    let keys: Vec<_> = keys.map(|key| key.0).collect();
+        .chain(state_keys())
+        .map(|key| key.0)
+        .collect();
     for key in &keys {
         assert!(
             EXAMPLE.contains(&format!("\n{key} = ")),

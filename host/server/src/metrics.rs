@@ -259,8 +259,9 @@ impl Metrics {
         // Limits that are gone must not stay.
         self.waiting.clear();
         let kept = limits.0.iter().filter(|(_, kept)| !kept.is_removed);
-        let named = kept.map(|(number, kept)| (kept.limit.name.to_string(), number));
-        let named: BTreeMap<String, &u64> = named.collect();
+        let named: BTreeMap<String, &u64> = kept
+            .map(|(number, kept)| (kept.limit.name.to_string(), number))
+            .collect();
         for (limit, number) in named.into_iter().take(LIMITS_SHOWN) {
             let jobs = waiting.get(number).copied().unwrap_or_default();
             let gauge = self.waiting.get_or_create(&OfLimit { limit });

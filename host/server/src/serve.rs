@@ -263,8 +263,8 @@ async fn serve(
     let started = tokio::select! {
         started = set_up => started.map(|listening| {
             let http = listening.http.map(tracing::field::display);
-            let wires = listening.wires.iter().map(|(key, value)| format!("{key}={value}"));
-            let wires = wires.collect::<Vec<_>>().join(" ");
+            let addresses = listening.wires.iter().map(|(key, value)| format!("{key}={value}"));
+            let wires = addresses.collect::<Vec<_>>().join(" ");
             tracing::info!(data = %data.display(), http, wires, "ready");
             ready(listening);
             supervisor::ready();

@@ -191,8 +191,9 @@ fn split(url: &str) -> Result<(OriginPattern, &str), String> {
     if origin.contains('*') {
         return Err(format!("{shown:?} is not a server"));
     }
-    let origin = origin.parse::<OriginPattern>();
-    let origin = origin.map_err(|error| format!("{shown:?}: {error}"))?;
+    let origin = origin
+        .parse::<OriginPattern>()
+        .map_err(|error| format!("{shown:?}: {error}"))?;
     let path = rest.split('?').next().unwrap_or_default();
     if rest.contains('#') {
         return Err("must have no `#`".to_owned());

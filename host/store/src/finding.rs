@@ -153,18 +153,20 @@ impl Findings {
     /// Compares what is kept of the keys of limits with the jobs that were counted. Places of removed limits do not count.
     pub(crate) fn compare_keys(&mut self, limits: &Limits, kept: Vec<KeptKey>) {
         let mut found = std::mem::take(&mut self.tally.keys);
-        let kept = kept.into_iter().map(|KeptKey { key, used, .. }| {
-            let kept = [
-                used.reserved.into(),
-                used.running.into(),
-                used.waiting,
-                used.reserved_units,
-                used.cancelling.into(),
-            ];
-            let there = found.remove(&key).unwrap_or_default();
-            (key, kept, there)
-        });
-        let kept: Vec<_> = kept.collect();
+        let kept: Vec<_> = kept
+            .into_iter()
+            .map(|KeptKey { key, used, .. }| {
+                let kept = [
+                    used.reserved.into(),
+                    used.running.into(),
+                    used.waiting,
+                    used.reserved_units,
+                    used.cancelling.into(),
+                ];
+                let there = found.remove(&key).unwrap_or_default();
+                (key, kept, there)
+            })
+            .collect();
         let rest = found.into_iter().map(|(key, there)| (key, [0; 5], there));
         for (key, kept, there) in kept.into_iter().chain(rest) {
             let names = [
@@ -190,8 +192,7 @@ impl Findings {
     /// Compares the jobs that are listed as running with keys with those that were counted.
     pub(crate) fn compare_listed(&mut self, listed: Vec<(LimitKey, JobId)>) {
         let listed: BTreeSet<_> = listed.into_iter().collect();
-        let counted = std::mem::take(&mut self.tally.listed);
-        let counted: BTreeSet<_> = counted.into_keys().collect();
+        let counted: BTreeSet<_> = std::mem::take(&mut self.tally.listed).into_keys().collect();
         for (key, job) in listed.symmetric_difference(&counted) {
             self.add(
                 format!("the key {:?} of limit {}", key.key, key.limit),

@@ -53,8 +53,9 @@ fn defaults_are_values_of_their_keys() {
     for setting in wires().flat_map(Wire::keys) {
         let (values, default) = (setting.values(), (setting.default)());
         let number = |text: &str| text.parse::<u64>().ok();
-        let range = values.split_once('–');
-        let range = range.and_then(|(least, most)| Some(number(least)?..=number(most)?));
+        let range = values
+            .split_once('–')
+            .and_then(|(least, most)| Some(number(least)?..=number(most)?));
         if let (Some(range), Some(default)) = (range, number(&default)) {
             assert!(range.contains(&default), "{} = {default}", setting.key);
         }

@@ -11,10 +11,10 @@ use super::files;
 
 /// A shape, how many places may still have it, and the cure.
 const ALLOWED: [(&str, usize, &str); 5] = [
-    (BINDING, 66, "write `let _ =`, or name the guard"),
+    (BINDING, 1, "write `let _ =`, or name the guard"),
     (TYPE, 71, "name it with a noun of the domain"),
     (FUNCTION, 233, "name it with a verb and its object"),
-    (REBOUND, 264, "name the second value, or chain the calls"),
+    (REBOUND, 72, "name the second value, or chain the calls"),
     (TUPLE, 80, "pass arguments, or a struct"),
 ];
 

@@ -51,8 +51,8 @@ impl<P: CellPort> DispatchLoop<P> {
             }
             let latest = reported
                 .get(&message.job)
-                .filter(|(by, _)| *by == message.fence);
-            let latest = latest.map(|(_, progress)| progress.clone());
+                .filter(|(by, _)| *by == message.fence)
+                .map(|(_, progress)| progress.clone());
             let progress = latest.or_else(|| self.signals.shared.live.progress(message.job));
             let command = self.workers.command(&message, progress);
             batch.message(command, message);

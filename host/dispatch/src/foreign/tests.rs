@@ -398,7 +398,7 @@ fn progress_comes_before_the_end_and_lines_only_if_they_are_wanted() {
     assert!(matches!(bench.answer(), (2, Answer::Progressed(_))));
     session.stop(Tag(2), 0, Stop::Cancelled);
     assert!(matches!(bench.answer(), (2, Answer::Ended(..))));
-    // The lines that nobody wants go where the host says.
+    // The lines of a job that no peer waits for go where the host says.
     let homeless = ("theirs".to_owned(), 3, "hello".to_owned());
     assert_eq!(*bench.homeless.lock(), [homeless]);
 }

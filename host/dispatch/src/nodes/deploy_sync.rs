@@ -56,7 +56,7 @@ mod tests {
         );
         assert!(may(true, 0), "others may have compiled it");
         deploy_sync.done(Time(20_000), false);
-        assert!(!may(false, 30_000), "there is nobody");
-        assert!(may(true, 30_000), "somebody may come");
+        assert!(!may(false, 30_000), "there is no other node");
+        assert!(may(true, 30_000), "another node may have joined");
     }
 }

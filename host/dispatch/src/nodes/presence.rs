@@ -8,8 +8,7 @@ use host_engine::node::{Components, NodeInfo, Running};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// This host as a node: its info, the components that it has taken in, and whether it is asked to start no more
-/// jobs.
+/// This host as a node: its info, the components that it has taken in, and whether an operator drains it.
 #[derive(Default)]
 pub struct Presence {
     info: Mutex<NodeInfo>,

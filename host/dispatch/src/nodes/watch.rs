@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(
             watch.observe((now, now), OWN, &[own]),
             [],
-            "nobody takes its own place"
+            "a node does not take its own place"
         );
     }
 

@@ -425,8 +425,10 @@ impl LeaseTable {
         let mut are_more_urgent = !table.paused.is_empty();
         let is_due = table.due.is_some_and(|due| due <= now);
         let taken: HashSet<JobId> = renewals.iter().map(|renewal| renewal.job).collect();
-        let rest = table.unstored.iter();
-        let mut rest = rest.filter(|(_, job)| !taken.contains(job) && !table.paused.contains(job));
+        let mut rest = table
+            .unstored
+            .iter()
+            .filter(|(_, job)| !taken.contains(job) && !table.paused.contains(job));
         let mut next = rest.next();
         while renewals.len() < most
             && let Some((end, job)) = next

@@ -199,8 +199,8 @@ impl Chain {
         self.last.as_ref()
     }
 
-    /// Returns the oldest entry and what is wrong with it, if no entry says that the host forgot those before it. Somebody
-    /// else has removed them then.
+    /// Returns the oldest entry and what is wrong with it, if no entry says that the host forgot those before it. If so,
+    /// they were removed from outside.
     pub fn flaw_at_start(&self) -> Option<(u64, &'static str)> {
         let (forgotten, _) = self.forgotten?;
         let flaw = "entries before it are missing, and the host did not forget them";

@@ -213,8 +213,9 @@ impl<R: Rows> Batch<'_, R> {
         if limit == 0 {
             return Ok(handled);
         }
-        let due = Range::all().due(self.now);
-        let due = due.first(SLICE.min(u32::try_from(limit).unwrap_or(SLICE)));
+        let due = Range::all()
+            .due(self.now)
+            .first(SLICE.min(u32::try_from(limit).unwrap_or(SLICE)));
         for row in self.rows.list_rows(&BATCHES, due)? {
             handled += 1;
             let Some(batch) = self.read_due::<JobBatch>(row)? else {

@@ -101,8 +101,9 @@ impl<R: Rows> Batch<'_, R> {
     ) -> Result<(), Stop> {
         self.rows.lock_limits()?;
         let limits = self.rows.limits()?;
-        let before = limits.named(name);
-        let before = before.ok_or_else(|| LimitRefusal::Unknown(name.clone()))?;
+        let before = limits
+            .named(name)
+            .ok_or_else(|| LimitRefusal::Unknown(name.clone()))?;
         self.write_limit(&KeptLimit {
             is_removed: true,
             cursor: None,
@@ -117,8 +118,9 @@ impl<R: Rows> Batch<'_, R> {
         let limits = self.rows.limits()?;
         let number = limits.named(&asked.limit).map(|kept| kept.number);
         let mut keys = job.limits.keys.iter();
-        let held = keys.find(|it| Some(it.key.limit) == number);
-        let held = held.ok_or_else(|| LimitRefusal::NotOfJob(asked.limit.clone()))?;
+        let held = keys
+            .find(|it| Some(it.key.limit) == number)
+            .ok_or_else(|| LimitRefusal::NotOfJob(asked.limit.clone()))?;
         let after = self.apply(&job, &Input::Hold(&asked.fence))?;
         let until = self.now.plus_ms(asked.ms.min(HOLD_MS_MAX));
         self.change_key(&held.key, |used, _, _| used.hold(until))?;

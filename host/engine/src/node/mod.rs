@@ -208,7 +208,7 @@ pub struct NodeRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Standing {
     Live,
-    /// It starts no more jobs, or is asked to, and some are running.
+    /// It starts no more jobs, or is about to, and some are running.
     Draining,
     /// It starts no more jobs, and none runs.
     Drained,
@@ -397,7 +397,7 @@ mod tests {
                 false,
             ),
             (known(Life::Lives, 0, false, None), "live", false),
-            // It is asked, but has not seen the request or has not reported it.
+            // It has not seen the request, or has not reported it.
             (
                 known(Life::Lives, 0, true, Some((false, 0))),
                 "draining",

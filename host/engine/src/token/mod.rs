@@ -326,8 +326,8 @@ impl Token {
             hash,
             ends_at: [until, end].into_iter().flatten().min(),
         };
-        let texts = std::iter::once((self.hash, None));
-        let texts = texts.chain(self.previous.map(|(hash, until)| (hash, Some(until))));
+        let texts = std::iter::once((self.hash, None))
+            .chain(self.previous.map(|(hash, until)| (hash, Some(until))));
         let sessions = self.sessions.iter();
         texts
             .map(move |(hash, until)| proof(false, hash, until))

@@ -31,11 +31,15 @@ pub(super) async fn list(
 ) -> Result<Json<PageView<EntryView>>, ApiError> {
     let limit = page_limit(query.limit)? as usize;
     let mut after = cursor(query.cursor.as_deref())?.unwrap_or_default();
-    let since = query.since.as_deref().map(|text| {
-        let read = time::instant("since", text);
-        read.map_err(|detail| ApiError::new(&kinds::INVALID_QUERY, detail))
-    });
-    let since = since.transpose()?.unwrap_or_default();
+    let since = query
+        .since
+        .as_deref()
+        .map(|text| {
+            let read = time::instant("since", text);
+            read.map_err(|detail| ApiError::new(&kinds::INVALID_QUERY, detail))
+        })
+        .transpose()?
+        .unwrap_or_default();
     let (mut items, mut examined) = (Vec::new(), 0);
     loop {
         let reading = move |reader: &dyn host_engine::Reader| {

@@ -92,8 +92,10 @@ pub(super) async fn list(
     InQuery(query): InQuery<BatchesQuery>,
 ) -> Result<Json<PageView<BatchView>>, ApiError> {
     let limit = page_limit(query.limit)?;
-    let before = query.cursor.as_deref().map(str::parse::<BatchId>);
-    let before = before
+    let before = query
+        .cursor
+        .as_deref()
+        .map(str::parse::<BatchId>)
         .transpose()
         .map_err(|_| ApiError::new(&kinds::INVALID_QUERY, "cursor: must be a next_cursor"))?;
     let range = older(before, limit);
@@ -255,8 +257,8 @@ async fn find(shared: &Shared, caller: &Caller, id: BatchId) -> Result<JobBatch,
     let dispatch = &shared.api.dispatch;
     let found = dispatch
         .read(move |reader| reader.get::<JobBatch>(id))
-        .await?;
-    let found = found.filter(|batch| sees(caller, batch));
+        .await?
+        .filter(|batch| sees(caller, batch));
     Ok(found.ok_or(Rejection::Batch(BatchRefusal::Unknown(id)))?)
 }
 

@@ -63,13 +63,15 @@ async fn deployed_view(shared: &Shared, deployed: Deployed) -> Result<DeployedVi
         handler: it.handler.into(),
         jobs: it.jobs,
     });
-    let changed = deployed.limits_changed.into_iter();
-    let changed = changed.map(|it| LimitChangeView {
-        handler: it.handler.into(),
-        limit: it.limit.to_owned(),
-        before: it.before,
-        after: it.after,
-    });
+    let changed = deployed
+        .limits_changed
+        .into_iter()
+        .map(|it| LimitChangeView {
+            handler: it.handler.into(),
+            limit: it.limit.to_owned(),
+            before: it.before,
+            after: it.after,
+        });
     Ok(DeployedView {
         nodes_ready: ready.count(),
         nodes_all: nodes.len(),
@@ -90,8 +92,8 @@ async fn readiness(
     revision: u32,
 ) -> Result<Vec<ReadinessView>, ApiError> {
     let nodes = shared.api.nodes.list().await?;
-    let nodes = nodes.iter().filter(|node| !node.is_lost());
-    Ok(nodes
+    let living = nodes.iter().filter(|node| !node.is_lost());
+    Ok(living
         .map(|node| ReadinessView::new(node, component, revision))
         .collect())
 }
@@ -198,10 +200,10 @@ pub(super) async fn deploy(
     let stopping = &shared.api.stopping;
     let turn = stopping
         .run_until_cancelled(shared.deploys.turns.acquire())
-        .await;
-    let turn = turn.and_then(Result::ok);
-    let turn = turn.filter(|_| !stopping.is_cancelled());
-    let _turn = turn.ok_or_else(|| ApiError::new(&kinds::STOPPING, "nothing was deployed"))?;
+        .await
+        .and_then(Result::ok)
+        .filter(|_| !stopping.is_cancelled());
+    let _guard = turn.ok_or_else(|| ApiError::new(&kinds::STOPPING, "nothing was deployed"))?;
     let kind = media_type(&parts.headers).unwrap_or_default();
     let (component, manifest) = if kind.eq_ignore_ascii_case(COMPONENT) {
         if read.bytes.len() > COMPONENT_BYTES_MAX {

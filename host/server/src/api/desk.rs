@@ -191,8 +191,8 @@ async fn enqueue_jobs(
         pass.writes.origin(),
         may,
     )
-    .await;
-    let jobs = jobs.map_err(|error| desk_error(&error))?;
+    .await
+    .map_err(|error| desk_error(&error))?;
     check_batches(shared, pass, &jobs).await?;
     check_inputs(&jobs)?;
     if now {
@@ -245,8 +245,12 @@ async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Res
         return Ok(());
     };
     let id = pass.job;
-    let found = shared.api.dispatch.read(move |reader| reader.job(id)).await;
-    let found = found.map_err(|error| desk_error(&error.into()))?;
+    let found = shared
+        .api
+        .dispatch
+        .read(move |reader| reader.job(id))
+        .await
+        .map_err(|error| desk_error(&error.into()))?;
     let own = found.and_then(|job| job.lifecycle.batch);
     if own == Some(first) && joined.all(|batch| batch == first) {
         return Ok(());

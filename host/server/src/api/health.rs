@@ -168,8 +168,11 @@ commits 12
             let text = seen(&scope, TEXT);
             let (comments, lines): (Vec<_>, Vec<_>) =
                 text.lines().partition(|line| line.starts_with('#'));
-            let numbers = lines.iter().map(|line| line.rsplit(' ').next().unwrap());
-            let numbers: Vec<u32> = numbers.map(|it| it.parse().unwrap()).collect();
+            let numbers: Vec<u32> = lines
+                .iter()
+                .map(|line| line.rsplit(' ').next().unwrap())
+                .map(|it| it.parse().unwrap())
+                .collect();
             assert_eq!((comments.len(), &*numbers), (2, expected), "{scope:?}");
         }
     }

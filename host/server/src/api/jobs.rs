@@ -341,8 +341,10 @@ pub(super) async fn wait(
     tokio::pin!(timeout);
     loop {
         let waiter = dispatch.wait(id);
-        let state = dispatch.read(move |reader| reader.state(id)).await?;
-        let state = state.ok_or_else(|| unknown(id))?;
+        let state = dispatch
+            .read(move |reader| reader.state(id))
+            .await?
+            .ok_or_else(|| unknown(id))?;
         if state.is_terminal() {
             break;
         }

@@ -38,8 +38,9 @@ pub(super) async fn set(
     request: Request,
 ) -> Result<Json<LimitView>, ApiError> {
     let body: LimitBody = small_body(&shared.api.bodies, request).await?;
-    let limit = body.into_limit(name.clone(), Source::Api);
-    let limit = limit.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+    let limit = body
+        .into_limit(name.clone(), Source::Api)
+        .map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let limit = Box::new(limit);
     let (object, detail) = (format!("limit {name}"), Some("set".to_owned()));
     let set = SetLimit { limit };
@@ -58,8 +59,11 @@ pub(super) async fn list(
     let dispatch = &shared.api.dispatch;
     let read = dispatch.read(|reader| Ok((read_limits(reader)?, reader.waiting_for_limits()?)));
     let (limits, waiting) = read.await?;
-    let kept = limits.0.into_values().filter(|kept| !kept.is_removed);
-    let mut kept: Vec<KeptLimit> = kept.collect();
+    let mut kept: Vec<KeptLimit> = limits
+        .0
+        .into_values()
+        .filter(|kept| !kept.is_removed)
+        .collect();
     kept.sort_by(|one, other| one.limit.name.cmp(&other.limit.name));
     let now = shared.api.clock.now();
     let items = kept.into_iter().map(|kept| {

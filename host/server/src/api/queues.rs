@@ -27,8 +27,9 @@ pub(super) async fn list(
     caller: Caller,
 ) -> Result<Json<PageView<QueueView>>, ApiError> {
     let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    let seen = queues.into_iter();
-    let seen = seen.filter(|queue| sees_queue(&caller, &queue.name));
+    let seen = queues
+        .into_iter()
+        .filter(|queue| sees_queue(&caller, &queue.name));
     let items = seen.map(|queue| view(&caller, queue));
     Ok(Json(PageView::whole(items.collect())))
 }
@@ -137,8 +138,12 @@ async fn set_paused(
 
 /// Finds a queue that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<QueueStatus, ApiError> {
-    let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
-    let mut queues = queues.into_iter();
+    let mut queues = shared
+        .api
+        .dispatch
+        .read(|reader| reader.queues())
+        .await?
+        .into_iter();
     let queue = queues.find(|queue| queue.name == name && sees_queue(caller, &name));
     Ok(queue.ok_or(Rejection::Queue(QueueRefusal::Unknown(name)))?)
 }

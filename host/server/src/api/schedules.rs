@@ -58,8 +58,9 @@ pub(super) async fn set(
     needs(&caller, Verb::Enqueue)?;
     let body: ScheduleBody = small_body(&shared.api.bodies, request).await?;
     let (origin, wall) = (origin_of(&caller.principal), shared.api.clock.civil());
-    let schedule = body.into_schedule(name.clone(), Source::Api, origin);
-    let schedule = schedule.map_err(invalid)?;
+    let schedule = body
+        .into_schedule(name.clone(), Source::Api, origin)
+        .map_err(invalid)?;
     if let Some(before) = read_schedule(&shared, name.clone()).await?
         && !sees(&caller, &before.schedule)
     {
@@ -103,8 +104,10 @@ pub(super) async fn list(
         let is_full = page.rows() == limit as usize;
         let last = page.last.filter(|_| is_full);
         let wanted = limit as usize - seen.len();
-        let of_caller = page.records.into_iter();
-        let of_caller = of_caller.filter(|kept| sees(&caller, &kept.schedule));
+        let of_caller = page
+            .records
+            .into_iter()
+            .filter(|kept| sees(&caller, &kept.schedule));
         seen.extend(of_caller.take(wanted));
         match last {
             Some(last) if seen.len() < limit as usize => after = last,
@@ -150,10 +153,14 @@ pub(super) async fn next(
 ) -> Result<Json<PageView<ComingView>>, ApiError> {
     let count = items("count", query.count, COMING_SHOWN)?;
     let KeptSchedule { schedule, progress } = find(&shared, &caller, name).await?;
-    let after = progress.next.map(|next| Time(next.0 - 1));
-    let after = after.filter(|_| !schedule.is_paused);
-    let coming = after.map(|after| schedule.coming(after).take(count as usize));
-    let coming = coming.into_iter().flatten();
+    let after = progress
+        .next
+        .map(|next| Time(next.0 - 1))
+        .filter(|_| !schedule.is_paused);
+    let coming = after
+        .map(|after| schedule.coming(after).take(count as usize))
+        .into_iter()
+        .flatten();
     let items = coming.map(|nominal| ComingView::new(&schedule, nominal));
     Ok(Json(PageView::whole(items.collect())))
 }
@@ -282,8 +289,10 @@ pub(super) async fn backfill(
     let from = instant("from", &body.from).map_err(invalid)?;
     let until = instant("until", &body.until).map_err(invalid)?;
     let kept = find(&shared, &caller, name.clone()).await?;
-    let coming = kept.schedule.coming(Time(from.0.saturating_sub(1)));
-    let coming = coming.take_while(|nominal| *nominal <= until);
+    let coming = kept
+        .schedule
+        .coming(Time(from.0.saturating_sub(1)))
+        .take_while(|nominal| *nominal <= until);
     let nominals: Vec<Time> = coming.take(NOMINALS_MAX + 1).collect();
     if nominals.is_empty() || nominals.len() > NOMINALS_MAX {
         let found = if nominals.is_empty() { "none" } else { "more" };
@@ -304,9 +313,9 @@ async fn fire_at(
     detail: &str,
 ) -> Result<Json<TriggeredView>, ApiError> {
     loop {
-        let found = read_schedule(shared, name.clone()).await?;
-        let found =
-            found.ok_or_else(|| Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())))?;
+        let found = read_schedule(shared, name.clone())
+            .await?
+            .ok_or_else(|| Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())))?;
         let job = job_of(shared, &found.schedule).await?;
         let fire = fire(shared, &found, Ok(job), Some(nominals.clone()));
         let (object, detail) = (format!("schedule {name}"), Some(detail.to_owned()));
@@ -384,8 +393,9 @@ async fn read_schedule(shared: &Shared, name: Name) -> Result<Option<KeptSchedul
 
 /// Finds a schedule that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<KeptSchedule, ApiError> {
-    let found = read_schedule(shared, name.clone()).await?;
-    let found = found.filter(|kept| sees(caller, &kept.schedule));
+    let found = read_schedule(shared, name.clone())
+        .await?
+        .filter(|kept| sees(caller, &kept.schedule));
     Ok(found.ok_or(Rejection::Schedule(ScheduleRefusal::Unknown(name)))?)
 }
 

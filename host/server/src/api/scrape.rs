@@ -54,10 +54,13 @@ impl Scrape {
         let names = names.chain([&default]).map(Name::as_str);
         let handlers = self.handlers.by_name();
         self.numbers.show(names, handlers.keys().map(Name::as_str));
-        let waiting = self.metrics.waiting(&queues);
-        let waiting: Vec<Name> = waiting.into_iter().cloned().collect();
-        let runners = self.executors.health().into_iter();
-        let runners: Vec<Name> = runners.map(|executor| executor.name).collect();
+        let waiting: Vec<Name> = self.metrics.waiting(&queues).into_iter().cloned().collect();
+        let runners: Vec<Name> = self
+            .executors
+            .health()
+            .into_iter()
+            .map(|executor| executor.name)
+            .collect();
         let reading = self
             .dispatch
             .read(move |reader| reader.oldest_available(&waiting, &runners));

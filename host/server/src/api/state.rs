@@ -44,10 +44,14 @@ pub(super) async fn spaces(
     loop {
         let from = std::mem::take(&mut after);
         let dispatch = &shared.api.dispatch;
-        let found = dispatch.read(move |reader| {
-            reader.list::<SpaceUsage>(Range::all().marked().after(from.as_str()).first(limit))
-        });
-        let found: Vec<StateSpaceView> = found.await?.into_iter().map(Into::into).collect();
+        let found: Vec<StateSpaceView> = dispatch
+            .read(move |reader| {
+                reader.list::<SpaceUsage>(Range::all().marked().after(from.as_str()).first(limit))
+            })
+            .await?
+            .into_iter()
+            .map(Into::into)
+            .collect();
         let is_last = found.len() < limit as usize;
         after = found
             .last()
@@ -173,7 +177,7 @@ pub(super) async fn remove(
     InPath(space): InPath<Space>,
     InQuery(query): InQuery<StateKeyQuery>,
 ) -> Result<Json<RemovedStateView>, ApiError> {
-    read(&shared, &caller, space.clone(), query.key.clone()).await?;
+    let _ = read(&shared, &caller, space.clone(), query.key.clone()).await?;
     change(&shared, &actor, space, vec![removal(query.key)]).await?;
     let (removed, more) = (1, false);
     Ok(Json(RemovedStateView { removed, more }))
@@ -199,8 +203,9 @@ pub(super) async fn remove_keys(
     let (of, prefix) = (space.clone(), query.prefix.unwrap_or_default());
     let limit = u32::try_from(KEYS_MAX).unwrap_or(u32::MAX);
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.state_keys(&of, &prefix, "", limit));
-    let found = found.await?;
+    let found = dispatch
+        .read(move |reader| reader.state_keys(&of, &prefix, "", limit))
+        .await?;
     let (removed, more) = (found.len() as u64, found.len() == KEYS_MAX);
     if removed > 0 {
         let removals = found.into_iter().map(|it| removal(it.key));
@@ -252,8 +257,9 @@ async fn read(
     }
     let asked = key.clone();
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.get::<StateEntry>((&space, &asked)));
-    let found = found.await?;
-    let found = found.ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;
+    let found = dispatch
+        .read(move |reader| reader.get::<StateEntry>((&space, &asked)))
+        .await?
+        .ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;
     Ok(Json(StateValueView::new(key, found.value)))
 }

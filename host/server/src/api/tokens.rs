@@ -289,8 +289,9 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
             let ids = named
                 .iter()
                 .take(IDS_LISTED)
-                .map(|kept| kept.token.id.to_string());
-            let ids = ids.collect::<Vec<_>>().join(", ");
+                .map(|kept| kept.token.id.to_string())
+                .collect::<Vec<_>>()
+                .join(", ");
             let detail = format!("{count} tokens are named {text:?}; use an id: {ids}");
             Err(ApiError::new(&kinds::TOKEN_NAME_SHARED, detail))
         }
@@ -321,8 +322,7 @@ fn globs(field: &str, texts: Vec<String>) -> Result<Vec<Glob>, ApiError> {
             "{field}: must have at most {GLOBS_MAX} entries"
         )));
     }
-    let globs = texts.into_iter().map(Glob::try_from);
-    let globs: Result<_, GlobError> = globs.collect();
+    let globs: Result<_, GlobError> = texts.into_iter().map(Glob::try_from).collect();
     globs.map_err(|error| invalid(format!("{field}: {error}")))
 }
 

@@ -117,8 +117,9 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
         .map(|rate| format!("{} in {} s", rate.count, rate.per_seconds));
     let allowed: Vec<String> = concurrency.into_iter().chain(in_time).collect();
     // Keys are parts of params.
-    let of_key = Some(&key.key).filter(|key| !key.is_empty() && sees_payloads(caller));
-    let of_key = of_key.map_or(String::new(), |key| format!(" of {key}"));
+    let of_key = Some(&key.key)
+        .filter(|key| !key.is_empty() && sees_payloads(caller))
+        .map_or(String::new(), |key| format!(" of {key}"));
     Ok(format!(
         "the limit {} is full: it lets jobs{of_key} run {}",
         limit.name,
@@ -133,11 +134,15 @@ async fn prerequisites(
     depends_on: &[JobId],
 ) -> Result<Option<String>, ApiError> {
     let ids = depends_on.to_vec();
-    let states = shared.api.dispatch.read(move |reader| {
-        let states = ids.into_iter().map(|id| Ok((id, reader.state(id)?)));
-        states.collect::<Result<Vec<_>, StoreError>>()
-    });
-    let states = states.await?.into_iter();
+    let states = shared
+        .api
+        .dispatch
+        .read(move |reader| {
+            let states = ids.into_iter().map(|id| Ok((id, reader.state(id)?)));
+            states.collect::<Result<Vec<_>, StoreError>>()
+        })
+        .await?
+        .into_iter();
     let open = states.filter_map(|(id, state)| Some((id, state?)));
     let is_open = |(id, state): &(JobId, State)| {
         !state.is_terminal() || job.judge(*id, *state) != Verdict::Met

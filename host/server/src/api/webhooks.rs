@@ -48,8 +48,8 @@ pub(super) async fn test(
     let notify = shared
         .api
         .webhooks
-        .check(body, &[Event::Test], Sender::Host);
-    let notify = notify.map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+        .check(body, &[Event::Test], Sender::Host)
+        .map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
     let now = shared.api.clock.now();
     let mut job = of_test(now, ids::job(now), &notify);
     job.policy.retention = shared.api.retentions.of_deliveries();

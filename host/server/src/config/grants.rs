@@ -53,11 +53,13 @@ pub(super) fn reach(
     secrets: &Tables<Secret>,
     environment: &Environment,
 ) -> Result<Reach, ConfigError> {
-    let secrets = secrets.iter().map(|(name, table)| {
-        let source = secret(name, table, environment)?;
-        Ok((name.to_string(), source))
-    });
-    let secrets = secrets.collect::<Result<BTreeMap<_, _>, _>>()?;
+    let secrets = secrets
+        .iter()
+        .map(|(name, table)| {
+            let source = secret(name, table, environment)?;
+            Ok((name.to_string(), source))
+        })
+        .collect::<Result<BTreeMap<_, _>, _>>()?;
     let visible: BTreeSet<String> = grants.secrets.iter().cloned().collect();
     if let Some(other) = visible.iter().find(|name| !secrets.contains_key(*name)) {
         let wanted = format!("expected names of sections [secrets.NAME], and {other} has none");
@@ -113,8 +115,7 @@ pub fn for_one_run(
     environment: &Environment,
 ) -> Result<ForOneRun, ConfigError> {
     let settings = [Cells::SETTINGS, Grants::SETTINGS, Egress::SETTINGS];
-    let document = Document::default();
-    let mut document = document.with(settings.into_iter().flatten(), environment, flags);
+    let mut document = Document::default().with(settings.into_iter().flatten(), environment, flags);
     add_secrets(&mut document, secrets);
     let root: Root = document.read("")?;
     Ok(ForOneRun {

@@ -101,8 +101,9 @@ pub(super) fn http(
         tls: tls(keys)?,
     };
     let has_pages = keys.dashboard.unwrap_or(true);
-    let doors = DOORS.into_iter();
-    let doors = doors.filter(|door| has_pages || *door != Door::Pages);
+    let doors = DOORS
+        .into_iter()
+        .filter(|door| has_pages || *door != Door::Pages);
     let default = At {
         origin: String::new(),
         value: Listen(Some(LISTEN)),

@@ -218,8 +218,12 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert!(store.allow_unsafe && !store.listen);
     let hints = store.hints.map(|target| target.to_string());
     assert_eq!(hints.as_deref(), Some("postgres://direct:5432/jobs"));
-    let own = OWN_SETTINGS.iter().copied().flatten();
-    let own = own.filter(|setting| !setting.is_in_table()).count();
+    let own = OWN_SETTINGS
+        .iter()
+        .copied()
+        .flatten()
+        .filter(|setting| !setting.is_in_table())
+        .count();
     assert_eq!(own, 44, "all of them but store.url_file are above");
 }
 
@@ -255,8 +259,9 @@ fn jobs_of_a_queue_are_kept_as_it_says() {
         ("retention_seconds", "'7d'"),
         ("retention_discarded_seconds", "1e9"),
     ] {
-        let message = resolve(&[], &[], &format!("[queues.q]\n{key} = {value}"));
-        let message = message.unwrap_err().to_string();
+        let message = resolve(&[], &[], &format!("[queues.q]\n{key} = {value}"))
+            .unwrap_err()
+            .to_string();
         let place = format!("queues.q.{key}");
         assert!(message.contains(&place), "{message}");
         assert!(message.contains("expected 1–31536000 seconds"), "{message}");
@@ -411,14 +416,17 @@ fn a_value_of_another_type_is_refused_and_not_shown() {
 
 #[test]
 fn keys_of_wires_that_are_off_are_checked_too() {
-    let keys = WIRES.iter().flat_map(|wire| wire.keys());
-    let keys = keys.filter(|setting| !setting.is_in_table());
-    let numbers = keys.filter_map(|setting| {
-        let values = setting.values();
-        let (_, most) = values.split_once('–')?;
-        Some((setting, most.parse::<u64>().ok()?))
-    });
-    let numbers: Vec<_> = numbers.collect();
+    let keys = WIRES
+        .iter()
+        .flat_map(|wire| wire.keys())
+        .filter(|setting| !setting.is_in_table());
+    let numbers: Vec<_> = keys
+        .filter_map(|setting| {
+            let values = setting.values();
+            let (_, most) = values.split_once('–')?;
+            Some((setting, most.parse::<u64>().ok()?))
+        })
+        .collect();
     assert!(numbers.len() > 10);
     for (setting, most) in numbers {
         let (key, env) = (setting.key, setting.env());

@@ -8,8 +8,9 @@ pub(crate) fn text(openmetrics: &str) -> String {
     let types = openmetrics
         .lines()
         .filter_map(|line| line.strip_prefix("# TYPE "));
-    let counters = types.filter_map(|line| line.strip_suffix(" counter"));
-    let counters: BTreeSet<&str> = counters.collect();
+    let counters: BTreeSet<&str> = types
+        .filter_map(|line| line.strip_suffix(" counter"))
+        .collect();
     for line in openmetrics.lines() {
         let comment = line
             .strip_prefix("# ")
@@ -37,8 +38,9 @@ pub(crate) fn prefers_openmetrics(accept: &str) -> bool {
         let ranges = accept.split(',').filter_map(|range| {
             let mut parts = range.split(';').map(str::trim);
             let kind = parts.next()?;
-            let weight = parts.find_map(|part| part.strip_prefix("q="));
-            let weight = weight.map_or(Some(1.0), |weight| weight.parse::<f32>().ok())?;
+            let weight = parts
+                .find_map(|part| part.strip_prefix("q="))
+                .map_or(Some(1.0), |weight| weight.parse::<f32>().ok())?;
             (kind.eq_ignore_ascii_case(wanted)).then_some(weight)
         });
         ranges.fold(0.0, f32::max)

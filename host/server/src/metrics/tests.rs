@@ -134,8 +134,8 @@ fn one_limit() -> Limits {
     let limit = LimitBody {
         concurrency: Some(1),
         ..LimitBody::default()
-    };
-    let limit = limit.into_limit("by-customer".parse().unwrap(), Source::Api);
+    }
+    .into_limit("by-customer".parse().unwrap(), Source::Api);
     let kept = KeptLimit {
         number: 1,
         limit: limit.unwrap(),
@@ -149,9 +149,12 @@ fn one_limit() -> Limits {
 fn labels(shown: &str, name: &str) -> String {
     let values = shown.lines().filter(|line| line.starts_with(name));
     let labels = values.filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0));
-    let names = labels.take(1).flat_map(|labels| labels.split(','));
-    let names = names.filter_map(|label| Some(label.split_once('=')?.0));
-    let names: Vec<_> = names.filter(|name| *name != "le").collect();
+    let names: Vec<_> = labels
+        .take(1)
+        .flat_map(|labels| labels.split(','))
+        .filter_map(|label| Some(label.split_once('=')?.0))
+        .filter(|name| *name != "le")
+        .collect();
     names.join(", ")
 }
 

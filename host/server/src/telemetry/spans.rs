@@ -133,8 +133,9 @@ impl Exports for Counted {
 }
 
 fn resource(described: &BTreeMap<String, String>) -> Resource {
-    let described = described.iter();
-    let described = described.map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
+    let described = described
+        .iter()
+        .map(|(name, value)| KeyValue::new(name.clone(), value.clone()));
     Resource::builder_empty().with_attributes(described).build()
 }
 

@@ -51,10 +51,12 @@ fn the_variables_of_opentelemetry_are_followed() {
         ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json"),
         ("OTEL_RESOURCE_ATTRIBUTES", "service.name=a,zone=b"),
         ("OTEL_METRICS_EXPORTER", "none"),
-    ]));
-    let settings = settings.unwrap().unwrap();
-    let headers = settings.headers.iter();
-    let headers: Vec<_> = headers
+    ]))
+    .unwrap()
+    .unwrap();
+    let headers: Vec<_> = settings
+        .headers
+        .iter()
         .map(|(name, value)| (name.as_str(), value.as_bytes()))
         .collect();
     assert_eq!(headers, [("x-key", &b"hush"[..]), ("x-more", b"1")]);
@@ -91,8 +93,9 @@ fn what_cannot_be_followed_is_named_without_its_value() {
         ("OTEL_BSP_SCHEDULE_DELAY", "0"),
         ("OTEL_METRIC_EXPORT_INTERVAL", "-1"),
     ] {
-        let error = Settings::read(&environment(&[ENDPOINT, (name, value)])).unwrap_err();
-        let error = error.to_string();
+        let error = Settings::read(&environment(&[ENDPOINT, (name, value)]))
+            .unwrap_err()
+            .to_string();
         assert!(
             error.starts_with(name) && !error.contains("hush"),
             "{error}"

@@ -95,8 +95,11 @@ impl Rest {
 
     /// Returns the right row of a key.
     fn key(&mut self, number: u64, key: &str, row: &Row) -> Row {
-        let there = self.tally.keys.remove(&limit_key(number, key));
-        let there = there.unwrap_or_default();
+        let there = self
+            .tally
+            .keys
+            .remove(&limit_key(number, key))
+            .unwrap_or_default();
         let kept = COUNTED.map(|column| match &row[column] {
             Value::Int(count) => count.unsigned_abs(),
             _ => 0,

@@ -79,8 +79,10 @@ impl Engine for Open {
         let columns = columns(part);
         let names: Vec<&str> = columns.split(", ").map(str::trim).collect();
         let conditions = (1..).zip(PARTS[part].keys);
-        let conditions = conditions.map(|(n, column)| format!("{} = ${n}", names[*column]));
-        let conditions = conditions.collect::<Vec<_>>().join(" AND ");
+        let conditions = conditions
+            .map(|(n, column)| format!("{} = ${n}", names[*column]))
+            .collect::<Vec<_>>()
+            .join(" AND ");
         let sql = format!("DELETE FROM {} WHERE {conditions}", table(part));
         self.execute(&sql, keys)
     }

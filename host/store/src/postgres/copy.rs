@@ -147,8 +147,11 @@ pub(crate) struct Rows {
 
 impl Rows {
     pub(crate) fn next(&mut self) -> Result<Option<Row>, StoreError> {
-        let row = self.driver.wait(self.stream.next());
-        let row = row.transpose().map_err(doing("read the store"))?;
+        let row = self
+            .driver
+            .wait(self.stream.next())
+            .transpose()
+            .map_err(doing("read the store"))?;
         let values = row.as_ref().map(row_of).transpose();
         values.map_err(doing("read the store"))
     }
@@ -169,8 +172,10 @@ impl Open {
     ) -> Result<Self, StoreError> {
         let driver = Arc::new(Driver::start()?);
         let client = driver.wait(async {
-            let client = Connector::new(target)?.connect().await;
-            let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
+            let client = Connector::new(target)?
+                .connect()
+                .await
+                .map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::check_server(&client, allow_unsafe).await?;
             schema::migrate(&client).await?;
             while changes::number(&client).await? {}
@@ -335,9 +340,10 @@ impl Sink {
         let entered = open.driver.wait(async {
             rows(&open.client, "enter the host", sql, &[&node.0, &version]).await
         })?;
-        let node = entered.first().map(|row| row.get::<_, i32>(0));
-        let node =
-            node.ok_or_else(|| damaged("the table host_nodes", "it did not accept a row"))?;
+        let node = entered
+            .first()
+            .map(|row| row.get::<_, i32>(0))
+            .ok_or_else(|| damaged("the table host_nodes", "it did not accept a row"))?;
         Ok(Self {
             open,
             node: node.into(),

@@ -114,8 +114,11 @@ impl Counts {
     /// Reads the numbers.
     pub(super) async fn load(client: &Client) -> Result<Self, Trouble> {
         let reading = |error| Trouble::of("read the queues", &error);
-        let live = STATES.iter().filter(|state| !state.is_terminal());
-        let live: Vec<i16> = live.map(|state| *state as i16).collect();
+        let live: Vec<i16> = STATES
+            .iter()
+            .filter(|state| !state.is_terminal())
+            .map(|state| *state as i16)
+            .collect();
         let (limits, limits_changed) = limits::load(client).await?;
         let mut counts = Self {
             limits: Arc::new(limits),
@@ -152,8 +155,8 @@ impl Counts {
         let rows_max = i64::from(BEHIND_ROWS_MAX);
         let found = client
             .ask(BEHIND, &[&self.next_change, &rows_max, &node])
-            .await;
-        let found = found.map_err(|error| Trouble::of("read the changes of queues", &error))?;
+            .await
+            .map_err(|error| Trouble::of("read the changes of queues", &error))?;
         let mut numbers = found.iter().filter_map(|row| row.get::<_, Option<i64>>(0));
         let has_gap = numbers
             .next()
@@ -253,8 +256,11 @@ impl Counts {
     /// Sets the first jobs of queues.
     pub(super) fn set_firsts(&mut self, rows: &[Row]) -> Result<(), Trouble> {
         for row in rows {
-            let runner = row.get::<_, Option<&str>>(0).map(parse_name).transpose();
-            let runner = runner.map_err(Trouble::Fatal)?;
+            let runner = row
+                .get::<_, Option<&str>>(0)
+                .map(parse_name)
+                .transpose()
+                .map_err(Trouble::Fatal)?;
             let queue = parse_name(row.get(1)).map_err(Trouble::Fatal)?;
             let priority = row.get::<_, Option<i16>>(2).map(u8::try_from);
             let first = match (priority, row.get(3)) {
@@ -404,8 +410,9 @@ impl Counts {
         in_hand: &HashMap<Name, i64>,
         limit: usize,
     ) -> Vec<(QueuePosition, Name)> {
-        let queues = self.with_others(&Lane::Shared, last, in_hand);
-        let queues = queues.filter(|(_, name)| !self.passed.is_through(name));
+        let queues = self
+            .with_others(&Lane::Shared, last, in_hand)
+            .filter(|(_, name)| !self.passed.is_through(name));
         queues.take(limit).cloned().collect()
     }
 
@@ -463,11 +470,13 @@ impl Counts {
 
     /// Takes what the batch has changed.
     pub(super) fn take_changed(&mut self) -> CountsOfBatch {
-        let steps = std::mem::take(&mut self.changed).into_iter();
-        let steps = steps.filter(|(_, step)| *step != 0);
-        let steps = steps.map(|((queue, state), step)| (queue, state, step));
-        let firsts = std::mem::take(&mut self.firsts).into_iter();
-        let firsts = firsts.map(|((runner, queue), place)| (runner, queue, place));
+        let steps = std::mem::take(&mut self.changed)
+            .into_iter()
+            .filter(|(_, step)| *step != 0)
+            .map(|((queue, state), step)| (queue, state, step));
+        let firsts = std::mem::take(&mut self.firsts)
+            .into_iter()
+            .map(|((runner, queue), place)| (runner, queue, place));
         CountsOfBatch {
             steps: steps.collect(),
             firsts: firsts.collect(),

@@ -187,8 +187,7 @@ pub(super) async fn begin(
         // Waits for a change of the registry, and lets none begin before the batch ends.
         let lock = "LOCK TABLE host_components IN ROW EXCLUSIVE MODE";
         pipeline.simple("keep the components", lock);
-        let asked = named.components.iter().map(Name::to_string);
-        let asked: Vec<String> = asked.collect();
+        let asked: Vec<String> = named.components.iter().map(Name::to_string).collect();
         let sql = "SELECT name FROM host_components WHERE name = ANY($1) AND current > 0";
         pipeline
             .add("look up components", sql, values![asked])
@@ -233,8 +232,7 @@ pub(super) async fn begin(
     }
     if asks_for_components {
         let found = answers.pop().unwrap_or_default();
-        let deployed = found.iter().map(|row| parse_name(row.get(0)));
-        let deployed: Result<_, _> = deployed.collect();
+        let deployed: Result<_, _> = found.iter().map(|row| parse_name(row.get(0))).collect();
         begun.overlay.components = Some(deployed.map_err(Trouble::Fatal)?);
     }
     begun.take(named, rest, &mut others)?;
@@ -274,8 +272,12 @@ impl Begun {
             others.extend(&named.jobs);
             // Dependents of a job that is not locked are read again when they are needed.
             let overlay = &self.overlay;
-            let locked = named.jobs.iter().filter(|id| overlay.get(**id).is_some());
-            let locked: Vec<JobId> = locked.copied().collect();
+            let locked: Vec<JobId> = named
+                .jobs
+                .iter()
+                .filter(|id| overlay.get(**id).is_some())
+                .copied()
+                .collect();
             let rows = answers.next().unwrap_or_default();
             others.extend(know_all(&mut self.overlay, &locked, &rows));
         }
@@ -405,10 +407,11 @@ pub(super) async fn know_dependents(
     overlay: &mut Overlay,
     jobs: &[JobId],
 ) -> Result<(), Trouble> {
-    let unknown = jobs
+    let unknown: Vec<JobId> = jobs
         .iter()
-        .filter(|id| overlay.dependencies.on(**id).is_none());
-    let unknown: Vec<JobId> = unknown.copied().collect();
+        .filter(|id| overlay.dependencies.on(**id).is_none())
+        .copied()
+        .collect();
     if unknown.is_empty() {
         return Ok(());
     }
@@ -441,10 +444,11 @@ pub(super) async fn dependencies(
     on: &[JobId],
     limit: usize,
 ) -> Result<Vec<Pair>, Trouble> {
-    let unknown = on
+    let unknown: Vec<JobId> = on
         .iter()
-        .filter(|id| overlay.dependencies.on(**id).is_none());
-    let unknown: Vec<JobId> = unknown.copied().collect();
+        .filter(|id| overlay.dependencies.on(**id).is_none())
+        .copied()
+        .collect();
     let mut read: HashMap<JobId, Vec<JobId>> = HashMap::new();
     if !unknown.is_empty() {
         let rows = read_dependents(client, overlay, &unknown, limit).await?;

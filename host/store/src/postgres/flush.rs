@@ -243,8 +243,9 @@ async fn payloads(pipeline: &mut Pipeline<'_>, overlay: &mut Overlay) -> Result<
         let Some(new) = overlay.new.get(&id) else {
             continue;
         };
-        let extra = Extra::of(&new.payload, &new.depends_on);
-        let extra = extra.map(|extra| encode(&extra)).transpose();
+        let extra = Extra::of(&new.payload, &new.depends_on)
+            .map(|extra| encode(&extra))
+            .transpose();
         ids.push(id.0);
         params.push(new.payload.params.as_str().to_owned());
         wires.push(new.payload.wire.clone());

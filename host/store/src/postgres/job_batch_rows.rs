@@ -20,10 +20,10 @@ impl BatchRows for Transaction<'_> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let values = values![id.0, after.cast_signed(), limit];
         let found = self.flush_and_ask("find the jobs of a batch", sql, values)?;
-        let jobs = found
+        let jobs: Vec<(u64, JobId)> = found
             .iter()
-            .map(|row| (row.get::<_, i64>(0).unsigned_abs(), JobId(row.get(1))));
-        let jobs: Vec<(u64, JobId)> = jobs.collect();
+            .map(|row| (row.get::<_, i64>(0).unsigned_abs(), JobId(row.get(1))))
+            .collect();
         let ids: Vec<JobId> = jobs.iter().map(|(_, id)| *id).collect();
         self.wait(async |client, overlay| {
             fetch::lock(client, overlay, &ids).await?;

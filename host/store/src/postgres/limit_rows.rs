@@ -282,12 +282,16 @@ async fn read_first_waiting(
         .jobs()
         .filter(|entry| entry.stored.is_some() && entry.job.has_places());
     let of_jobs = may_end.flat_map(|entry| &entry.job.limits.keys);
-    let others = of_jobs.map(|it| &it.key).chain(&limits.to_serve);
-    let others: BTreeSet<&LimitKey> = others
+    let others: BTreeSet<&LimitKey> = of_jobs
+        .map(|it| &it.key)
+        .chain(&limits.to_serve)
         .filter(|it| *it != key && limits.keys.is_unread(it))
         .collect();
-    let keys = std::iter::once(key).chain(others).take(KEYS_AT_ONCE);
-    let keys: Vec<LimitKey> = keys.cloned().collect();
+    let keys: Vec<LimitKey> = std::iter::once(key)
+        .chain(others)
+        .take(KEYS_AT_ONCE)
+        .cloned()
+        .collect();
     let replaces = limits.to_serve.contains(key);
     let jobs = read_waiting(client, overlay, keys, (0, 0), WAITING_FIRST).await?;
     if replaces {

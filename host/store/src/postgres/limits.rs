@@ -144,8 +144,10 @@ pub(super) use select_keys;
 /// Reads the limits, and how often any has changed. They may be newer than the number, never older.
 pub(super) async fn load(client: &Client) -> Result<(Limits, i64), Trouble> {
     let sql = "SELECT limits_changed FROM host_log WHERE id = 1";
-    let changed = client.ask(sql, &[]).await;
-    let changed = changed.map_err(|error| Trouble::of("read the limits", &error))?;
+    let changed = client
+        .ask(sql, &[])
+        .await
+        .map_err(|error| Trouble::of("read the limits", &error))?;
     let limits = all(client).await.map_err(Trouble::Fatal)?;
     Ok((limits, changed.first().map_or(0, |row| row.get(0))))
 }
@@ -171,8 +173,8 @@ pub(super) async fn fullest(
     );
     let values: Values<'_> = &[&number.cast_signed(), &i64::from(limit)];
     let found = rows(client, "read the fullest keys of a limit", sql, values).await?;
-    let rows = rows_of(LIMIT_KEYS.reading, &found);
-    let rows = rows.map_err(|trouble| trouble.into_error(LIMIT_KEYS.reading))?;
+    let rows = rows_of(LIMIT_KEYS.reading, &found)
+        .map_err(|trouble| trouble.into_error(LIMIT_KEYS.reading))?;
     let name_and_use = |row| KeptKey::from_row(row).map(|it| (it.key.key.into(), it.used));
     rows.into_iter().map(name_and_use).collect()
 }

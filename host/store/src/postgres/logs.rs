@@ -79,8 +79,10 @@ impl PostgresLogs {
         let driver = Arc::new(Driver::start()?);
         let connector = Connector::new(target)?;
         let client = driver.wait(async {
-            let client = connector.connect().await;
-            let client = client.map_err(|trouble| trouble.into_error(CONNECT))?;
+            let client = connector
+                .connect()
+                .await
+                .map_err(|trouble| trouble.into_error(CONNECT))?;
             schema::migrate(&client).await?;
             Ok(client)
         })?;
@@ -205,8 +207,10 @@ impl LogWriter for PostgresLogs {
         let fields: Result<Vec<_>, _> = entries.iter().map(json).collect();
         let fields = fields.map_err(|error| damaged("a line to write", error.to_string()))?;
         let step = || vec![append_step(&entries, &fields)];
-        let bytes = self.run("append to the logs", step)?;
-        let bytes = bytes.first().map_or(0, |row| row.get::<_, i64>(0));
+        let bytes = self
+            .run("append to the logs", step)?
+            .first()
+            .map_or(0, |row| row.get::<_, i64>(0));
         if bytes.unsigned_abs() > self.bytes_max {
             self.bound()?;
         }
@@ -238,8 +242,10 @@ impl LogReader for PostgresReader {
             let most = i64::from(limit) + 1;
             rows(client, "read a job's log", sql, &[&job.0, &after, &most]).await
         })?;
-        let lines = found.iter().map(|row| line(row, job));
-        let lines = lines.collect::<Result<Vec<_>, _>>()?;
+        let lines = found
+            .iter()
+            .map(|row| line(row, job))
+            .collect::<Result<Vec<_>, _>>()?;
         Ok(LogPage::of(lines, limit as usize))
     }
 }

@@ -107,8 +107,8 @@ impl PostgresReader {
 async fn ending(client: &Client, id: JobId) -> Result<Ending, StoreError> {
     let sql = "SELECT number, body, progress, result FROM host_attempts WHERE job = $1 \
                ORDER BY number DESC LIMIT 1";
-    let attempt = rows(client, "read a job's last attempt", sql, &[&id.0]).await?;
-    let attempt = attempt.first();
+    let attempts = rows(client, "read a job's last attempt", sql, &[&id.0]).await?;
+    let attempt = attempts.first();
     let number: i64 = attempt.map_or(0, |row| row.get(0));
     let sql = "SELECT body FROM host_failures WHERE job = $1 AND attempt >= $2";
     let failure = rows(client, "read why a job failed", sql, &[&id.0, &number]).await?;

@@ -383,16 +383,18 @@ impl Rows for Transaction<'_> {
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
         let limit = limit as usize;
-        let stored =
-            self.wait(async |client, overlay| claim::due(client, overlay, now, limit).await)?;
-        let stored = stored.into_iter().filter(|id| !self.overlay.is_dirty(*id));
+        let stored = self
+            .wait(async |client, overlay| claim::due(client, overlay, now, limit).await)?
+            .into_iter()
+            .filter(|id| !self.overlay.is_dirty(*id));
         let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
         let entries = stored.chain(in_hand).filter_map(|id| self.overlay.get(id));
-        let due = entries.filter_map(|entry| {
-            let at = entry.job.wakeup().filter(|at| *at <= now)?;
-            Some((at, entry.seq, entry.job.id))
-        });
-        let mut due: Vec<(Time, i64, JobId)> = due.collect();
+        let mut due: Vec<(Time, i64, JobId)> = entries
+            .filter_map(|entry| {
+                let at = entry.job.wakeup().filter(|at| *at <= now)?;
+                Some((at, entry.seq, entry.job.id))
+            })
+            .collect();
         due.sort_unstable();
         due.truncate(limit);
         Ok(due.into_iter().map(|(_, _, id)| id).collect())
@@ -402,12 +404,14 @@ impl Rows for Transaction<'_> {
         let stored =
             self.wait(async |client, overlay| claim::running(client, overlay, after, limit).await)?;
         let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
-        let entries = stored.into_iter().chain(in_hand);
-        let entries = entries.filter_map(|id| self.overlay.get(id));
-        let running = entries
+        let entries = stored
+            .into_iter()
+            .chain(in_hand)
+            .filter_map(|id| self.overlay.get(id));
+        let mut running: Vec<(i64, JobId)> = entries
             .filter(|entry| entry.job.state == State::Running && entry.seq > after)
-            .map(|entry| (entry.seq, entry.job.id));
-        let mut running: Vec<(i64, JobId)> = running.collect();
+            .map(|entry| (entry.seq, entry.job.id))
+            .collect();
         running.sort_unstable();
         running.dedup();
         running.truncate(limit);

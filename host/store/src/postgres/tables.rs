@@ -79,8 +79,9 @@ pub(super) async fn select(client: &Client, ranges: &[Select]) -> Result<Vec<Vec
 /// Returns the records of a range.
 pub(super) async fn list<T: Record>(client: &Client, range: Range) -> Result<Vec<T>, StoreError> {
     let table = T::TABLE;
-    let rows = select(client, &[Select { table, range }]).await;
-    let rows = rows.map_err(|trouble| trouble.into_error(table.reading))?;
+    let rows = select(client, &[Select { table, range }])
+        .await
+        .map_err(|trouble| trouble.into_error(table.reading))?;
     rows.into_iter().flatten().map(T::from_row).collect()
 }
 

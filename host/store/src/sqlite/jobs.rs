@@ -497,8 +497,10 @@ impl Transaction<'_> {
         let mut queues = self.counters.ready().queues(runner, None).peekable();
         let mut begun: BTreeSet<(QueuePosition, i64)> = BTreeSet::new();
         while found.len() < limit {
-            let next = [queues.peek().copied(), begun.first()];
-            let next = next.into_iter().flatten().min();
+            let next = [queues.peek().copied(), begun.first()]
+                .into_iter()
+                .flatten()
+                .min();
             let Some((from, queue)) = next.copied() else {
                 break;
             };

@@ -25,15 +25,18 @@ impl LiveJobs {
             let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
             rows.collect::<Result<Vec<(String, i64)>, _>>()
         };
-        let rows = read().map_err(doing("read how many jobs handlers have"))?;
-        let rows = rows.into_iter().map(|(handler, jobs)| {
-            let name = handler.parse::<Name>();
-            let name = name.map_err(|error| StoreError::Unreadable {
-                what: format!("handler {handler}"),
-                message: error.to_string(),
+        let rows = read()
+            .map_err(doing("read how many jobs handlers have"))?
+            .into_iter()
+            .map(|(handler, jobs)| {
+                let name = handler
+                    .parse::<Name>()
+                    .map_err(|error| StoreError::Unreadable {
+                        what: format!("handler {handler}"),
+                        message: error.to_string(),
+                    });
+                Ok((name?, jobs))
             });
-            Ok((name?, jobs))
-        });
         Ok(Self {
             jobs: rows.collect::<Result<_, StoreError>>()?,
             changed: BTreeSet::new(),

@@ -293,8 +293,9 @@ impl Reader for SqliteReader {
         let moment = self.moment()?;
         let oldest = |queue: &Name| {
             let mut find = moment.prepare_cached("SELECT id FROM queues WHERE name = ?1")?;
-            let id = find.query_row([queue.as_str()], |row| row.get(0));
-            let id = id.optional()?;
+            let id = find
+                .query_row([queue.as_str()], |row| row.get(0))
+                .optional()?;
             id.map_or(Ok(None), |id| available::oldest(&moment, runners, id))
         };
         let mut all = Vec::new();

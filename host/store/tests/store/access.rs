@@ -77,9 +77,9 @@ fn tokens_are_kept_replaced_used_and_revoked() {
             used_at,
         };
         assert_eq!(tokens(store), [kept(ONE), kept(TWO)]);
-        let used = [(ONE, 9), (ONE, 5), ("000000000009", 7)];
-        let used = used.map(|(id, at)| (id.parse().unwrap(), Time(at)));
-        let used = used.to_vec();
+        let used = [(ONE, 9), (ONE, 5), ("000000000009", 7)]
+            .map(|(id, at)| (id.parse().unwrap(), Time(at)))
+            .to_vec();
         ask(store, NOW, Command::from(UseTokens { used })).unwrap();
         let mut rotated = token(ONE);
         rotated.previous = Some((rotated.hash, NOW));
@@ -209,8 +209,9 @@ fn a_change_and_its_entry_are_one() {
         };
         let unknown = Command::from(RevokeToken {
             token: ONE.parse().unwrap(),
-        });
-        let unknown = unknown.noted(Note::new("tokens", "ü \"quoted\"\n")).into();
+        })
+        .noted(Note::new("tokens", "ü \"quoted\"\n"))
+        .into();
         let denied = Command::from(AddNote {
             note: Box::new(Note {
                 principal: "token:x".to_owned(),

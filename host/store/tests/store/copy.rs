@@ -95,8 +95,8 @@ fn a_store_in_a_database_is_what_it_was_in_a_file_and_goes_on() {
     let mut reports = Vec::new();
     let moved = to_postgres(&path, &target, true, OTHER, &mut |it: Progress| {
         reports.push(it);
-    });
-    let moved = moved.unwrap();
+    })
+    .unwrap();
     assert_eq!((moved.jobs, moved.components), (12, 2));
     assert_eq!(
         (reports[0].step, reports[0].rows_total),

@@ -292,7 +292,7 @@ fn watch(schema: &Schema, function: &str) {
     ));
 }
 
-/// A check or a copy of many jobs takes long; nobody waits for one whose client was killed.
+/// A check or a copy of many jobs takes long; it stops if its client was killed.
 #[test]
 fn the_server_ends_a_check_and_a_copy_whose_client_is_gone() {
     let (schema, _) = store();
@@ -338,8 +338,11 @@ fn a_check_says_how_far_it_is() {
         reports.push((part.to_owned(), rows));
     })
     .unwrap();
-    let attempts = reports.iter().filter(|(part, _)| part == "attempts");
-    let attempts: Vec<u64> = attempts.map(|(_, rows)| *rows).collect();
+    let attempts: Vec<u64> = reports
+        .iter()
+        .filter(|(part, _)| part == "attempts")
+        .map(|(_, rows)| *rows)
+        .collect();
     assert_eq!(attempts, [0, 10_000, 20_000]);
     assert_eq!(reports.last().unwrap().0, "that the tables agree");
 }

@@ -116,7 +116,7 @@ impl History {
                 reads_others: *priority > 0 || self.jobs.is_multiple_of(2),
             }
             .some();
-            // Perhaps to one that is closed or that nobody has made.
+            // Perhaps to one that is closed or that was never made.
             if *priority == 0 && self.jobs.is_multiple_of(2) {
                 new = within(self.batches, new);
                 self.of_batches.insert(self.jobs, self.batches);

@@ -92,9 +92,10 @@ fn counts(store: &dyn Store, n: u128) -> BatchCounts {
 /// Returns which callbacks of a batch were enqueued.
 fn fired(store: &dyn Store, n: u128) -> Vec<On> {
     let reader = store.reader().unwrap();
-    let fired = [On::FirstFailure, On::Success, On::End].into_iter();
-    let fired = fired.filter(|on| reader.state(id(callback(n, *on))).unwrap().is_some());
-    let fired: Vec<On> = fired.collect();
+    let fired: Vec<On> = [On::FirstFailure, On::Success, On::End]
+        .into_iter()
+        .filter(|on| reader.state(id(callback(n, *on))).unwrap().is_some())
+        .collect();
     if let Some(batch) = batch(store, n) {
         let mut recorded = batch.progress.fired;
         recorded.sort_unstable();
@@ -239,8 +240,15 @@ fn an_open_batch_takes_jobs_until_it_is_closed() {
             batch: Some(batch_id(1)),
             ..JobFilter::default()
         };
-        let listed = store.reader().unwrap().jobs(&filter, None, 10).unwrap();
-        let listed: Vec<_> = listed.items.iter().map(|job| job.lifecycle.id).collect();
+        let listed: Vec<_> = store
+            .reader()
+            .unwrap()
+            .jobs(&filter, None, 10)
+            .unwrap()
+            .items
+            .iter()
+            .map(|job| job.lifecycle.id)
+            .collect();
         assert_eq!(listed, [id(2), id(1)]);
     });
 }
@@ -265,7 +273,7 @@ fn a_job_adds_to_its_batch_with_its_end() {
         commit(store, NOW, vec![claim([2], false)]);
         ask(store, NOW, more(2, 1, vec![])).unwrap();
         assert_eq!(fired(store, 1), [On::Success, On::End]);
-        // Nobody else can.
+        // No other principal can.
         ask(store, NOW, new_batch(2, false, vec![job(5)])).unwrap();
         enqueue(store, vec![job(6)]);
         commit(store, NOW, vec![claim([5, 6], false)]);

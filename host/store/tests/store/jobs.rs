@@ -131,8 +131,10 @@ pub(crate) fn claim_in(lane: &Lane, leases: impl IntoIterator<Item = u128>) -> C
 
 /// A job that waits for others to end like this.
 pub(crate) fn after(n: u128, prerequisites: &[(u128, When)]) -> NewJob {
-    let when = prerequisites.iter().map(|(of, when)| (id(*of), *when));
-    let when: Vec<(JobId, When)> = when.collect();
+    let when: Vec<(JobId, When)> = prerequisites
+        .iter()
+        .map(|(of, when)| (id(*of), *when))
+        .collect();
     NewJob {
         depends_on: when.iter().map(|(of, _)| *of).collect(),
         conditions: Conditions {
@@ -324,8 +326,11 @@ fn read_batches(reader: &dyn Reader, jobs: &[(JobDetail, Vec<Attempt>)]) -> Vec<
         batches.extend(page);
     }
     for batch in &batches {
-        let jobs = jobs.iter().map(|(detail, _)| &detail.lifecycle);
-        let jobs: Vec<&Lifecycle> = jobs.filter(|job| job.batch == Some(batch.id)).collect();
+        let jobs: Vec<&Lifecycle> = jobs
+            .iter()
+            .map(|(detail, _)| &detail.lifecycle)
+            .filter(|job| job.batch == Some(batch.id))
+            .collect();
         let count =
             |has: &dyn Fn(State) -> bool| jobs.iter().filter(|job| has(job.state)).count() as u64;
         let counts = batch.progress.counts;
@@ -374,8 +379,7 @@ fn read_limits_and_keys(
     for kept in limits.0.values() {
         let mut of_limit = reader.fullest_keys(kept.number, 1_000).unwrap();
         of_limit.sort_by(|one, other| one.0.cmp(&other.0));
-        let jobs = jobs.iter().map(|(detail, _)| &detail.lifecycle);
-        let jobs: Vec<&Lifecycle> = jobs.collect();
+        let jobs: Vec<&Lifecycle> = jobs.iter().map(|(detail, _)| &detail.lifecycle).collect();
         for (key, used) in &of_limit {
             let key = LimitKey {
                 limit: kept.number,
@@ -384,8 +388,10 @@ fn read_limits_and_keys(
             let taken = |state| {
                 let in_state = jobs.iter().filter(|job| job.state == state);
                 let keys = in_state.flat_map(|job| &job.limits.keys);
-                let units = keys.filter(|it| it.key == key).map(|it| it.units.into());
-                let units: Vec<u64> = units.collect();
+                let units: Vec<u64> = keys
+                    .filter(|it| it.key == key)
+                    .map(|it| it.units.into())
+                    .collect();
                 (units.len() as u64, units.iter().sum::<u64>())
             };
             let waiting = jobs.iter().filter(|job| job.waits_for_key() == Some(&key));
@@ -426,13 +432,15 @@ fn read_state(reader: &dyn Reader) -> Vec<(SpaceUsage, Vec<(StateKey, StateValue
             usage.changed(&it.key, None, Some(it.bytes))
         });
         assert_eq!(usage, of.usage, "{}", of.space);
-        let values = keys.into_iter().map(|it| {
-            let found: Option<StateEntry> = reader.get((&of.space, it.key.as_str())).unwrap();
-            let found = found.unwrap().value;
-            assert_eq!((found.value.len() as u64, found.at), (it.bytes, it.at));
-            (it, found)
-        });
-        let values = values.collect();
+        let values = keys
+            .into_iter()
+            .map(|it| {
+                let found: Option<StateEntry> = reader.get((&of.space, it.key.as_str())).unwrap();
+                let found = found.unwrap().value;
+                assert_eq!((found.value.len() as u64, found.at), (it.bytes, it.at));
+                (it, found)
+            })
+            .collect();
         (of, values)
     });
     all.collect()

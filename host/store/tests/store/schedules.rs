@@ -192,15 +192,16 @@ fn kept(store: &dyn Store) -> Vec<(String, When, u64)> {
         .reader()
         .unwrap()
         .list::<KeptSchedule>(Range::all().first(9))
-        .unwrap();
-    let all = all.into_iter().map(|kept| {
-        let schedule = kept.schedule;
-        (
-            schedule.name.into(),
-            schedule.when,
-            kept.progress.counts.fired,
-        )
-    });
+        .unwrap()
+        .into_iter()
+        .map(|kept| {
+            let schedule = kept.schedule;
+            (
+                schedule.name.into(),
+                schedule.when,
+                kept.progress.counts.fired,
+            )
+        });
     all.collect()
 }
 
@@ -235,7 +236,7 @@ fn the_schedules_of_a_component_come_and_go_with_it() {
             .get::<KeptSchedule>(&name)
             .unwrap()
             .unwrap();
-        assert!(y.schedule.is_paused, "somebody has paused it");
+        assert!(y.schedule.is_paused, "it stays paused");
         let mine = crate::schedules::every("mine", 60_000, Overlap::Allow);
         ask(store, NOW, set(mine, NOW)).unwrap();
         let refused = ask(store, NOW, deployed(3, &[("w", 60_000), ("mine", 60_000)]));

@@ -37,9 +37,12 @@ fn notifying(n: u128) -> NewJob {
 /// Returns the deliveries, those of the earliest commit first.
 fn deliveries(store: &dyn Store) -> Vec<JobDetail> {
     let everything = read(&*store.reader().unwrap());
-    let all = everything.jobs.into_iter().map(|(detail, _)| detail);
-    let all = all.filter(|it| it.lifecycle.queue.as_str() == WEBHOOKS);
-    let mut all: Vec<_> = all.collect();
+    let mut all: Vec<_> = everything
+        .jobs
+        .into_iter()
+        .map(|(detail, _)| detail)
+        .filter(|it| it.lifecycle.queue.as_str() == WEBHOOKS)
+        .collect();
     all.sort_by_key(|it| it.lifecycle.id);
     all
 }
@@ -98,8 +101,8 @@ fn each_end_is_notified_in_its_commit() {
             of("job.completed")[0]["data"]["result"],
             serde_json::json!([1, 2])
         );
-        let reasons = of("job.discarded");
-        let reasons: Vec<_> = reasons.iter().map(|it| &it["data"]["failure"]).collect();
+        let discarded = of("job.discarded");
+        let reasons: Vec<_> = discarded.iter().map(|it| &it["data"]["failure"]).collect();
         assert!(
             reasons.iter().all(|it| it["message"].is_string()),
             "{reasons:?}"
@@ -141,7 +144,7 @@ fn a_job_that_ends_again_is_notified_again() {
         let sent = deliveries(store);
         assert_eq!(sent[1].depends_on, [sent[0].lifecycle.id], "in order");
         assert_eq!(sent[1].lifecycle.state, State::Pending);
-        // It continues even if nobody wanted the first.
+        // It continues even if the first was cancelled.
         let first = Command::from(Cancel {
             job: sent[0].lifecycle.id,
             reason: None,

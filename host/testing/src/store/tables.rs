@@ -13,8 +13,12 @@ pub(super) type Rows = BTreeMap<&'static str, BTreeMap<Row, Row>>;
 impl Model {
     /// Returns the rows of a range.
     pub(super) fn rows(&self, table: &'static Table, range: &Range) -> Vec<Row> {
-        let all = self.tables.get(table.name).into_iter();
-        let all = all.flat_map(BTreeMap::values).cloned();
+        let all = self
+            .tables
+            .get(table.name)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .cloned();
         let mut rows: Vec<Row> = all.filter(|row| range.has(table, row)).collect();
         range.sort(table, &mut rows);
         rows.truncate(range.most());

@@ -79,8 +79,7 @@ impl Respond<Vec<Granted>> for Asked {
         if self.is_gone() {
             return Err(answer);
         }
-        let granted = answer.pop();
-        let granted = granted.map(|it| task(it.job, it.lease, it.assignment));
+        let granted = answer.pop().map(|it| task(it.job, it.lease, it.assignment));
         self.lease_ends
             .push(orchestrator::Event::Answered(self.ask, granted));
         Ok(())

@@ -27,8 +27,11 @@ const MESSAGE_BYTES_MAX: usize = 4 << 10;
 /// Makes the message that grants a lease.
 pub(super) fn granted(granted: &Granted, times: Times) -> LeaseGranted {
     let assignment = &granted.assignment;
-    let run_id = assignment.attributes.iter().find(|(key, _)| key == RUN_ID);
-    let run_id = run_id.map_or(&assignment.job_id, |(_, id)| id);
+    let run_id = assignment
+        .attributes
+        .iter()
+        .find(|(key, _)| key == RUN_ID)
+        .map_or(&assignment.job_id, |(_, id)| id);
     LeaseGranted {
         r#type: "LeaseGranted",
         job_id: assignment.job_id.clone(),
@@ -83,8 +86,10 @@ pub(super) fn progress(heartbeat: &HeartbeatIn) -> Option<Progress> {
     let log = heartbeat
         .bytes_sent
         .map(|bytes| format!("{bytes} bytes of log"));
-    let parts = [number.as_deref(), step, message, log.as_deref()];
-    let parts: Vec<&str> = parts.into_iter().flatten().collect();
+    let parts: Vec<&str> = [number.as_deref(), step, message, log.as_deref()]
+        .into_iter()
+        .flatten()
+        .collect();
     let has_progress = heartbeat.percent.is_some() || !parts.is_empty();
     has_progress.then(|| Progress {
         percent: heartbeat.percent,

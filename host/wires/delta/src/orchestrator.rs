@@ -153,7 +153,7 @@ impl Orchestrator {
         let parts = tags::parts(name);
         let Some((_, tags)) = parts.filter(|(pool, _)| self.config.pool(pool.as_str()).is_some())
         else {
-            return (Found::Nobody, false);
+            return (Found::Missing, false);
         };
         if tags.is_empty() {
             return (Found::Here, false);
@@ -268,8 +268,12 @@ impl Orchestrator {
             let lanes = self.lanes.of(&waiting.pool, &waiting.capabilities);
             waiting.fits && lanes.contains(lane)
         };
-        let links = self.waiting.iter().filter(|(_, waiting)| is_for(waiting));
-        let links: Vec<Link> = links.map(|(link, _)| *link).collect();
+        let links: Vec<Link> = self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| is_for(waiting))
+            .map(|(link, _)| *link)
+            .collect();
         for link in links {
             todo.effect(Effect::Withdraw(self.waiting[&link].tag));
             self.ask_host(now, link, todo);

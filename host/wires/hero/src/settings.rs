@@ -121,9 +121,9 @@ impl HeroConfig {
                     return Err(UrlError::OnCommandLine);
                 }
                 Ok(url)
-            });
-        let url = url.map_err(|error| bad_url(&text, error))?;
-        let url = url.with_certificates(certificates(section, &keys)?);
+            })
+            .map_err(|error| bad_url(&text, error))?
+            .with_certificates(certificates(section, &keys)?);
         let requeue_stale = keys.requeue_stale.value.0;
         Ok(Some(Self {
             url: url.map_err(|error| bad_url(&text, error))?,
@@ -182,8 +182,7 @@ fn certificates(section: &Section<'_>, keys: &Keys) -> Result<Certificates, Conf
         }
         (None, Some(key)) => return Err(key.hidden("requires protocol.hero.cert_file")),
     };
-    let authorities = keys.ca_file.as_ref();
-    let authorities = authorities.map(|path| section.read_file(path));
+    let authorities = keys.ca_file.as_ref().map(|path| section.read_file(path));
     Ok(Certificates {
         authorities: authorities.transpose()?,
         client,

@@ -10,7 +10,7 @@ pub enum Found {
     /// The wire has it.
     Here,
     /// The wire has none of this name.
-    Nobody,
+    Missing,
     /// It would be one executor too many; the number is how many there may be.
     Full(usize),
 }
@@ -48,7 +48,7 @@ pub trait Executors: Send + Sync {
         if self.names().contains(name) {
             Found::Here
         } else {
-            Found::Nobody
+            Found::Missing
         }
     }
 

@@ -176,8 +176,10 @@ impl WorkerFlag {
 
     /// Returns what it is for, with the default of the key. A switch has no value.
     pub fn help(&self, setting: Option<&Setting>) -> String {
-        let about = self.about.or(setting.map(|setting| setting.about));
-        let about = about.unwrap_or_default();
+        let about = self
+            .about
+            .or(setting.map(|setting| setting.about))
+            .unwrap_or_default();
         match setting {
             Some(setting)
                 if !self.is_required && !setting.is_switch() && (setting.default)() != "none" =>

@@ -170,7 +170,8 @@ fn first_port(
     pool_size: usize,
 ) -> Result<u16, ConfigError> {
     let last = usize::from(u16::MAX) + 1 - pool_size;
-    let first = u16::try_from(port.get()).ok();
-    let first = first.filter(|first| usize::from(*first) <= last);
+    let first = u16::try_from(port.get())
+        .ok()
+        .filter(|first| usize::from(*first) <= last);
     first.ok_or_else(|| port.refuse(format!("expected 1–{last}")))
 }

@@ -41,8 +41,10 @@ pub(crate) struct Runner {
 impl Config {
     pub(crate) fn read(section: &Section<'_>) -> Result<Self, ConfigError> {
         let keys: Keys = section.table("protocol.sample")?;
-        let runners = keys.runners.into_iter();
-        let runners = runners.map(|(name, keys)| Ok((name, Runner::read(&keys)?)));
+        let runners = keys
+            .runners
+            .into_iter()
+            .map(|(name, keys)| Ok((name, Runner::read(&keys)?)));
         Ok(Self {
             listen: keys.listen.loopback()?,
             runners: runners.collect::<Result<_, _>>()?,

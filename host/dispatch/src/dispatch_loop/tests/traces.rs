@@ -106,7 +106,7 @@ async fn each_attempt_is_a_span_with_its_error_and_the_worker_sees_it() {
         has(&attempts[0], "outcome", "failed") && has(&attempts[0], "error_type", "user_error")
     );
     assert!(has(&attempts[1], "outcome", "completed") && attempts[1].error.is_none());
-    assert_eq!(all[0].parent_id, None, "nobody sent a trace");
+    assert_eq!(all[0].parent_id, None, "the request had no trace");
     bench.stop().await;
 }
 

@@ -79,7 +79,7 @@ impl Checks {
             let (ended, key) = (self.ended.clone(), waiting.key);
             tokio::task::spawn_blocking(move || {
                 let checked = handler.map_or(Ok(()), |it| it.check_params(&params, &mut budget));
-                // If the host has stopped, nobody waits.
+                // A host that has stopped does not wait for it.
                 let _ = ended.blocking_send((key, checked));
             });
             self.running.push((waiting, ending));

@@ -148,8 +148,10 @@ impl Run {
     pub(super) async fn serve_connection(&self, call: u32, index: usize) {
         let kind = GrantKind::Tcp;
         let place = GrantPlace { kind, index };
-        let opened = self.connect(place, "TCP").await;
-        let opened = opened.and_then(|opened| Ok((opened, guest_socket()?)));
+        let opened = self
+            .connect(place, "TCP")
+            .await
+            .and_then(|opened| Ok((opened, guest_socket()?)));
         let ((session, report), (ours, theirs)) = match opened {
             Ok(opened) => opened,
             Err(error) => {

@@ -62,8 +62,9 @@ impl Run {
                 let mut opened = shared.lock().await;
                 let SqlStatement { text, params } = self.charge(opened.place, statement)?;
                 let session = &mut opened.session;
-                let answer = session.query_in_transaction(&text, &params, self.room());
-                let answer = answer.await?;
+                let answer = session
+                    .query_in_transaction(&text, &params, self.room())
+                    .await?;
                 self.carry_rows(opened.place, answer)
             }
             SqlRequest::End {

@@ -213,10 +213,7 @@ fn a_job_that_is_enqueued_more_than_ten_seconds_after_its_time_is_late() {
     assert_eq!(counts(70 * SECOND + 1), (1, 1));
     let nominals = [Time(MINUTE)];
     let asked_for = kept.plan_at(&nominals, Time(HOUR), &ids(1), None, |_| true);
-    assert_eq!(
-        asked_for.progress.counts.late, 0,
-        "nobody expected it earlier"
-    );
+    assert_eq!(asked_for.progress.counts.late, 0, "it was not due earlier");
 }
 
 #[test]

@@ -56,8 +56,10 @@ pub(super) async fn get(
 async fn stored(shared: &Shared, space: &Space, key: &str) -> Result<Option<Vec<u8>>, DeskError> {
     let (space, key) = (space.clone(), key.to_owned());
     let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.get::<StateEntry>((&space, &key)));
-    let found = found.await.map_err(|error| desk_error(&error.into()))?;
+    let found = dispatch
+        .read(move |reader| reader.get::<StateEntry>((&space, &key)))
+        .await
+        .map_err(|error| desk_error(&error.into()))?;
     Ok(found.map(|found| found.value.value))
 }
 
@@ -130,8 +132,10 @@ pub(super) async fn list(
     loop {
         let (of, start, from) = (space.clone(), prefix.clone(), after.clone());
         let dispatch = &shared.api.dispatch;
-        let found = dispatch.read(move |reader| reader.state_keys(&of, &start, &from, limit));
-        let found = found.await.map_err(|error| desk_error(&error.into()))?;
+        let found = dispatch
+            .read(move |reader| reader.state_keys(&of, &start, &from, limit))
+            .await
+            .map_err(|error| desk_error(&error.into()))?;
         let is_last = found.len() < KEYS_MAX;
         let end = found.last().map(|last| last.key.clone());
         let keys = merged(found, pass, (&space, &prefix, &after), is_last);

@@ -235,8 +235,10 @@ impl Sender<'_> {
     ) -> Result<Vec<Notify>, ApiError> {
         let webhooks = &self.api.webhooks;
         let sender = webhooks::Sender::Job { handler, queue };
-        let own = asked.map(|body| webhooks.check(body, &JOB_EVENTS, sender));
-        let own = own.transpose().map_err(invalid)?;
+        let own = asked
+            .map(|body| webhooks.check(body, &JOB_EVENTS, sender))
+            .transpose()
+            .map_err(invalid)?;
         let of_queue = webhooks.of_queue(queue).cloned();
         let mut all: Vec<Notify> = own.into_iter().chain(of_queue).collect();
         all.dedup();

@@ -53,8 +53,9 @@ impl Entry {
             checked.map_err(invalid)?;
         }
         // Params that get inputs later are checked when the job starts.
-        let schema = handler.and_then(|handler| handler.params.as_ref());
-        let schema = schema.filter(|_| self.body.inputs.is_empty());
+        let schema = handler
+            .and_then(|handler| handler.params.as_ref())
+            .filter(|_| self.body.inputs.is_empty());
         let known = self.params.take();
         let params = match known.filter(|params| params.tree.is_some() || schema.is_none()) {
             Some(params) => params,
@@ -98,14 +99,20 @@ fn missing(schema: &JsonText) -> String {
         };
         let _ = write!(detail, "; the handler takes {article} {kind}");
     }
-    let required = schema["required"].as_array().into_iter().flatten();
-    let required: Vec<String> = required.map(Value::to_string).collect();
+    let required: Vec<String> = schema["required"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(Value::to_string)
+        .collect();
     if !required.is_empty() {
         let _ = write!(detail, " with {}", required.join(", "));
     }
     let examples = [&schema["examples"][0], &schema["example"]];
-    let example = examples.into_iter().find(|example| !example.is_null());
-    let example = example.map(Value::to_string);
+    let example = examples
+        .into_iter()
+        .find(|example| !example.is_null())
+        .map(Value::to_string);
     if let Some(example) = example.filter(|text| text.len() <= EXAMPLE_BYTES_MAX) {
         let _ = write!(detail, ", such as {example}");
     }

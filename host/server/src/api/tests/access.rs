@@ -75,8 +75,11 @@ impl Guarded {
         (method, path): (&str, &str),
         body: Option<&Value>,
     ) -> Answer {
-        let request = HttpRequest::builder().method(method).uri(path);
-        let mut request = request.header("host", "127.0.0.1:7700").extension(peer);
+        let mut request = HttpRequest::builder()
+            .method(method)
+            .uri(path)
+            .header("host", "127.0.0.1:7700")
+            .extension(peer);
         if !token.is_empty() {
             let (name, value) = proof(token);
             request = request.header(name, value);
@@ -111,8 +114,10 @@ impl Guarded {
 
     /// Begins a session with a token, and returns its cookie.
     pub(super) async fn session(&self, token: &str) -> String {
-        let begun = self.send(token, ("POST", "/api/v1/sessions"), None);
-        let begun = begun.await.is(StatusCode::CREATED);
+        let begun = self
+            .send(token, ("POST", "/api/v1/sessions"), None)
+            .await
+            .is(StatusCode::CREATED);
         let set = begun.headers["set-cookie"].to_str().unwrap();
         set.split(';').next().unwrap().to_owned()
     }
@@ -315,10 +320,14 @@ async fn a_token_makes_only_narrower_tokens() {
         let answer = make(more.clone()).await;
         assert_eq!(answer.body["code"], "token_too_broad", "{more} {answer:?}");
     }
-    let usual = make(json!({"expires_seconds": null})).await;
-    let usual = usual.is(StatusCode::CREATED).body;
-    let own = guarded.send_from(peer.clone(), &team, ("GET", "/api/v1/tokens/self"), None);
-    let own = own.await.body;
+    let usual = make(json!({"expires_seconds": null}))
+        .await
+        .is(StatusCode::CREATED)
+        .body;
+    let own = guarded
+        .send_from(peer.clone(), &team, ("GET", "/api/v1/tokens/self"), None)
+        .await
+        .body;
     assert_eq!(usual["expires_at"], own["token"]["expires_at"]);
     let id = usual["id"].as_str().unwrap();
     let revoked = ("DELETE", &*format!("/api/v1/tokens/{id}"));
@@ -432,8 +441,10 @@ async fn jobs_out_of_scope_are_no_prerequisites_and_hold_no_keys() {
     enqueue(&guarded.admin, keyed("a/b"))
         .await
         .is(StatusCode::CREATED);
-    let own = enqueue(&token, keyed("noop")).await;
-    let own = own.is(StatusCode::CREATED).body;
+    let own = enqueue(&token, keyed("noop"))
+        .await
+        .is(StatusCode::CREATED)
+        .body;
     let again = enqueue(&token, keyed("noop")).await;
     assert_eq!(again.is(StatusCode::OK).body["id"], own["id"]);
     let shown = format!("/api/v1/jobs/{}", own["id"].as_str().unwrap());
@@ -448,8 +459,11 @@ async fn events_and_numbers_keep_to_the_scope() {
     let token = guarded.make(&body).await;
     guarded.job("mail-eu", "noop").await;
     guarded.job("web", "noop").await;
-    let numbers = guarded.send(&token, ("GET", "/metrics"), None).await;
-    let numbers = numbers.is(StatusCode::OK).text;
+    let numbers = guarded
+        .send(&token, ("GET", "/metrics"), None)
+        .await
+        .is(StatusCode::OK)
+        .text;
     assert!(numbers.contains("queue=\"mail-eu\"") && !numbers.contains("\"web\""));
     let all = guarded
         .send(&guarded.admin, ("GET", "/metrics"), None)
@@ -493,8 +507,11 @@ async fn state_keeps_to_the_handlers_of_the_scope() {
     }
     let body = json!({"name": "s", "role": "operator", "handlers": ["noop"]});
     let token = guarded.make(&body).await;
-    let listed = guarded.send(&token, ("GET", "/api/v1/state?limit=1"), None);
-    let listed = listed.await.is(StatusCode::OK).body;
+    let listed = guarded
+        .send(&token, ("GET", "/api/v1/state?limit=1"), None)
+        .await
+        .is(StatusCode::OK)
+        .body;
     assert_eq!(listed["items"][0]["space"], "handler:noop");
     let rest = ("GET", "/api/v1/state?cursor=handler:noop");
     let rest = guarded.send(&token, rest, None).await.body;

@@ -172,8 +172,9 @@ fn schedule(queue: &str, handler: &str) -> String {
 /// Makes an object for a route, as the administrator, and returns its name or id.
 pub(super) async fn object(guarded: &Guarded, path: &str, queue: &str, handler: &str) -> String {
     let put = async |method, path: &str, body: Value| {
-        let made = guarded.send(&guarded.admin, (method, path), Some(&body));
-        let made = made.await;
+        let made = guarded
+            .send(&guarded.admin, (method, path), Some(&body))
+            .await;
         assert!([200, 201].contains(&made.status), "{path}: {made:?}");
         made.body
     };
@@ -280,16 +281,17 @@ async fn without_a_token_only_the_own_user_of_the_machine_gets_in() {
         certificate_name: Some("a.ci.example.com".into()),
         ..Peer::remote([127, 0, 0, 1].into())
     };
-    let own_routes = routes::list().into_iter();
-    let own_routes = own_routes.map(|route| (route.method, route.path, route.access));
+    let own_routes = routes::list()
+        .into_iter()
+        .map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own_routes.chain(host_web::pages()) {
         // A session needs a token.
         if STREAMS.contains(&path) || path.starts_with("/api/v1/sessions") {
             continue;
         }
         let filled = fill(path, "missing");
-        let body = body_of(path, QUEUES[0], HANDLERS[0]);
-        let body = body.filter(|_| !["GET", "DELETE"].contains(&method));
+        let body =
+            body_of(path, QUEUES[0], HANDLERS[0]).filter(|_| !["GET", "DELETE"].contains(&method));
         for (peer, gets_in) in [
             (of_user(own), true),
             (of_user(0), true),
@@ -315,8 +317,7 @@ async fn answers(
 ) {
     let object = object(guarded, path, queue, handler).await;
     let filled = fill(path, &object);
-    let body = body_of(path, queue, handler);
-    let body = body.filter(|_| !["GET", "DELETE"].contains(&method));
+    let body = body_of(path, queue, handler).filter(|_| !["GET", "DELETE"].contains(&method));
     let asked = (method, filled.as_str());
     let answer = guarded.send(&model.token, asked, body.as_ref()).await;
     let code = answer.body["code"].as_str();
@@ -339,8 +340,10 @@ async fn answers(
         // No oracle: it reads as an id or a name that nothing has.
         let nothing = nothing_like(&object, path);
         let other = fill(path, &nothing);
-        let missing = guarded.send(&model.token, (method, &other), body.as_ref());
-        let missing = missing.await.text;
+        let missing = guarded
+            .send(&model.token, (method, &other), body.as_ref())
+            .await
+            .text;
         assert_eq!(missing.replace(&nothing, &object), answer.text, "{context}");
     }
     if path.starts_with("/api/v1/tokens/{id}") {
@@ -352,8 +355,9 @@ async fn answers(
 
 /// Streams begin only for principals with their verbs.
 async fn streams(guarded: &Guarded, model: &Model) {
-    let own = routes::list().into_iter();
-    let own = own.map(|route| (route.method, route.path, route.access));
+    let own = routes::list()
+        .into_iter()
+        .map(|route| (route.method, route.path, route.access));
     for (method, path, access) in own.chain(host_web::pages()) {
         if STREAMS.contains(&path) {
             let expected = model.expects(access, (method, path), "", "");
@@ -409,8 +413,11 @@ async fn lists(guarded: &Guarded, model: &Model) {
         let mut cursor = String::new();
         loop {
             let whole = format!("{path}{cursor}");
-            let page = guarded.send(token, ("GET", &whole), None).await;
-            let page = page.is(StatusCode::OK).body;
+            let page = guarded
+                .send(token, ("GET", &whole), None)
+                .await
+                .is(StatusCode::OK)
+                .body;
             items.extend(page["items"].as_array().unwrap().clone());
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),

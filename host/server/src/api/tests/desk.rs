@@ -330,8 +330,8 @@ async fn keys_beyond_a_page_are_listed_with_what_the_attempt_has_changed() {
 async fn a_secret_is_seen_after_the_audit_has_it_and_once_for_each_attempt() {
     let (visits, desk) = mpsc::channel(8);
     let value = |text: &str| SecretSource::Value(text.to_owned());
-    let all = [("one", value("s3cret")), ("other", value("hush"))];
-    let all = all.map(|(name, source)| (name.to_owned(), source));
+    let all = [("one", value("s3cret")), ("other", value("hush"))]
+        .map(|(name, source)| (name.to_owned(), source));
     let host = Host::start_as(|api| {
         api.desk = Some(desk);
         api.secrets = Secrets::new(all.into());

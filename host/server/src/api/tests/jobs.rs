@@ -443,8 +443,11 @@ async fn lists_have_filters_for_time_attributes_key_failure_wire_words_and_id() 
         ("failure=bad_luck", vec![]),
         (&format!("id={second}"), vec![&second]),
     ] {
-        let page = host.get(&format!("/api/v1/jobs?{query}")).await;
-        let page = page.is(StatusCode::OK).body;
+        let page = host
+            .get(&format!("/api/v1/jobs?{query}"))
+            .await
+            .is(StatusCode::OK)
+            .body;
         let items = page["items"].as_array().unwrap();
         let ids: Vec<_> = items
             .iter()
@@ -454,8 +457,11 @@ async fn lists_have_filters_for_time_attributes_key_failure_wire_words_and_id() 
         let query = query
             .replace("&sort=oldest", "")
             .replace("&sort=newest", "");
-        let count = host.get(&format!("/api/v1/jobs/count?{query}")).await;
-        let count = count.is(StatusCode::OK).body;
+        let count = host
+            .get(&format!("/api/v1/jobs/count?{query}"))
+            .await
+            .is(StatusCode::OK)
+            .body;
         assert_eq!(count["jobs"], expected.len(), "{query}");
         assert_eq!(count["complete"], true, "{query}");
         assert_eq!(count["oldest"].is_string(), !expected.is_empty(), "{query}");
@@ -526,8 +532,9 @@ async fn an_operator_changes_one_job() {
     assert_eq!(job.is(StatusCode::OK).body["priority"], 0);
     let job = host
         .post(&path("reschedule"), r#"{"delay_seconds":60}"#)
-        .await;
-    let job = job.is(StatusCode::OK).body;
+        .await
+        .is(StatusCode::OK)
+        .body;
     assert_eq!(job["state"], "scheduled");
     assert!(job["run_at"].is_string());
     let past = r#"{"run_at":"2000-01-01T00:00:00Z"}"#;
@@ -573,8 +580,8 @@ async fn a_cancel_of_many_jobs_counts_each_once_and_says_which_still_run() {
     ] {
         let path = format!("/api/v1/jobs/cancel?state={state}");
         let body = host.post(&path, "{}").await.is(StatusCode::OK).body;
-        let counts = ["matched", "changed", "stopping", "unchanged", "refused"];
-        let counts = counts.map(|name| body[name].as_u64().unwrap());
+        let counts = ["matched", "changed", "stopping", "unchanged", "refused"]
+            .map(|name| body[name].as_u64().unwrap());
         assert_eq!(
             counts,
             [matched, changed, stopping, unchanged, 0],

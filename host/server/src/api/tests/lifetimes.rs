@@ -106,8 +106,9 @@ async fn a_token_that_is_over_lets_nobody_in_and_its_stream_ends() {
             let token = guarded.make(&body).await;
             let streaming = guarded.send(&token, ("GET", "/api/v1/events"), None);
             let limit = Duration::from_mins(1);
-            let streamed = tokio::time::timeout(limit, streaming).await;
-            let streamed = streamed.expect("a stream ends with its token");
+            let streamed = tokio::time::timeout(limit, streaming)
+                .await
+                .expect("a stream ends with its token");
             let after = guarded.send(&token, JOBS, None).await;
             after.fails(401, "unauthenticated");
             if streamed.status == 200 {
@@ -166,8 +167,10 @@ async fn tokens_that_ended_long_ago_are_removed() {
     let long_ago = ends_at(&guarded, 1, Time(now.0 - 31 * DAY_MS)).await;
     let lately = ends_at(&guarded, 2, Time(now.0 - 29 * DAY_MS)).await;
     guarded.auth.remove_those_over(now).await;
-    let listed = guarded.send(&guarded.admin, ("GET", "/api/v1/tokens"), None);
-    let listed = listed.await.text;
+    let listed = guarded
+        .send(&guarded.admin, ("GET", "/api/v1/tokens"), None)
+        .await
+        .text;
     assert!(!listed.contains(&long_ago[4..16]), "{listed}");
     assert!(listed.contains(&lately[4..16]), "{listed}");
     assert!(listed.contains(&guarded.admin[4..16]), "{listed}");
@@ -175,8 +178,10 @@ async fn tokens_that_ended_long_ago_are_removed() {
         .send(&lately, JOBS, None)
         .await
         .fails(401, "unauthenticated");
-    let audit = guarded.send(&guarded.admin, ("GET", "/api/v1/audit?verb=tokens"), None);
-    let audit = audit.await.text;
+    let audit = guarded
+        .send(&guarded.admin, ("GET", "/api/v1/audit?verb=tokens"), None)
+        .await
+        .text;
     assert!(audit.contains("ended long ago"), "{audit}");
 }
 
@@ -185,12 +190,12 @@ async fn a_host_that_stops_stores_the_last_uses() {
     let guarded = Guarded::start().await;
     let token = guarded.make(&json!({"name": "u", "role": "viewer"})).await;
     let stored = async || {
-        let kept = guarded
+        let mut kept = guarded
             .host
             .dispatch
             .read(|reader| reader.list::<KeptToken>(Range::all()))
-            .await;
-        let mut kept = kept.unwrap();
+            .await
+            .unwrap();
         kept.retain(|kept| kept.token.id.as_str() == &token[4..16]);
         kept[0].used_at
     };

@@ -117,8 +117,10 @@ async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
     let show = format!("/api/v1/jobs/{id}");
     let wait = format!("{show}/wait?timeout_seconds=0");
     for path in [&show, &wait] {
-        let hidden = guarded.send(&viewer, ("GET", path), None).await;
-        let hidden = hidden.is(StatusCode::OK);
+        let hidden = guarded
+            .send(&viewer, ("GET", path), None)
+            .await
+            .is(StatusCode::OK);
         assert!(!hidden.text.contains("7351902468"), "{path}");
         let shown = guarded.send(&operator, ("GET", path), None).await;
         assert!(shown.text.contains("7351902468"), "{path}");

@@ -72,7 +72,7 @@ impl Executors for Sample {
         if pool_size(name).is_some() || far.contains(name) {
             Found::Here
         } else if !name.as_str().starts_with(FAR) {
-            Found::Nobody
+            Found::Missing
         } else if far.len() == FAR_MAX {
             Found::Full(FAR_MAX)
         } else {

@@ -21,16 +21,16 @@ fn read(
         .iter()
         .map(|(name, text)| ((*name).to_owned(), (*text).to_owned()));
     let (flags, environment) = (flags.into_iter().collect(), environment.collect());
-    let document = Document::default();
-    let document = document.with(StoreKeys::SETTINGS.iter(), &environment, &flags);
+    let document = Document::default().with(StoreKeys::SETTINGS.iter(), &environment, &flags);
     let section = Section {
         document: &document,
         environment: &environment,
         read: &|path| fs::read(path),
     };
     let keys = document.read("store");
-    let found = keys.and_then(|keys| database(&section, &keys));
-    let found = found.map_err(|error| format!("{error} {error:?}"))?;
+    let found = keys
+        .and_then(|keys| database(&section, &keys))
+        .map_err(|error| format!("{error} {error:?}"))?;
     Ok(found.map(|it| (it.target.to_string(), it.allow_unsafe)))
 }
 

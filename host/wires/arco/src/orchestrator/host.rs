@@ -189,8 +189,10 @@ impl Sender {
         let Some(worker) = self.config.workers.get(&dispatch.worker) else {
             return;
         };
-        let secret = worker.secret.as_ref();
-        let secret = secret.and_then(|secret| HeaderValue::from_str(secret.expose()).ok());
+        let secret = worker
+            .secret
+            .as_ref()
+            .and_then(|secret| HeaderValue::from_str(secret.expose()).ok());
         let headers: Vec<_> = secret.map(|secret| (SECRET, secret)).into_iter().collect();
         let answer = self.client.post(Post {
             base: &worker.url,

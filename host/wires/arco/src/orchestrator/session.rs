@@ -130,8 +130,10 @@ pub(super) struct Orchestrator {
 
 impl Orchestrator {
     pub(super) fn new(config: &OrchestratorConfig) -> Self {
-        let workers = config.workers.iter();
-        let workers = workers.map(|(name, it)| (name.clone(), Worker::new(it.in_flight_max)));
+        let workers = config
+            .workers
+            .iter()
+            .map(|(name, it)| (name.clone(), Worker::new(it.in_flight_max)));
         Self {
             times: config.times,
             base: None,

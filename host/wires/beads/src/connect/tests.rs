@@ -297,7 +297,7 @@ async fn an_issue_is_set_back_although_the_host_stops() {
 #[tokio::test(start_paused = true)]
 async fn an_orchestrator_that_is_not_there_is_tried_four_times() {
     let folder = TempDir::new().unwrap();
-    let path = folder.path().join("nobody.sock");
+    let path = folder.path().join("missing.sock");
     let cells = cells();
     let start = tokio::time::Instant::now();
     let worked = work(config(&path, 3, Dialect::Lines), ports(&cells), false).await;

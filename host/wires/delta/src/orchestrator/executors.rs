@@ -42,7 +42,7 @@ impl Executors for Pools {
         let lane = tags::lane(&pool, &asked.join(","))?;
         match self.find_lane(&lane) {
             Found::Here => Ok(lane),
-            Found::Nobody => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
+            Found::Missing => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
             Found::Full(most) => Err(format!(
                 "{REQUIRES}: too many combinations of tags: at most {most} since the host started"
             )),

@@ -188,7 +188,7 @@ impl Pools {
     /// Finds the executor of this name: a pool, or a lane of one.
     pub(super) fn find_lane(&self, name: &Name) -> Found {
         let Some(hub) = self.hub.get() else {
-            return Found::Nobody;
+            return Found::Missing;
         };
         let (found, is_new) = hub.note(|session| session.find_lane(name));
         if is_new {

@@ -32,11 +32,14 @@ impl WorkerSettings {
     /// Interprets the keys and reads the files with tokens.
     pub(crate) fn read(section: &Section<'_>, keys: Keys) -> Result<Self, ConfigError> {
         let allow_plaintext = keys.allow_plaintext;
-        let peers = keys.orchestrators.into_iter().map(|(name, table)| {
-            let peer = peer_of_serve(section, &name, table)?;
-            peer.check(allow_plaintext)
-        });
-        let peers = peers.collect::<Result<_, _>>()?;
+        let peers = keys
+            .orchestrators
+            .into_iter()
+            .map(|(name, table)| {
+                let peer = peer_of_serve(section, &name, table)?;
+                peer.check(allow_plaintext)
+            })
+            .collect::<Result<_, _>>()?;
         let peer = peer_of_worker(section, &keys.worker)?;
         Ok(Self {
             peers,

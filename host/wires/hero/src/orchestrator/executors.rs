@@ -201,7 +201,7 @@ impl Executors for HeroExecutors {
             NamedBy::KeptJob => usize::MAX,
         };
         if !is_executor(name.as_str()) {
-            Found::Nobody
+            Found::Missing
         } else if self.add_below(executors_max, name) {
             Found::Here
         } else {

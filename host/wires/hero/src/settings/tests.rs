@@ -74,8 +74,9 @@ fn every_key_of_the_file_counts() {
 fn jobs_are_taken_from_the_redis_that_is_named() {
     assert_eq!(resolve(&[], &[]), Ok(None));
     let file = [("url", "rediss://me:hush@cache/2"), ("worker_ids", "a,b.c")];
-    let hero = resolve(&[("HOST_HERO_CONCURRENCY", "8")], &file);
-    let hero = hero.unwrap().unwrap();
+    let hero = resolve(&[("HOST_HERO_CONCURRENCY", "8")], &file)
+        .unwrap()
+        .unwrap();
     assert!(!format!("{hero:?}").contains("hush"));
     assert_eq!(hero.url.to_string(), "rediss://cache:6379/2");
     assert_eq!(
@@ -192,8 +193,8 @@ fn what_is_not_taken_is_refused_without_its_secrets() {
 #[test]
 fn the_address_may_be_in_a_file() {
     let folder = tempfile::TempDir::new().unwrap();
-    let path = folder.path().join("url");
-    let path = path.to_str().unwrap();
+    let file = folder.path().join("url");
+    let path = file.to_str().unwrap();
     std::fs::write(path, "rediss://:hush@cache/3\n").unwrap();
     let flags = [("protocol.hero.url_file", path)];
     let hero = with(&flags, &[], &[]).unwrap().unwrap();

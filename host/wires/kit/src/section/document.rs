@@ -185,8 +185,10 @@ impl Document {
         } else {
             self.root.find(key)
         };
-        let read = node.map(|node| node.read(PhantomData::<T>));
-        let read = read.transpose().map_err(|error| self.suggest(error));
+        let read = node
+            .map(|node| node.read(PhantomData::<T>))
+            .transpose()
+            .map_err(|error| self.suggest(error));
         Ok(read?.unwrap_or_default())
     }
 

@@ -168,9 +168,8 @@ fn the_documents_say_what_messages_say() {
         ("", "true, false", "false", "A switch"),
         ("", "ITEMS", "none", "A list"),
         ("", "ADDR", "off", "An address"),
-    ];
-    let expected = expected
-        .map(|(flag, values, default, about)| (flag, values.to_owned(), default.to_owned(), about));
+    ]
+    .map(|(flag, values, default, about)| (flag, values.to_owned(), default.to_owned(), about));
     assert!(rows.eq(expected));
     assert_eq!(Table::SETTINGS[0].key, "tables.NAME.text");
 }

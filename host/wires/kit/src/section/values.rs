@@ -177,8 +177,9 @@ impl<const LEAST: u64, const MOST: u64, const DEFAULT: u64, const PARTS: u64> Vi
     }
 
     fn visit_f64<E: Error>(self, number: f64) -> Result<Self::Value, E> {
-        let duration = seconds::Seconds::try_from(number).ok();
-        let duration = duration.filter(|_| PARTS == 1_000);
+        let duration = seconds::Seconds::try_from(number)
+            .ok()
+            .filter(|_| PARTS == 1_000);
         let read = duration.and_then(|duration| InRange::read(duration.ms));
         read.ok_or_else(|| E::invalid_value(Unexpected::Float(number), &self))
     }

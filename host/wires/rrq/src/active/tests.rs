@@ -146,7 +146,7 @@ async fn pools_are_executors_of_serve_alone() {
     let other: Name = "other".parse().unwrap();
     assert_eq!(pools.names(), std::slice::from_ref(&name));
     let find = |name| pools.find(name, NamedBy::NewJob);
-    assert_eq!((find(&name), find(&other)), (Found::Here, Found::Nobody));
+    assert_eq!((find(&name), find(&other)), (Found::Here, Found::Missing));
     let policy = pools.rules().policy;
     assert_eq!(
         (policy.timeout_ms, policy.max_attempts),

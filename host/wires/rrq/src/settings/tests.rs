@@ -102,7 +102,7 @@ external = \"localhost:7900\"
         (5, 9),
         "all of them are above"
     );
-    assert!(config.has_executor("there") && !config.has_executor("nobody"));
+    assert!(config.has_executor("there") && !config.has_executor("missing"));
 }
 
 #[test]

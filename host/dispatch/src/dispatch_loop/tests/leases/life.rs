@@ -291,15 +291,15 @@ async fn a_job_is_read_with_its_attempts() {
         assert_eq!(kept.job.result.unwrap().as_str(), "[7]");
         assert_eq!(kept.attempts[0].number, 1);
         assert_eq!(worker.find("r-1", 1).await, Ok(Some(id)));
-        let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
-        assert_eq!(worker.look(nobody).await, Ok(None));
+        let unknown = host_core::id::JobId(uuid::Uuid::from_u128(1));
+        assert_eq!(worker.look(unknown).await, Ok(None));
         stopping.cancel();
     };
     timeout(PATIENCE, async { tokio::join!(reading, looking) })
         .await
         .unwrap();
-    let nobody = host_core::id::JobId(uuid::Uuid::from_u128(1));
-    assert_eq!(worker.look(nobody).await, Err(LeaseError::Stopping));
+    let unknown = host_core::id::JobId(uuid::Uuid::from_u128(1));
+    assert_eq!(worker.look(unknown).await, Err(LeaseError::Stopping));
     assert_eq!(worker.find("r-1", 1).await, Err(LeaseError::Stopping));
     bench.stop().await;
 }

@@ -350,7 +350,7 @@ async fn another_worker_completes_nothing(engine: Engine) {
         assert!(is_not_current(&refused), "{refused:?}");
     }
     assert_eq!(bench.read(id).await.lifecycle.state, State::Running);
-    let nobody = bench.enqueue(job("hang")).await;
+    let own = bench.enqueue(job("hang")).await;
     let unknown = JobId(uuid::Uuid::from_u128(5));
     let refused = other.insist(unknown, Fence::Attempt(1), completed()).await;
     assert_eq!(refused, Err(LeaseError::Unknown));
@@ -359,7 +359,7 @@ async fn another_worker_completes_nothing(engine: Engine) {
     let fence = Fence::Lease(granted.lease);
     let again = worker.insist(id, fence, completed()).await;
     assert!(again.unwrap().is_repeated);
-    bench.until(nobody, State::Running).await;
+    bench.until(own, State::Running).await;
     bench.stop().await;
 }
 

@@ -166,8 +166,8 @@ impl Orchestrator {
                     }
                     return self.pass_on(call, actions);
                 }
-                let answer = explain(kept, call.scope.attempt, &call.report);
-                let answer = answer.map(|state| AnswerOut::completed(at.wall, state));
+                let answer = explain(kept, call.scope.attempt, &call.report)
+                    .map(|state| AnswerOut::completed(at.wall, state));
                 actions.send(call.link, answer);
             }
             (lookup, None) => lookup.refuse(Refused::task(), actions),

@@ -175,10 +175,14 @@ impl Orchestrator {
         }
         if let Some(again) = again {
             delivery.may_run = may_run;
-            let wait_ms = delivery.backoff.next_ms();
-            let wait_ms = wait_ms.max(again.after.map_or(0, millis));
-            let left_ms = delivery.begin_by.since_ms(now);
-            let left_ms = left_ms.saturating_sub(GIVE_BACK_MARGIN_MS);
+            let wait_ms = delivery
+                .backoff
+                .next_ms()
+                .max(again.after.map_or(0, millis));
+            let left_ms = delivery
+                .begin_by
+                .since_ms(now)
+                .saturating_sub(GIVE_BACK_MARGIN_MS);
             delivery.at = now.plus_ms(wait_ms.min(left_ms));
             delivery.is_last = wait_ms >= left_ms;
             self.timers.insert((delivery.at, Timer::Deliver(job)));
@@ -275,8 +279,9 @@ fn tried(answer: Result<Answer, RequestError>) -> Tried {
     let hint = match status {
         200..=299 => return Tried::Delivered,
         400 | 413 | 415 | 422 => {
-            let words = String::from_utf8_lossy(&answer.body);
-            let words = words.trim().replace(|c: char| c.is_control(), " ");
+            let words = String::from_utf8_lossy(&answer.body)
+                .trim()
+                .replace(|c: char| c.is_control(), " ");
             let words = cut_marked(&words, REFUSAL_BYTES_MAX);
             return Tried::Refused(format!("{status}: {words}"));
         }

@@ -281,10 +281,9 @@ impl LaunchedRunner {
             ("-lease", path(files.lease())),
             ("-workdir", path(files.work())),
             ("-log", path(files.log())),
-        ];
-        let arguments = arguments
-            .into_iter()
-            .flat_map(|(flag, value)| [flag.to_owned(), value]);
+        ]
+        .into_iter()
+        .flat_map(|(flag, value)| [flag.to_owned(), value]);
         Program {
             command: launch.command.iter().cloned().chain(arguments).collect(),
             env: launch.env.clone(),

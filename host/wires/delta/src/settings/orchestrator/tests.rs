@@ -105,8 +105,8 @@ fn runners_may_be_started_without_a_token() {
         .iter()
         .map(|pool| pool.launch.clone())
         .collect();
-    let env = [("A", "b"), ("TOKEN", "from-env")];
-    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let env = [("A", "b"), ("TOKEN", "from-env")]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()));
     assert_eq!(
         launches,
         [

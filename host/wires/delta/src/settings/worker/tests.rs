@@ -8,11 +8,13 @@ use super::*;
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
 fn read(flags: Pairs<'_>, table: &str) -> Result<WorkerSettings, String> {
-    let flags = flags.iter().map(|(key, text)| match *key {
-        "allow_plaintext" => ("protocol.delta.allow_plaintext".to_owned(), *text),
-        key => (format!("protocol.delta.worker.{key}"), *text),
-    });
-    let flags: Vec<(String, &str)> = flags.collect();
+    let flags: Vec<(String, &str)> = flags
+        .iter()
+        .map(|(key, text)| match *key {
+            "allow_plaintext" => ("protocol.delta.allow_plaintext".to_owned(), *text),
+            key => (format!("protocol.delta.worker.{key}"), *text),
+        })
+        .collect();
     let flags: Vec<(&str, &str)> = flags.iter().map(|(key, text)| (&**key, *text)).collect();
     let table = match table {
         "" => String::new(),

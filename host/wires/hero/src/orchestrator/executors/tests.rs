@@ -72,7 +72,7 @@ fn an_executor_is_there_by_its_name() {
     assert!(!open(&executors, "python"));
     assert_eq!(
         executors.find(&name("python"), NamedBy::NewJob),
-        Found::Nobody
+        Found::Missing
     );
     for n in 0..EXECUTORS_MAX {
         assert_eq!(
