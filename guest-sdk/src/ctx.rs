@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::database::Sql;
 use crate::error::Error;
 use crate::http::Http;
+use crate::log::LogFields;
 use crate::services::{Level, Services};
 use crate::state::State;
 use crate::store::{NewJob, StoreError, StoreErrorKind};
@@ -221,19 +222,28 @@ impl Ctx {
         self.services.hold(limit, ms)
     }
 
-    /// Writes a line with fields to the job's log.
-    pub fn log(&self, level: Level, message: impl Display, fields: &[(&str, &str)]) {
+    /// Writes a line with fields to the job's log. Fields are pairs of texts, or an object whose values keep their types.
+    ///
+    /// ```
+    /// # use guest_sdk::{Ctx, Level, json};
+    /// fn report(ctx: &Ctx, rows: u64) {
+    ///     ctx.log(Level::Info, "imported", json!({ "rows": rows, "from": "orders.csv" }));
+    ///     ctx.log(Level::Debug, "closed", &[("from", "orders.csv")]);
+    /// }
+    /// ```
+    pub fn log(&self, level: Level, message: impl Display, fields: impl LogFields) {
+        let fields = fields.into_pairs();
         self.services.log(level, &message.to_string(), fields);
     }
 
     /// Writes a line to the job's log.
     pub fn info(&self, message: impl Display) {
-        self.log(Level::Info, message, &[]);
+        self.log(Level::Info, message, &[][..]);
     }
 
     /// Writes a warning to the job's log.
     pub fn warn(&self, message: impl Display) {
-        self.log(Level::Warn, message, &[]);
+        self.log(Level::Warn, message, &[][..]);
     }
 }
 

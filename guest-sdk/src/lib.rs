@@ -45,6 +45,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod http;
+mod log;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
 #[cfg(not(target_family = "wasm"))]
@@ -60,6 +61,7 @@ pub use database::{Sql, Transaction};
 pub use error::{Category, Error};
 pub use host_guest_sdk_macros::handler;
 pub use http::{Http, RequestBuilder};
+pub use log::LogFields;
 #[cfg(not(target_family = "wasm"))]
 pub use mock::{Line, MockHost};
 pub use request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};

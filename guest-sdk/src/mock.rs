@@ -68,7 +68,7 @@ pub struct Line {
     /// What it says.
     pub message: String,
     /// Its fields, by name.
-    pub fields: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, Value>,
 }
 
 /// The longest time for which a key of a limit is held, in milliseconds.
@@ -363,14 +363,11 @@ impl Services for MockHost {
         self.state.borrow_mut().slept_ms += u64::from(ms);
     }
 
-    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
-        let fields = fields.iter();
+    fn log(&self, level: Level, message: &str, fields: Vec<(String, Value)>) {
         self.state.borrow_mut().logs.push(Line {
             level,
             message: message.to_owned(),
-            fields: fields
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            fields: fields.into_iter().collect(),
         });
     }
 

@@ -1,5 +1,7 @@
 //! The services that the host offers to a running handler: the imports of the WIT world, or a mock.
 
+use serde_json::Value;
+
 use crate::request::{HttpError, HttpRequest, HttpResponse};
 use crate::sql::{SqlAnswer, SqlError};
 use crate::store::{NewJob, StoreError};
@@ -43,7 +45,7 @@ pub(crate) trait Services {
     fn remaining_ms(&self) -> Option<u32>;
     fn progress(&self, percent: Option<f32>, message: &str);
     fn sleep_ms(&self, ms: u32);
-    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]);
+    fn log(&self, level: Level, message: &str, fields: Vec<(String, Value)>);
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError>;
     fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError>;
     fn state_get(&self, space: Option<&str>, key: &str) -> Result<Option<Vec<u8>>, StoreError>;
@@ -94,7 +96,7 @@ impl Services for Imports {
         crate::bindings::host::jobs::control::sleep_ms(ms);
     }
 
-    fn log(&self, level: Level, message: &str, fields: &[(&str, &str)]) {
+    fn log(&self, level: Level, message: &str, fields: Vec<(String, Value)>) {
         use crate::bindings::host::jobs::log;
         let level = match level {
             Level::Trace => log::Level::Trace,
@@ -104,10 +106,10 @@ impl Services for Imports {
             Level::Error => log::Level::Error,
         };
         let fields: Vec<(String, String)> = fields
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
+            .into_iter()
+            .map(|(name, value)| (name, value.to_string()))
             .collect();
-        log::write(level, message, &fields);
+        log::write_json(level, message, &fields);
     }
 
     fn http(&self, request: &HttpRequest) -> Result<HttpResponse, HttpError> {

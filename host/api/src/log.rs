@@ -1,8 +1,10 @@
 //! A line of a job's log as the API shows it.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::words::{LogLevel, LogLineSource};
@@ -38,8 +40,16 @@ pub struct LineView {
     #[serde(default)]
     #[schema(required = true)]
     pub message: String,
-    /// Structured fields.
+    /// Structured fields; their values are JSON.
     #[serde(default)]
     #[schema(required = true)]
-    pub fields: BTreeMap<String, String>,
+    pub fields: BTreeMap<String, Value>,
+}
+
+/// Returns the value of a field as people read it: a string without its quotes.
+pub fn plain_value(value: &Value) -> Cow<'_, str> {
+    match value {
+        Value::String(text) => text.into(),
+        other => other.to_string().into(),
+    }
 }

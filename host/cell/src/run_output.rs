@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use host_core::cell::{LINE_FIELDS_MAX, Level, LogLine, LogSource};
+use host_core::json::JsonText;
 use host_core::outcome::Progress;
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -96,7 +97,7 @@ impl RunOutput {
     }
 
     /// Adds a line from the `log` interface.
-    pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, String)>) {
+    pub(crate) fn write(&self, level: Level, message: String, fields: Vec<(String, JsonText)>) {
         let at_ms = self.at_ms();
         self.inner.lock().push(LogLine {
             at_ms,
@@ -250,7 +251,11 @@ impl Inner {
         line.fields.truncate(LINE_FIELDS_MAX);
         for (key, value) in &mut line.fields {
             truncate(key, LINE_BYTES_MAX / LINE_FIELDS_MAX);
-            truncate(value, LINE_BYTES_MAX);
+            if value.0.len() > LINE_BYTES_MAX {
+                let mut text = value.plain().into_owned();
+                truncate(&mut text, LINE_BYTES_MAX);
+                *value = JsonText::string(&text);
+            }
         }
         let cost = line.cost();
         if self.dropped_lines > 0 || cost > self.bytes_left || self.memory.take(cost).is_err() {

@@ -1,5 +1,6 @@
 //! Formats one line of a guest's log for people.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use host_console::plain;
@@ -20,13 +21,13 @@ pub(crate) fn line<'a>(
     at_ms: u64,
     label: &str,
     message: &str,
-    fields: impl Iterator<Item = (&'a str, &'a str)>,
+    fields: impl Iterator<Item = (&'a str, Cow<'a, str>)>,
 ) -> String {
     let (seconds, ms) = (at_ms / 1000, at_ms % 1000);
     let text = plain::block(message.trim_end()).replace('\n', "\n               │ ");
     let mut line = format!("{seconds:>4}.{ms:03} {:<5} {text}", plain::line(label));
     for (key, value) in fields {
-        let _ = write!(line, " {}={}", plain::line(key), plain::line(value));
+        let _ = write!(line, " {}={}", plain::line(key), plain::line(&value));
     }
     line
 }

@@ -296,9 +296,9 @@ pub struct LogLine {
     pub source: LogSource,
     /// The text; invalid UTF-8 is replaced.
     pub message: String,
-    /// Structured fields, in the guest's order.
+    /// Structured fields, in the guest's order. Each value is JSON.
     #[serde(deserialize_with = "few_fields")]
-    pub fields: Vec<(String, String)>,
+    pub fields: Vec<(String, JsonText)>,
 }
 
 impl LogLine {
@@ -307,7 +307,7 @@ impl LogLine {
         let fields: u64 = self
             .fields
             .iter()
-            .map(|(name, value)| (name.len() + value.len()) as u64 + FIELD_OVERHEAD_BYTES)
+            .map(|(name, value)| (name.len() + value.0.len()) as u64 + FIELD_OVERHEAD_BYTES)
             .sum();
         self.message.len() as u64 + fields + LINE_OVERHEAD_BYTES
     }
@@ -315,7 +315,7 @@ impl LogLine {
 
 /// Reads at most [`LINE_FIELDS_MAX`] fields: an empty one has two bytes in a frame, but many times that in
 /// memory.
-fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, String)>, D::Error> {
+fn few_fields<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(String, JsonText)>, D::Error> {
     bounded(
         from,
         LINE_FIELDS_MAX as u64,

@@ -84,6 +84,24 @@ impl JsonText {
         }
     }
 
+    /// Returns a string as a document.
+    pub fn string(text: &str) -> Self {
+        Self(serde_json::Value::from(text).to_string())
+    }
+
+    /// Returns the document as a value, or as a string if it is not JSON.
+    pub fn to_value(&self) -> serde_json::Value {
+        serde_json::from_str(&self.0).unwrap_or_else(|_| self.as_str().into())
+    }
+
+    /// Returns the document as people read it: a string without its quotes.
+    pub fn plain(&self) -> Cow<'_, str> {
+        match serde_json::from_str::<String>(&self.0) {
+            Ok(text) => text.into(),
+            Err(_) => self.as_str().into(),
+        }
+    }
+
     /// Returns the document `null`.
     pub fn null() -> Self {
         Self("null".to_owned())

@@ -54,7 +54,7 @@ fn line_bytes(line: &LogLine) -> usize {
     let fields: usize = line
         .fields
         .iter()
-        .map(|(name, value)| ENTRY_BYTES + name.len() + value.len())
+        .map(|(name, value)| ENTRY_BYTES + name.len() + value.0.len())
         .sum();
     ENTRY_BYTES + line.message.len() + fields
 }

@@ -19,7 +19,7 @@ use host_engine::{StoreError, schedule};
 use serde::de::{DeserializeOwned, IgnoredAny};
 use uuid::Uuid;
 
-use crate::logs::{LEVELS, SOURCES};
+use crate::logs::{self, LEVELS, SOURCES};
 use crate::parts::{PARTS, Row, Value};
 use crate::record::{ChangesRow, Extra, decode};
 
@@ -264,7 +264,9 @@ fn rest(part: usize, it: &Columns<'_>) -> Read<()> {
                 .then_some(())
                 .ok_or("its level or source is unknown")?;
             it.utf8(6)?;
-            it.maybe(7, |it| it.json::<Vec<(String, String)>>(7))
+            it.maybe(7, |it| {
+                logs::fields(it.text(7)?).map_err(|error| error.to_string())
+            })
         }
         _ => Ok(()),
     }

@@ -3,8 +3,10 @@
 
 use host_core::cell::{Level, LogSource};
 use host_core::id::JobId;
+use host_core::json::JsonText;
 use host_core::time::Time;
 use host_engine::StoreError;
+use serde_json::value::RawValue;
 
 /// The default limit on the size of the lines and their index, in bytes.
 pub const LOG_BYTES_MAX: u64 = 1 << 30;
@@ -44,8 +46,32 @@ pub struct LogEntry {
     pub source: LogSource,
     /// The text.
     pub message: String,
-    /// Structured fields, in the order in which the guest gave them.
-    pub fields: Vec<(String, String)>,
+    /// Structured fields, in the order in which the guest gave them. Each value is JSON.
+    pub fields: Vec<(String, JsonText)>,
+}
+
+impl LogEntry {
+    /// Returns the fields as the stores keep them, `[["rows",7]]`; `None` if there are none.
+    pub(crate) fn fields_json(&self) -> serde_json::Result<Option<String>> {
+        if self.fields.is_empty() {
+            return Ok(None);
+        }
+        let pairs = self.fields.iter().map(|(name, value)| {
+            let raw: &RawValue = serde_json::from_str(value.as_str())?;
+            Ok((name, raw))
+        });
+        let pairs = pairs.collect::<serde_json::Result<Vec<_>>>()?;
+        serde_json::to_string(&pairs).map(Some)
+    }
+}
+
+/// Reads fields as the stores keep them.
+pub(crate) fn fields(json: &str) -> serde_json::Result<Vec<(String, JsonText)>> {
+    let pairs: Vec<(String, Box<RawValue>)> = serde_json::from_str(json)?;
+    let pairs = pairs.into_iter();
+    Ok(pairs
+        .map(|(name, raw)| (name, JsonText(String::from(Box::<str>::from(raw)))))
+        .collect())
 }
 
 /// A part of one job's log, oldest first.

@@ -17,7 +17,7 @@ use guest_sdk::{Category, Ctx, Error, Level, export_handlers, handler};
 use rhai::module_resolvers::DummyModuleResolver;
 use rhai::{Dynamic, Engine, Map, Module, OptimizationLevel};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use self::calls::{Answer, Calls};
 
@@ -120,8 +120,8 @@ fn engine(ctx: &Ctx, calls: &Calls) -> Engine {
         if repeats.is_repeating() {
             return;
         }
-        let line = position.line().unwrap_or_default().to_string();
-        log.log(Level::Debug, text, &[("line", &line)]);
+        let line = position.line().unwrap_or_default();
+        log.log(Level::Debug, text, json!({ "line": line }));
     });
     let cancellation = ctx.clone();
     engine.on_progress(move |operations| {

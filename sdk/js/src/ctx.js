@@ -2,7 +2,7 @@
 
 import { Cancelled, JobError } from './errors.js';
 import { fetchWith } from './http.js';
-import { asJson, bytesOf, millis, shown, textOf } from './values.js';
+import { asJson, bytesOf, detailsOf, millis, shown, textOf } from './values.js';
 
 export class Ctx {
   #host;
@@ -42,8 +42,8 @@ export class Ctx {
 
   log(level, message, fields) {
     if (!LEVELS.includes(level)) throw new TypeError(`log: expected one of ${LEVELS.join(', ')}, got ${shown(level)}`);
-    const pairs = Object.entries(fields ?? {}).map(([name, value]) => [shown(name), shown(value)]);
-    this.#host.log.write(level, shown(message), pairs);
+    const pairs = Object.entries(fields ?? {}).map(([name, value]) => [shown(name), detailsOf(value) ?? 'null']);
+    this.#host.log.writeJson(level, shown(message), pairs);
   }
 
   debug(message, fields) {

@@ -161,7 +161,7 @@ export interface Ctx {
   progress(percent: number | undefined, message: unknown): void;
   /** Sleeps without using CPU. */
   sleep(ms: number): void;
-  /** Writes a line with fields to the job's log. */
+  /** Writes a line with fields to the job's log. Their values keep their types. */
   log(level: LogLevel, message: unknown, fields?: Fields): void;
   debug(message: unknown, fields?: Fields): void;
   info(message: unknown, fields?: Fields): void;
@@ -287,7 +287,7 @@ export class MockHost {
   /** All reported progress. */
   readonly progress: { percent: number | undefined; message: string }[];
   /** All lines of the log. */
-  readonly logs: { level: LogLevel; message: string; fields: Record<string, string> }[];
+  readonly logs: { level: LogLevel; message: string; fields: Record<string, unknown> }[];
   /** All requests to HTTP servers. */
   readonly requests: HttpRequest[];
   /** The jobs that exist exactly if their attempt completes, without those of attempts that did not. */

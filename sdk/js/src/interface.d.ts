@@ -237,6 +237,8 @@ export type LogLevel =
 export interface Log {
   /** Writes one line. Lines beyond the job's log limit are counted and dropped. */
   write(level: LogLevel, message: string, fields: Array<[string, string]>): void;
+  /** Writes one line whose fields keep their types: each value is JSON. A value that is not becomes a string. */
+  writeJson(level: LogLevel, message: string, fields: Array<[string, string]>): void;
 }
 
 /**

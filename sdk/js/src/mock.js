@@ -106,6 +106,10 @@ export class MockHost {
       },
       log: {
         write: (level, message, fields) => void this.logs.push({ level, message, fields: Object.fromEntries(fields) }),
+        writeJson: (level, message, fields) => {
+          const values = fields.map(([name, value]) => [name, JSON.parse(value)]);
+          this.logs.push({ level, message, fields: Object.fromEntries(values) });
+        },
       },
       http: { send: (request) => this.#send(request) },
       jobs: {

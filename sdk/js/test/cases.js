@@ -52,7 +52,7 @@ handler('case.progress', {}, (ctx) => {
 });
 
 handler('case.log', {}, (ctx) => {
-  ctx.info('counted', { words: 3, of: 'a file' });
+  ctx.info('counted', { words: 3, of: 'a file', ratio: 0.5, ok: true, parts: [1, null] });
   ctx.warn('äö€😀');
 });
 

@@ -19,6 +19,10 @@ class _Log:
     def write(level: interface.LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
         log.write(log.Level[level.name], message, fields)
 
+    @staticmethod
+    def write_json(level: interface.LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
+        log.write_json(log.Level[level.name], message, fields)
+
 
 class _Http:
     @staticmethod

@@ -71,11 +71,11 @@ class Ctx:
         self._host.control.sleep_ms(given.milliseconds(seconds, "seconds"))
 
     def log(self, level: LogLevel, message: object, /, **fields: object) -> None:
-        """Writes a line with fields to the job's log."""
+        """Writes a line with fields to the job's log. Their values keep their types."""
         if not isinstance(level, LogLevel):
             raise TypeError(f"level must be a LogLevel, not {type(level).__name__}")
-        texts = [(given.text(name), given.text(value)) for name, value in fields.items()]
-        self._host.log.write(level, given.text(message), texts)
+        values = [(given.text(name), given.field(value)) for name, value in fields.items()]
+        self._host.log.write_json(level, given.text(message), values)
 
     def debug(self, message: object, /, **fields: object) -> None:
         """Writes a line for the author to the job's log."""

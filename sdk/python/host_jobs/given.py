@@ -49,6 +49,11 @@ def details(value: Any) -> str | None:
     return given if len(given) <= DETAILS_MAX else to_json(cut(given, DETAILS_MAX // 2))
 
 
+def field(value: Any) -> str:
+    """Returns any value as JSON for a field of the log, shorter than a line: what has none becomes text."""
+    return details(value) or "null"
+
+
 def _described(value: Any, depth: int, above: set[int]) -> Any:
     try:
         if value is None or isinstance(value, bool):

@@ -287,6 +287,10 @@ class Log(Protocol):
         """Writes one line. Lines beyond the job's log limit are counted and dropped."""
         ...
 
+    def write_json(self, level: LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
+        """Writes one line whose fields keep their types: each value is JSON. A value that is not becomes a string."""
+        ...
+
 
 class Secrets(Protocol):
     """Secrets whose values a handler needs itself, for example to sign. Prefer headers of `http`, which carry secrets that

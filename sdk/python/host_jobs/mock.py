@@ -38,7 +38,7 @@ class Line:
 
     level: LogLevel
     message: str
-    fields: dict[str, str]
+    fields: dict[str, Any]
 
 
 class MockHost:
@@ -177,6 +177,9 @@ class MockHost:
 
     def write(self, level: LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
         self.logs.append(Line(level, message, dict(fields)))
+
+    def write_json(self, level: LogLevel, message: str, fields: list[tuple[str, str]]) -> None:
+        self.logs.append(Line(level, message, {name: json.loads(value) for name, value in fields}))
 
     def send(self, request: HttpRequest) -> HttpResponse:
         self.requests.append(request)

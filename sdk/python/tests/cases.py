@@ -72,7 +72,7 @@ def progress(ctx: Ctx, params: Any) -> None:
 
 @handler("case.log")
 def log(ctx: Ctx, params: Any) -> None:
-    ctx.info("counted", words=3, of="a file")
+    ctx.info("counted", words=3, of="a file", ratio=0.5, ok=True, parts=[1, None])
     ctx.warn("äö€😀")
 
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use host_core::cell::{Level, LogSource};
+use host_core::json::JsonText;
 
 use super::{LINE_BYTES_MAX, RunOutput, STDERR_BYTES_KEPT, STDERR_LINES_KEPT};
 use crate::limits::CellMemory;
@@ -123,7 +124,7 @@ fn empty_lines_and_fields_use_the_log_limit() {
     assert_eq!(lines(&empty).len(), 100 + 1, "and the line of the host");
     let fields = output(6_400);
     for _ in 0..100 {
-        let none = || (String::new(), String::new());
+        let none = || (String::new(), JsonText(String::new()));
         fields.write(Level::Info, String::new(), (0..9).map(|_| none()).collect());
     }
     fields.finish();

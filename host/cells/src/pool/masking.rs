@@ -12,7 +12,7 @@ pub(super) fn lines(revealed: &Revealed, lines: &mut [LogLine]) {
         revealed.mask(&mut line.message);
         for (name, value) in &mut line.fields {
             revealed.mask(name);
-            revealed.mask(value);
+            json(revealed, value);
         }
     }
 }

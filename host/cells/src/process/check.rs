@@ -137,7 +137,11 @@ fn line(line: &mut LogLine) {
     line.fields.truncate(LINE_FIELDS_MAX);
     for (name, value) in &mut line.fields {
         cut(name, PROGRESS_BYTES_MAX);
-        cut(value, TEXT_BYTES_MAX);
+        if value.0.len() > TEXT_BYTES_MAX || value.flaw().is_some() {
+            let mut text = value.plain().into_owned();
+            cut(&mut text, TEXT_BYTES_MAX);
+            *value = JsonText::string(&text);
+        }
     }
 }
 

@@ -140,7 +140,7 @@ fn show(output: Output, spinner: &Spinner, event: RunEvent) {
                 let fields = line
                     .fields
                     .iter()
-                    .map(|(key, value)| (key.as_str(), value.as_str()));
+                    .map(|(key, value)| (key.as_str(), value.plain()));
                 let line = log::line(line.at_ms, label, &line.message, fields);
                 spinner.above(|| say(&line));
             }

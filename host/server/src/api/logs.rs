@@ -70,6 +70,10 @@ fn line(seq: u64, entry: LogEntry, started: &BTreeMap<u32, Time>) -> LineView {
         level: entry.level.as_str().to_owned(),
         source: entry.source.as_str().to_owned(),
         message: entry.message,
-        fields: entry.fields.into_iter().collect(),
+        fields: entry
+            .fields
+            .into_iter()
+            .map(|(name, value)| (name, value.to_value()))
+            .collect(),
     }
 }

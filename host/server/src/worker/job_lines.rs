@@ -77,7 +77,9 @@ fn render(
             attempt,
             source: line.source.as_str(),
             message: &line.message,
-            fields: fields.map(|(name, value)| (name, value.into())).collect(),
+            fields: fields
+                .map(|(name, value)| (name, value.to_value()))
+                .collect(),
         };
         // Texts and numbers always have a JSON form.
         text += &serde_json::to_string(&shown).unwrap_or_default();
@@ -166,6 +168,7 @@ mod tests {
     use std::sync::mpsc::RecvTimeoutError;
 
     use host_core::cell::{Level, LogSource};
+    use host_core::json::JsonText;
     use parking_lot::Mutex;
     use serde_json::{Value, json};
 
@@ -177,7 +180,7 @@ mod tests {
             level: Level::Warn,
             source: LogSource::Log,
             message: message.to_owned(),
-            fields: vec![("rows".to_owned(), "7".to_owned())],
+            fields: vec![("rows".to_owned(), JsonText("7".to_owned()))],
         }
     }
 
@@ -197,7 +200,7 @@ mod tests {
                 "attempt": 2,
                 "source": "log",
                 "message": message,
-                "fields": {"rows": "7"},
+                "fields": {"rows": 7},
             })
         };
         assert_eq!(read, [expected("one\ntwo"), expected("\u{1b}[31m")]);

@@ -19,7 +19,7 @@ use super::schema;
 use super::target::Target;
 use super::trouble::{CONNECT, Trouble, damaged, unreadable};
 use super::wait::Driver;
-use crate::logs::{DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
+use crate::logs::{self, DROP_LINES, LEVELS, LogEntry, LogPage, LogReader, LogWriter, SOURCES};
 
 /// How often lines are written again after the connection broke, and the pause before each retry. A line
 /// whose commit was not answered may then be stored twice.
@@ -200,11 +200,7 @@ fn append_step(entries: &[LogEntry], fields: &[Option<String>]) -> Step {
 
 impl LogWriter for PostgresLogs {
     fn append(&mut self, entries: Vec<LogEntry>) -> Result<(), StoreError> {
-        let json = |entry: &LogEntry| match &entry.fields[..] {
-            [] => Ok(None),
-            fields => serde_json::to_string(fields).map(Some),
-        };
-        let fields: Result<Vec<_>, _> = entries.iter().map(json).collect();
+        let fields: Result<Vec<_>, _> = entries.iter().map(LogEntry::fields_json).collect();
         let fields = fields.map_err(|error| damaged("a line to write", error.to_string()))?;
         let step = || vec![append_step(&entries, &fields)];
         let bytes = self
@@ -256,7 +252,7 @@ fn line(row: &Row, job: JobId) -> Result<(u64, LogEntry), StoreError> {
     let place = |column: usize| usize::try_from(row.get::<_, i16>(column)).unwrap_or(usize::MAX);
     let unknown = || wrong("its level or source is unknown".to_owned());
     let fields: Option<&str> = row.get(6);
-    let fields = fields.map(serde_json::from_str).transpose();
+    let fields = fields.map(logs::fields).transpose();
     let message = String::from_utf8(row.get(5));
     let entry = LogEntry {
         job,

@@ -16,7 +16,7 @@ use rusqlite::{Connection, OpenFlags, Row, params};
 use super::{check, connect, damaged, doing, log_of, name_of};
 use crate::finding::Finding;
 use crate::logs::{
-    DROP_LINES, LEVELS, LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter, SOURCES,
+    self, DROP_LINES, LEVELS, LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter, SOURCES,
 };
 
 /// The version of the table, kept in the file's `user_version`.
@@ -74,10 +74,7 @@ struct Line {
 
 impl Line {
     fn new(entry: LogEntry) -> Result<Self, StoreError> {
-        let fields = (!entry.fields.is_empty())
-            .then(|| serde_json::to_string(&entry.fields))
-            .transpose()
-            .map_err(damaged("a line to write"))?;
+        let fields = entry.fields_json().map_err(damaged("a line to write"))?;
         let text = entry.message.len() + fields.as_ref().map_or(0, String::len);
         Ok(Self {
             bytes: LINE_BYTES + text as u64,
@@ -273,8 +270,7 @@ impl LogReader for FileReader {
         let mut items = Vec::with_capacity(rows.len());
         for ((n, mut entry), fields) in rows {
             if let Some(fields) = fields {
-                entry.fields =
-                    serde_json::from_str(&fields).map_err(damaged(format!("log line {n}")))?;
+                entry.fields = logs::fields(&fields).map_err(damaged(format!("log line {n}")))?;
             }
             items.push((n, entry));
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use host_core::cell::{Level, LogSource};
 use host_core::job::State;
+use host_core::json::JsonText;
 use host_engine::job::Tick;
 use host_engine::limit::tables::read_limits;
 use host_engine::schedule::{KeptSchedule, Overlap, RemoveSchedule};
@@ -294,7 +295,7 @@ fn line(message: &str) -> LogEntry {
         level: Level::Info,
         source: LogSource::Log,
         message: message.to_owned(),
-        fields: vec![("a".to_owned(), "b".to_owned())],
+        fields: vec![("a".to_owned(), JsonText("[1.50,null]".to_owned()))],
     }
 }
 

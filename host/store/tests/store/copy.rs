@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use host_core::cell::{Level, LogSource};
 use host_core::job::{State, UniqueScope};
+use host_core::json::JsonText;
 use host_engine::audit::{AddNote, Entry, Note};
 use host_engine::component::tables::Blob;
 use host_engine::component::{Deployed, RemoveComponent};
@@ -73,7 +74,7 @@ fn line(message: &str) -> LogEntry {
         level: Level::Info,
         source: LogSource::Log,
         message: message.to_owned(),
-        fields: vec![("a".to_owned(), "b".to_owned())],
+        fields: vec![("a".to_owned(), JsonText("[1.50,null]".to_owned()))],
     }
 }
 

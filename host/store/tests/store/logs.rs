@@ -2,6 +2,7 @@
 //! are limited in total size.
 
 use host_core::cell::{Level, LogSource};
+use host_core::json::JsonText;
 use host_core::time::Time;
 use host_store::logs::{LOG_BYTES_MAX, LogEntry, LogPage, LogReader, LogWriter};
 use host_store::postgres::logs::PostgresLogs;
@@ -59,8 +60,8 @@ fn lines_come_back_as_they_were_and_by_job() {
                     level: serde_json::from_value(level.into()).unwrap(),
                     source: serde_json::from_value(source.into()).unwrap(),
                     fields: vec![
-                        ("z".to_owned(), "1\n2\0".to_owned()),
-                        ("a".to_owned(), String::new()),
+                        ("z".to_owned(), JsonText::string("1\n2\0")),
+                        ("a".to_owned(), JsonText("{\"b\":[1.50,null]}".to_owned())),
                     ],
                     ..entry(1, "two\nlines and \0 and ä")
                 });

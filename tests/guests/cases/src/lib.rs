@@ -88,7 +88,7 @@ fn log(ctx: &Ctx, _params: Value) -> Result<(), Error> {
     ctx.log(
         guest_sdk::Level::Info,
         "counted",
-        &[("words", "3"), ("of", "a file")],
+        json!({"words": 3, "of": "a file", "ratio": 0.5, "ok": true, "parts": [1, null]}),
     );
     ctx.warn("äö€😀");
     Ok(())

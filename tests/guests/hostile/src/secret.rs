@@ -43,7 +43,7 @@ pub(crate) fn reveal(ctx: &Ctx, params: RevealParams) -> Result<Value, Error> {
     ctx.log(
         Level::Warn,
         "with fields",
-        &[("key", &value), (&value, "key")],
+        json!({"key": [&value], (value.clone()): "key", "number": 7}),
     );
     ctx.progress(50.0, format!("at {value}"));
     println!("a line of stdout with {value}");

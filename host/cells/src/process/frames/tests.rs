@@ -73,7 +73,7 @@ fn log(lines: usize, fields: usize) -> FromCell {
         level: Level::Info,
         source: LogSource::Log,
         message: String::new(),
-        fields: vec![(String::new(), String::new()); fields],
+        fields: vec![(String::new(), host_core::json::JsonText(String::new())); fields],
     };
     FromCell::Log {
         run: RunId(1),

@@ -3,7 +3,7 @@
 use clap::Args;
 use host_api::client::{Client, Item};
 use host_api::filter::PageQuery;
-use host_api::log::LineView;
+use host_api::log::{LineView, plain_value};
 use host_api::page::PageView;
 use host_console::error::{CliError, cannot};
 use host_console::options::Remote;
@@ -140,7 +140,7 @@ impl Log {
         let fields = line
             .fields
             .iter()
-            .map(|(key, value)| (key.as_str(), value.as_str()));
+            .map(|(key, value)| (key.as_str(), plain_value(value)));
         put_line(&log::line(line.at_ms, label, &line.message, fields))
     }
 }

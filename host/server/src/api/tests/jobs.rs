@@ -389,7 +389,7 @@ async fn logs_come_in_pages_that_can_be_followed() {
         level: Level::Warn,
         source: LogSource::Stdout,
         message: format!("line {n}"),
-        fields: vec![("rows".to_owned(), n.to_string())],
+        fields: vec![("rows".to_owned(), host_core::json::JsonText(n.to_string()))],
     };
     host.logs.0.lock().extend((1..=3).map(line));
     let path = format!("/api/v1/jobs/{id}/logs");
@@ -405,7 +405,7 @@ async fn logs_come_in_pages_that_can_be_followed() {
         shown,
         json!({
             "seq": 2, "attempt": 1, "at_ms": 2, "level": "warn", "source": "stdout",
-            "message": "line 2", "fields": {"rows": "2"},
+            "message": "line 2", "fields": {"rows": 2},
         })
     );
     let last = host.get(&format!("{path}?limit=2&cursor=2")).await.body;

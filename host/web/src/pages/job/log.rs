@@ -1,10 +1,11 @@
 //! The log of a job: which of its lines are looked for, and reading them in bounded steps.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use host_api::filter::PageQuery;
 use host_api::job::JobView;
-use host_api::log::LineView;
+use host_api::log::{LineView, plain_value};
 use host_api::page::PageView;
 use host_api::path;
 use serde::{Deserialize, Serialize};
@@ -50,8 +51,9 @@ pub(crate) struct LogQuery {
 
 impl LogQuery {
     fn has(&self, line: &LineView) -> bool {
-        let fields = line.fields.iter().flat_map(|(name, value)| [name, value]);
-        let mut texts = fields.chain([&line.message]);
+        let fields = line.fields.iter();
+        let fields = fields.flat_map(|(name, value)| [name.into(), plain_value(value)]);
+        let mut texts = fields.chain([Cow::from(&line.message)]);
         (self.attempt.is_empty() || self.attempt == line.attempt.to_string())
             && (self.find.is_empty() || texts.any(|text| text.contains(&self.find)))
     }
@@ -129,10 +131,11 @@ fn fit(line: &mut LineView) {
     let fields = std::mem::take(&mut line.fields).into_iter();
     line.fields = fields
         .take(FIELDS_MAX)
-        .map(|(mut name, mut value)| {
+        .map(|(mut name, value)| {
             shorten(&mut name, FIELD_BYTES_MAX);
-            shorten(&mut value, FIELD_BYTES_MAX);
-            (name, value)
+            let mut text = plain_value(&value).into_owned();
+            shorten(&mut text, FIELD_BYTES_MAX);
+            (name, text.into())
         })
         .collect();
 }

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::{JobId, LeaseId};
+use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Resumed, Standing};
@@ -328,7 +329,7 @@ impl Orchestrator {
                 source: LogSource::Host,
                 message: words.to_owned(),
                 fields: fields
-                    .map(|(name, claim)| ((*name).to_owned(), claim.clone()))
+                    .map(|(name, claim)| ((*name).to_owned(), JsonText::string(claim)))
                     .collect(),
             },
         })));

@@ -14,7 +14,7 @@ pub(super) fn text(started_at: Time, lines: &[LogLine]) -> String {
         let message = line.message.replace(['\r', '\n'], " ");
         let _ = write!(text, "{at} {level} {message}");
         for (name, value) in &line.fields {
-            let _ = write!(text, " {name}={value:?}");
+            let _ = write!(text, " {name}={:?}", value.plain());
         }
         text.push('\n');
     }

@@ -158,7 +158,7 @@ impl LogFile {
             let fields: usize = line
                 .fields
                 .iter()
-                .map(|(name, value)| name.len() + value.len())
+                .map(|(name, value)| name.len() + value.0.len())
                 .sum();
             LINE_BYTES + line.message.len() + fields
         });

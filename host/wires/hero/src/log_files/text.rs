@@ -14,7 +14,7 @@ pub(super) fn add(text: &mut String, job: &str, started_at: Time, line: &LogLine
         text.push(' ');
         plain(text, name);
         text.push('=');
-        plain(text, value);
+        plain(text, &value.plain());
     }
     text.push('\n');
 }

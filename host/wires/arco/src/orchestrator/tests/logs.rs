@@ -149,7 +149,7 @@ async fn a_worker_reports_its_start_in_the_log_and_its_end_with_the_attempt() {
         let fields = line
             .fields
             .iter()
-            .map(|(name, value)| format!(" {name}={value}"));
+            .map(|(name, value)| format!(" {name}={}", value.plain()));
         line.message.clone() + &fields.collect::<String>()
     };
     let shown: Vec<_> = lines.iter().map(render).collect();

@@ -295,7 +295,7 @@ fn shown(mut actions: ActionsOf<Orchestrator>) -> Vec<String> {
                 .line
                 .fields
                 .iter()
-                .map(|(name, value)| format!(" {name}={value}"));
+                .map(|(name, value)| format!(" {name}={}", value.plain()));
             let (job, fields) = (short(it.job), fields.collect::<String>());
             format!("host< log job {job}: {}{fields}", it.line.message)
         }

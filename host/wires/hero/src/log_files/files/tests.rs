@@ -3,6 +3,7 @@
 use std::sync::mpsc::{Receiver, sync_channel};
 
 use host_core::cell::{Level, LogSource};
+use host_core::json::JsonText;
 use tempfile::TempDir;
 
 use super::*;
@@ -87,7 +88,7 @@ fn lines_have_their_time_level_and_job() {
     let fields = [("user", "ann"), ("note", "two\nlines")];
     let mut fancy = line(1_500, Level::Error, "one\ntwo \u{1b}[31mred\u{202e}");
     fancy.fields = fields
-        .map(|(name, value)| (name.into(), value.into()))
+        .map(|(name, value)| (name.into(), JsonText::string(value)))
         .into();
     file.write(Time(0), &[line(0, Level::Info, "tab\tand ü"), fancy]);
     assert_eq!(
