@@ -76,7 +76,7 @@ fn what_a_handler_leaves_of_a_secret_is_masked() {
             "a line with {secret:api} in it",
             "a line of stdout with {secret:api}",
             "the last words are {secret:api}",
-            "\"key\":\"{secret:api}\"",
+            "\"key\":[\"{secret:api}\"]",
             "\"{secret:api}\":\"key\"",
         ] {
             assert!(log.contains(line), "{end}: {line} is not in {log}");

@@ -905,8 +905,8 @@ class Line(TypedDict):
     """Since the start of the attempt."""
     attempt: int
     """During which attempt."""
-    fields: Dict[str, str]
-    """Structured fields."""
+    fields: Dict[str, Any]
+    """Structured fields; their values are JSON."""
     level: LogLevel
     """How severe it is."""
     message: str

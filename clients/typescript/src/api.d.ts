@@ -787,8 +787,8 @@ export interface Line {
   at_ms: number;
   /** During which attempt. */
   attempt: number;
-  /** Structured fields. */
-  fields: Record<string, string>;
+  /** Structured fields; their values are JSON. */
+  fields: Record<string, any>;
   /** How severe it is. */
   level: LogLevel;
   /** The message. */
