@@ -14,9 +14,9 @@ impl Host for Guest {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<()> {
-        let fields = fields.into_iter();
-        let fields = fields.map(|(name, text)| (name, JsonText::string(&text)));
-        self.output.write(level.into(), message, fields.collect());
+        let pairs = fields.into_iter();
+        let texts = pairs.map(|(name, text)| (name, JsonText::string(&text)));
+        self.output.write(level.into(), message, texts.collect());
         Ok(())
     }
 
@@ -26,9 +26,9 @@ impl Host for Guest {
         message: String,
         fields: Vec<(String, String)>,
     ) -> Result<()> {
-        let fields = fields.into_iter();
-        let fields = fields.map(|(name, text)| (name, value(text)));
-        self.output.write(level.into(), message, fields.collect());
+        let pairs = fields.into_iter();
+        let values = pairs.map(|(name, text)| (name, value(text)));
+        self.output.write(level.into(), message, values.collect());
         Ok(())
     }
 }
