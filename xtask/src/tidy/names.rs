@@ -15,7 +15,7 @@ const ALLOWED: [(&str, usize, &str); 5] = [
     (TYPE, 71, "name it with a noun of the domain"),
     (FUNCTION, 233, "name it with a verb and its object"),
     (REBOUND, 72, "name the second value, or chain the calls"),
-    (TUPLE, 80, "pass arguments, or a struct"),
+    (TUPLE, 71, "pass arguments, or a struct"),
 ];
 
 const BINDING: &str = "a binding named for a comment";

@@ -67,8 +67,10 @@ impl Attempt {
     pub(super) fn new(
         lease: LeaseId,
         executor: Option<Name>,
-        (scope, key): (Scope, String),
-        (granted_at, due): (Time, Time),
+        scope: Scope,
+        key: String,
+        granted_at: Time,
+        due: Time,
     ) -> Self {
         Self {
             lease,
@@ -92,7 +94,7 @@ impl Attempt {
 }
 
 /// Returns whether a token is about the task of a path, as the task is known here.
-pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, (known, key): (&Scope, &str)) -> bool {
+pub(super) fn is_about(scope: &Scope, task: Option<&TaskId>, known: &Scope, key: &str) -> bool {
     let is_task = match task {
         Some(TaskId::Job(job)) => *job == scope.job,
         Some(TaskId::OfRun { run, key: of_path }) => *run == known.run && of_path == key,
@@ -115,6 +117,12 @@ pub(super) struct Attempts {
 impl Attempts {
     pub(super) fn get(&mut self, job: JobId) -> Option<&mut Attempt> {
         self.all.get_mut(&job)
+    }
+
+    /// Returns the attempt of a job if it has this number.
+    pub(super) fn numbered(&mut self, job: JobId, number: u32) -> Option<&mut Attempt> {
+        self.get(job)
+            .filter(|attempt| attempt.scope.attempt == number)
     }
 
     /// Returns the attempt of a job if it has this lease.

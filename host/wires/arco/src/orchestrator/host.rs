@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use host_core::cell::LogLine;
 use host_core::id::JobId;
-use host_core::lease::{Fence, Hold};
+use host_core::lease::Hold;
 use host_core::name::Name;
 use host_core::port::lease::{JobQuery, Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock, Counters, JobLogs, Tag};
@@ -151,12 +151,11 @@ impl EffectHandler<Orchestrator> for Host {
             Effect::Send {
                 tag,
                 job,
-                lease,
+                fence,
                 message,
             } => {
                 let respond = hub.responder(move |it| Event::Answered(tag, it));
-                self.leases
-                    .send(job, Fence::Lease(lease), *message, respond);
+                self.leases.send(job, fence, *message, respond);
             }
             Effect::Read(tag, job) => {
                 let event = move |kept: Result<Option<_>, _>| {

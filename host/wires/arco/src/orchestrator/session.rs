@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
+use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Resumed, Standing};
@@ -72,7 +73,7 @@ pub(super) enum Effect {
     Send {
         tag: Tag,
         job: JobId,
-        lease: LeaseId,
+        fence: Fence,
         message: Box<LeaseMessage>,
     },
     Read(Tag, JobId),
@@ -120,6 +121,8 @@ pub(super) struct Orchestrator {
     pub(super) attempts: Attempts,
     /// The messages about leases that the host has not answered.
     sent: BTreeMap<Tag, Sent>,
+    /// The callbacks about attempts that are not current here, which the host has not answered.
+    past: BTreeMap<Tag, Box<Call>>,
     /// Why jobs are being looked up.
     lookups: BTreeMap<Tag, Lookup>,
     /// The jobs of the dispatches that have no answer yet.
@@ -141,6 +144,7 @@ impl Orchestrator {
             workers: workers.collect(),
             attempts: Attempts::default(),
             sent: BTreeMap::new(),
+            past: BTreeMap::new(),
             lookups: BTreeMap::new(),
             dispatches: BTreeMap::new(),
             timers: BTreeSet::new(),
@@ -227,7 +231,8 @@ impl Orchestrator {
     fn on_granted(
         &mut self,
         now: Time,
-        (tag, name): (Tag, &Name),
+        tag: Tag,
+        name: &Name,
         granted: Vec<Granted>,
         actions: &mut Actions,
     ) {
@@ -250,13 +255,9 @@ impl Orchestrator {
         let (job, lease, assignment) = (granted.job, granted.lease, &granted.assignment);
         if self.attempts.with_lease(job, lease).is_none() {
             let scope = envelope::scope(job, assignment.attempt, &assignment.attributes);
-            let task = (scope, assignment.handler.clone());
-            let timeout_ms = envelope::timeout_ms(&self.times, assignment.timeout_ms);
-            let times = (from, from.plus_ms(timeout_ms));
-            self.insert(
-                Attempt::new(lease, Some(name.clone()), task, times),
-                actions,
-            );
+            let due = from.plus_ms(envelope::timeout_ms(&self.times, assignment.timeout_ms));
+            let (name, key) = (Some(name.clone()), assignment.handler.clone());
+            self.insert(Attempt::new(lease, name, scope, key, from, due), actions);
         }
         if let Some(attempt) = self.attempts.get(job)
             && let Some(worker) = self.workers.get_mut(name)
@@ -381,12 +382,12 @@ impl Session for Orchestrator {
             }
             Event::Resumed(name, resumed) => self.on_resumed(now, name, resumed, actions),
             Event::Granted(tag, name, granted) => {
-                self.on_granted(now, (tag, &name), granted, actions);
+                self.on_granted(now, tag, &name, granted, actions);
             }
             Event::Answered(tag, answer) => self.on_answer(at, tag, answer, actions),
             Event::Read(tag, kept) => {
                 let kept = kept.as_ref().map(|kept| kept.as_deref());
-                self.on_read(at, tag, kept, actions);
+                self.on_read(now, tag, kept, actions);
             }
             Event::Dispatched(tag, answer) => self.on_dispatched(now, tag, answer, actions),
             Event::Lease(event) => self.on_lease(event, actions),
@@ -428,6 +429,6 @@ impl Session for Orchestrator {
 
     /// Returns whether the host has answered all messages about leases.
     fn is_idle(&self) -> bool {
-        self.sent.is_empty()
+        self.sent.is_empty() && self.past.is_empty()
     }
 }

@@ -5,14 +5,13 @@ use host_core::id::{JobId, LeaseId};
 use host_core::job::State as JobState;
 use host_core::port::Tag;
 use host_core::port::lease::{Kept, LeaseError};
-use host_wire_kit::session::{Link, Moment};
+use host_core::time::Time;
+use host_wire_kit::session::Link;
 
 use super::reports::{CANCEL_UNBEGUN, Cause};
 use super::{Actions, Effect, Orchestrator, Timer};
-use crate::orchestrator::answers::AnswerOut;
 use crate::orchestrator::attempts::{Attempt, Call, is_about};
 use crate::orchestrator::envelope;
-use crate::orchestrator::explain::explain;
 use crate::orchestrator::read::Callback;
 use crate::refusals::Refused;
 use crate::settings::Times;
@@ -26,8 +25,6 @@ pub(super) enum Lookup {
     Authorize(Link, Box<Callback>),
     /// To check whether the task of a callback without a valid token exists.
     Refuse(Link),
-    /// To answer a callback whose attempt is not known here, or whose message the host rejected.
-    Explain { call: Box<Call>, was_rejected: bool },
     /// To see whether the worker of a cancelled attempt has begun: another node may know.
     Cancel(JobId, LeaseId),
 }
@@ -40,8 +37,8 @@ impl Orchestrator {
             return self.refuse(link, callback.task.as_ref(), actions);
         };
         let job = scope.job;
-        if let Some(known) = self.attempts.get(job) {
-            let is_about = is_about(scope, callback.task.as_ref(), (&known.scope, &known.key));
+        if let Some(known) = self.attempts.numbered(job, scope.attempt) {
+            let is_about = is_about(scope, callback.task.as_ref(), &known.scope, &known.key);
             return self.authorized(link, callback, is_about, actions);
         }
         let lookup = Lookup::Authorize(link, Box::new(callback));
@@ -100,12 +97,11 @@ impl Orchestrator {
         }
     }
 
-    /// Passes a callback on if its attempt is current.
+    /// Passes a callback on to the host, which says why if its attempt is not current.
     fn pass_on(&mut self, call: Box<Call>, actions: &mut Actions) {
         let (job, number) = (call.scope.job, call.scope.attempt);
-        let current = self.attempts.get(job);
-        let Some(attempt) = current.filter(|attempt| attempt.scope.attempt == number) else {
-            return self.explain(call, false, actions);
+        let Some(attempt) = self.attempts.numbered(job, number) else {
+            return self.send_past(call, actions);
         };
         if let Some(received) = &call.attempt_id {
             let expected = envelope::attempt_id(job, number);
@@ -118,19 +114,26 @@ impl Orchestrator {
             delivery.may_run = true;
         }
         let lease = attempt.lease;
-        self.send_cause((job, lease), Cause::Callback(call), actions);
+        self.send_cause(job, lease, Cause::Callback(call), actions);
     }
 
-    /// Answers a callback whose attempt is not current, by what is kept of its job.
-    pub(super) fn explain(&mut self, call: Box<Call>, was_rejected: bool, actions: &mut Actions) {
-        let job = call.scope.job;
-        self.look_up(job, Lookup::Explain { call, was_rejected }, actions);
+    /// Adds an attempt that was leased before the host restarted or by another node.
+    fn adopt(&mut self, now: Time, scope: &Scope, kept: &Kept, actions: &mut Actions) {
+        let Some(attempt) = running(&self.times, scope, kept) else {
+            return;
+        };
+        let (job, lease) = (scope.job, attempt.lease);
+        if self.attempts.with_lease(job, lease).is_none() {
+            self.insert(attempt, actions);
+            let forget_at = now.plus_ms(self.times.heartbeat_timeout_ms);
+            self.timers.insert((forget_at, Timer::Forget(job, lease)));
+        }
     }
 
     /// Continues with a callback once its job was looked up.
     pub(super) fn on_read(
         &mut self,
-        at: Moment,
+        now: Time,
         tag: Tag,
         kept: Result<Option<&Kept>, &LeaseError>,
         actions: &mut Actions,
@@ -139,7 +142,7 @@ impl Orchestrator {
             return;
         };
         if let Lookup::Cancel(job, lease) = lookup {
-            return self.cancel_unbegun((job, lease), kept, actions);
+            return self.cancel_unbegun(job, lease, kept, actions);
         }
         let Ok(kept) = kept else {
             return lookup.refuse(Refused::busy(), actions);
@@ -147,29 +150,18 @@ impl Orchestrator {
         match (lookup, kept) {
             (Lookup::Authorize(link, callback), kept) => {
                 let (scope, task) = (callback.scope.as_ref(), callback.task.as_ref());
-                let is_about = scope.zip(kept).is_some_and(|(scope, kept)| {
+                let about = scope.zip(kept).filter(|(scope, kept)| {
                     let attributes = &kept.job.payload.attributes;
                     let known = envelope::scope(scope.job, scope.attempt, attributes);
-                    is_about(scope, task, (&known, kept.job.lifecycle.handler.as_str()))
+                    is_about(scope, task, &known, kept.job.lifecycle.handler.as_str())
                 });
+                if let Some((scope, kept)) = about {
+                    self.adopt(now, scope, kept, actions);
+                }
+                let is_about = about.is_some();
                 self.authorized(link, *callback, is_about, actions);
             }
             (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(Refused::token())),
-            (Lookup::Explain { call, was_rejected }, Some(kept)) => {
-                let running = running(&self.times, &call.scope, kept).filter(|_| !was_rejected);
-                if let Some(attempt) = running {
-                    let (job, lease) = (call.scope.job, attempt.lease);
-                    if self.attempts.with_lease(job, lease).is_none() {
-                        self.insert(attempt, actions);
-                        let forget_at = at.now.plus_ms(self.times.heartbeat_timeout_ms);
-                        self.timers.insert((forget_at, Timer::Forget(job, lease)));
-                    }
-                    return self.pass_on(call, actions);
-                }
-                let answer = explain(kept, call.scope.attempt, &call.report)
-                    .map(|state| AnswerOut::completed(at.wall, state));
-                actions.send(call.link, answer);
-            }
             (lookup, None) => lookup.refuse(Refused::task(), actions),
             (Lookup::Cancel(..), Some(_)) => {}
         }
@@ -178,7 +170,8 @@ impl Orchestrator {
     /// Ends a cancelled attempt if its worker has not begun.
     fn cancel_unbegun(
         &mut self,
-        (job, lease): (JobId, LeaseId),
+        job: JobId,
+        lease: LeaseId,
         kept: Result<Option<&Kept>, &LeaseError>,
         actions: &mut Actions,
     ) {
@@ -197,7 +190,7 @@ impl Orchestrator {
         }
         if !self.is_acknowledging(job) {
             let cause = Cause::Undelivered(CANCEL_UNBEGUN);
-            self.send_cause((job, lease), cause, actions);
+            self.send_cause(job, lease, cause, actions);
         }
     }
 }
@@ -207,7 +200,6 @@ impl Lookup {
     fn refuse(&self, refused: Refused, actions: &mut Actions) {
         let link = match self {
             Self::Authorize(link, _) | Self::Refuse(link) => *link,
-            Self::Explain { call, .. } => call.link,
             Self::Cancel(..) => return,
         };
         actions.send(link, Err(refused));
@@ -221,11 +213,18 @@ fn running(times: &Times, scope: &Scope, kept: &Kept) -> Option<Attempt> {
     if lifecycle.state != JobState::Running || lifecycle.attempt != scope.attempt {
         return None;
     }
-    let task = (scope.clone(), lifecycle.handler.to_string());
-    let due = envelope::due(times, lifecycle, lease.granted_at);
-    let times = (lease.granted_at, due);
+    let key = lifecycle.handler.to_string();
+    let granted_at = lease.granted_at;
+    let due = envelope::due(times, lifecycle, granted_at);
     Some(Attempt {
         is_begun: lease.ack_by.is_none(),
-        ..Attempt::new(lease.id, lifecycle.runner.clone(), task, times)
+        ..Attempt::new(
+            lease.id,
+            lifecycle.runner.clone(),
+            scope.clone(),
+            key,
+            granted_at,
+            due,
+        )
     })
 }

@@ -154,7 +154,7 @@ impl Orchestrator {
         let again = match tried {
             Tried::Refused(words) => {
                 actions.count(Code::DispatchRefused.as_str());
-                return self.acknowledge((job, lease), Cause::Refused(words), actions);
+                return self.acknowledge(job, lease, Cause::Refused(words), actions);
             }
             Tried::Delivered => None,
             Tried::Again(again) => Some(again),
@@ -222,7 +222,7 @@ impl Orchestrator {
         let lease = attempt.lease;
         if let Some(delivery) = attempt.delivery.take_if(|delivery| !delivery.may_run) {
             self.timers.remove(&(delivery.at, Timer::Deliver(job)));
-            self.send_cause((job, lease), Cause::Undelivered(message), actions);
+            self.send_cause(job, lease, Cause::Undelivered(message), actions);
         }
     }
 

@@ -3,6 +3,7 @@
 
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
+use host_core::lease::Fence;
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::Tag;
 use host_core::port::lease::{LeaseError, LeaseMessage, Standing};
@@ -13,6 +14,7 @@ use crate::messages::CANCELLED;
 use crate::orchestrator::answers::AnswerOut;
 use crate::orchestrator::attempts::Call;
 use crate::orchestrator::envelope;
+use crate::orchestrator::explain::explain;
 use crate::orchestrator::read::Report;
 use crate::refusals::{Code, Refused};
 
@@ -62,29 +64,13 @@ impl Orchestrator {
     /// Sends the message that `cause` calls for.
     pub(super) fn send_cause(
         &mut self,
-        (job, lease): (JobId, LeaseId),
+        job: JobId,
+        lease: LeaseId,
         cause: Cause,
         actions: &mut Actions,
     ) {
-        let message = match &cause {
-            Cause::Callback(call) => match &call.report {
-                Report::Started => (LeaseMessage::Ack, Step::Start),
-                Report::Heartbeat(progress) => {
-                    let heartbeat = LeaseMessage::Heartbeat {
-                        progress: progress.clone(),
-                        wait_ms: 0,
-                    };
-                    (heartbeat, Step::Heartbeat)
-                }
-                Report::Completed(ended) => {
-                    let complete = LeaseMessage::Complete {
-                        outcome: ended.outcome.clone(),
-                        meter: ended.meter,
-                        worker: ended.worker.clone().non_empty(),
-                    };
-                    (complete, Step::Complete)
-                }
-            },
+        let (message, step) = match &cause {
+            Cause::Callback(call) => message_of(&call.report),
             Cause::Undelivered(message) => (message.clone(), Step::Complete),
             Cause::Refused(words) => (refused(words), Step::Complete),
             Cause::Warned => {
@@ -92,25 +78,28 @@ impl Orchestrator {
                 (LeaseMessage::CancelReceived { grace_ms }, Step::Warn)
             }
         };
-        self.send((job, lease), cause, message, actions);
+        self.send(job, lease, cause, message, step, actions);
     }
 
     /// Acknowledges an attempt, and then sends the message that `cause` calls for.
     pub(super) fn acknowledge(
         &mut self,
-        lease: (JobId, LeaseId),
+        job: JobId,
+        lease: LeaseId,
         cause: Cause,
         actions: &mut Actions,
     ) {
-        let message = (LeaseMessage::Ack, Step::Acknowledge);
-        self.send(lease, cause, message, actions);
+        let (message, step) = (LeaseMessage::Ack, Step::Acknowledge);
+        self.send(job, lease, cause, message, step, actions);
     }
 
     fn send(
         &mut self,
-        (job, lease): (JobId, LeaseId),
+        job: JobId,
+        lease: LeaseId,
         cause: Cause,
-        (message, step): (LeaseMessage, Step),
+        message: LeaseMessage,
+        step: Step,
         actions: &mut Actions,
     ) {
         let tag = self.tag();
@@ -121,13 +110,24 @@ impl Orchestrator {
             step,
         };
         self.sent.insert(tag, sent);
-        let message = Box::new(message);
         actions.effect(Effect::Send {
             tag,
             job,
-            lease,
-            message,
+            fence: Fence::Lease(lease),
+            message: Box::new(message),
         });
+    }
+
+    /// Sends the message of a callback whose attempt is not current here: the host knows what became of it.
+    pub(super) fn send_past(&mut self, call: Box<Call>, actions: &mut Actions) {
+        let tag = self.tag();
+        actions.effect(Effect::Send {
+            tag,
+            job: call.scope.job,
+            fence: Fence::Attempt(call.scope.attempt),
+            message: Box::new(message_of(&call.report).0),
+        });
+        self.past.insert(tag, call);
     }
 
     /// Handles the answer to a message about a lease.
@@ -138,6 +138,9 @@ impl Orchestrator {
         answer: Result<Standing, LeaseError>,
         actions: &mut Actions,
     ) {
+        if let Some(call) = self.past.remove(&tag) {
+            return actions.send(call.link, answer_past(at, &call, answer));
+        }
         let Some(sent) = self.sent.remove(&tag) else {
             return;
         };
@@ -145,13 +148,13 @@ impl Orchestrator {
         match (&answer, sent.step) {
             // The worker's `started` was lost.
             (Err(LeaseError::NotAcknowledged), _) => {
-                return self.acknowledge((job, lease), cause, actions);
+                return self.acknowledge(job, lease, cause, actions);
             }
             (Ok(_), Step::Acknowledge) => {
                 if matches!(cause, Cause::Callback(_)) {
                     self.on_begun(job, lease, actions);
                 }
-                return self.send_cause((job, lease), cause, actions);
+                return self.send_cause(job, lease, cause, actions);
             }
             _ => {}
         }
@@ -166,13 +169,17 @@ impl Orchestrator {
             Ok(standing) => {
                 self.on_accepted(at, (job, lease), (call, sent.step), &standing, actions);
             }
-            Err(LeaseError::Busy | LeaseError::StoreFull | LeaseError::Stopping) => {
-                actions.send(call.link, Err(Refused::busy()));
-            }
-            // The attempt is not current any more.
-            Err(_) => {
+            // It may know the attempt although it does not know the lease.
+            Err(LeaseError::Unknown) => {
                 self.end(job, lease, actions);
-                self.explain(call, true, actions);
+                self.send_past(call, actions);
+            }
+            Err(error) => {
+                if matches!(error, LeaseError::Over(_)) {
+                    self.end(job, lease, actions);
+                }
+                let refused = explain(error, call.scope.attempt, &call.report);
+                actions.send(call.link, Err(refused));
             }
         }
     }
@@ -194,8 +201,9 @@ impl Orchestrator {
                 }
                 self.on_begun(job, lease, actions);
                 if standing.cancel.is_some() {
-                    let message = (CANCEL_UNBEGUN, Step::TurnAway);
-                    return self.send((job, lease), Cause::Callback(call), message, actions);
+                    let (message, step) = (CANCEL_UNBEGUN, Step::TurnAway);
+                    let cause = Cause::Callback(call);
+                    return self.send(job, lease, cause, message, step, actions);
                 }
                 Ok(AnswerOut::started(at.wall))
             }
@@ -218,7 +226,7 @@ impl Orchestrator {
         let warned = attempt.filter(|it| standing.cancel.is_some() && !it.is_warned);
         if let Some(attempt) = warned {
             attempt.is_warned = true;
-            self.send_cause((job, lease), Cause::Warned, actions);
+            self.send_cause(job, lease, Cause::Warned, actions);
         }
     }
 
@@ -227,6 +235,42 @@ impl Orchestrator {
         let mut sent = self.sent.values();
         sent.any(|it| it.job == job && matches!(it.step, Step::Acknowledge | Step::Start))
     }
+}
+
+/// Returns the message of a callback, and what it does.
+fn message_of(report: &Report) -> (LeaseMessage, Step) {
+    match report {
+        Report::Started => (LeaseMessage::Ack, Step::Start),
+        Report::Heartbeat(progress) => {
+            let heartbeat = LeaseMessage::Heartbeat {
+                progress: progress.clone(),
+                wait_ms: 0,
+            };
+            (heartbeat, Step::Heartbeat)
+        }
+        Report::Completed(ended) => {
+            let complete = LeaseMessage::Complete {
+                outcome: ended.outcome.clone(),
+                meter: ended.meter,
+                worker: ended.worker.clone().non_empty(),
+            };
+            (complete, Step::Complete)
+        }
+    }
+}
+
+/// Answers a callback about an attempt that is not current here.
+fn answer_past(
+    at: Moment,
+    call: &Call,
+    answer: Result<Standing, LeaseError>,
+) -> Result<AnswerOut, Refused> {
+    let standing = answer.map_err(|error| explain(error, call.scope.attempt, &call.report))?;
+    Ok(match call.report {
+        Report::Started => AnswerOut::started(at.wall),
+        Report::Heartbeat(_) => AnswerOut::heartbeat(at.wall, standing.cancel.as_ref(), false),
+        Report::Completed(_) => AnswerOut::completed(at.wall, standing.state),
+    })
 }
 
 fn refused(words: &str) -> LeaseMessage {

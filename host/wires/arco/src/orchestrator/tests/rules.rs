@@ -5,7 +5,10 @@ use std::sync::Arc;
 use host_core::failure::FailureKind;
 use host_core::id::JobId;
 use host_core::job::State;
+use host_core::lease::Fence;
 use host_core::policy::Policy;
+use host_core::port::lease::{LeaseMessage, Leases as _};
+use host_runtime::mailbox::respond;
 use host_testing::{LeaseHost, Log};
 use serde_json::{Value, json};
 
@@ -13,6 +16,11 @@ use super::super::read::Report;
 use super::fixture::{Plane, Setup, World};
 use crate::tests::peer::Peer;
 use crate::token::key::Keys;
+
+const HEARTBEAT: LeaseMessage = LeaseMessage::Heartbeat {
+    progress: None,
+    wait_ms: 0,
+};
 
 fn succeeded() -> Value {
     json!({
@@ -282,12 +290,15 @@ async fn a_silent_worker_loses_its_attempt_and_its_late_callbacks_are_refused() 
         ("started", 409, "task_already_terminal"),
         ("completed", 409, "task_already_terminal"),
     ] {
-        let report = match kind {
-            "heartbeat" => Report::Heartbeat(None),
-            _ => Report::Started,
+        let (report, message) = match kind {
+            "heartbeat" => (Report::Heartbeat(None), HEARTBEAT),
+            _ => (Report::Started, LeaseMessage::Ack),
         };
-        let found = super::super::explain::explain(&kept, 1, &report);
-        let refused = found.unwrap_err();
+        let (respond, mut answer) = respond();
+        let fence = Fence::Attempt(1);
+        model.first().send(id, fence, message, respond);
+        let why = answer.try_recv().unwrap().unwrap_err();
+        let refused = super::super::explain::explain(why, 1, &report);
         assert_eq!(
             (refused.status, refused.body.error.as_str()),
             (status, error),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use host_core::id::{JobId, LeaseId};
-use host_core::lease::{Fence, Hold, Revocation};
+use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock as _, Tag};
@@ -251,11 +251,11 @@ impl Side {
             Effect::Send {
                 tag,
                 job,
-                lease,
+                fence,
                 message,
             } => {
                 let (respond, mut answer) = respond();
-                self.audit.send(job, Fence::Lease(lease), *message, respond);
+                self.audit.send(job, fence, *message, respond);
                 self.event(Event::Answered(tag, answer.try_recv().unwrap()));
             }
             Effect::Read(tag, job) => {

@@ -252,6 +252,7 @@ fn standing(words: &str) -> Result<Standing, LeaseError> {
         }
         "stale" => return Err(LeaseError::Unknown),
         "busy" => return Err(LeaseError::Busy),
+        "often" => return Err(LeaseError::TooManyHeartbeats),
         _ => panic!("cannot read {words:?}"),
     };
     Ok(Standing {
