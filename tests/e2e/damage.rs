@@ -295,8 +295,8 @@ fn records_that_cannot_be_read_harm_no_others() {
         let answer = client.call("PUT", &path, Some(&schedule)).unwrap();
         assert_eq!(answer.status, 200, "{}", answer.body);
     }
-    let batch = json!({"jobs": [{"handler": "noop", "run_at": "2999-01-01T00:00:00Z"}]});
-    let batch = client.post("/api/v1/batches", &batch).unwrap().body;
+    let body = json!({"jobs": [{"handler": "noop", "run_at": "2999-01-01T00:00:00Z"}]});
+    let batch = client.post("/api/v1/batches", &body).unwrap().body;
     assert_eq!(server.stop(), Some(0));
     let store = rusqlite::Connection::open(data.path().join("host.db")).unwrap();
     let sql = "UPDATE schedules SET body = '{}' WHERE name = 'bad'; \

@@ -27,8 +27,8 @@ fn check(language: &str) {
     let (data, origin) = (TempDir::new().unwrap(), reflector.origin());
     let server = reflector.host(&data);
     let client = server.client();
-    let cases = text("cases.json").replace("{origin}", &origin);
-    let cases: Vec<Value> = serde_json::from_str(&cases).unwrap();
+    let document = text("cases.json").replace("{origin}", &origin);
+    let cases: Vec<Value> = serde_json::from_str(&document).unwrap();
     deploy(&client, &component, &cases, &origin);
     let differences: Vec<String> = cases
         .iter()

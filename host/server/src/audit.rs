@@ -33,8 +33,8 @@ const TAIL_BYTES: u64 = 64 << 10;
 
 /// Records that the host has started, and with which keys of its configuration.
 pub(crate) async fn record_start(dispatch: &Dispatch, keys: &[&str]) {
-    let note = Note::by_host("start", "host");
-    let note = Box::new(note.detail(format!("configuration: {}", keys.join(" "))));
+    let start = Note::by_host("start", "host");
+    let note = Box::new(start.detail(format!("configuration: {}", keys.join(" "))));
     let outcome = DONE.to_owned();
     if let Err(error) = dispatch.submit(AddNote { note, outcome }).await {
         tracing::warn!(%error, "cannot record the start in the audit");

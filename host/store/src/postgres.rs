@@ -269,8 +269,8 @@ impl PostgresStore {
     ) -> Result<Committed, Failed> {
         let client = self.session.client();
         let writer = self.session.writer();
-        let begun = fetch::begin(client, writer, named, &self.counts);
-        let begun = self.driver.wait(self.gate.during(begun))?;
+        let beginning = fetch::begin(client, writer, named, &self.counts);
+        let begun = self.driver.wait(self.gate.during(beginning))?;
         let is_old = now.since_ms(self.counted_at) >= COUNTS_AGE_MS;
         let settings = (begun.pauses, begun.limits_changed);
         if self.stale || settings != (self.counts.pauses, self.counts.limits_changed) {

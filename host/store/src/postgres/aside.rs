@@ -92,8 +92,8 @@ impl Engine for Open {
             let sql = "INSERT INTO host_queues (name) VALUES ($1) ON CONFLICT (name) DO NOTHING";
             self.execute(sql, &row[aside::QUEUE..=aside::QUEUE])?;
         }
-        let values = (1..=row.len()).map(|n| format!("${n}"));
-        let values = values.collect::<Vec<_>>().join(", ");
+        let numbers = (1..=row.len()).map(|n| format!("${n}"));
+        let values = numbers.collect::<Vec<_>>().join(", ");
         let (table, columns) = (table(part), columns(part));
         let sql = format!("INSERT INTO {table} ({columns}) VALUES ({values})");
         self.execute(&sql, row)

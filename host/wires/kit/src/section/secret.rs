@@ -38,8 +38,8 @@ impl SecretText {
 
     /// Returns it as text for a header, without a newline at the end.
     pub fn word(&self) -> Result<&str, ConfigError> {
-        let text = self.text()?;
-        let text = text.strip_suffix('\n').unwrap_or(text);
+        let whole = self.text()?;
+        let text = whole.strip_suffix('\n').unwrap_or(whole);
         if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             let why =
                 "the secret is empty or has characters other than printable ASCII without blanks";
