@@ -9,8 +9,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use host_cells::deploy::examine::COMPONENT_BYTES_MAX;
 use host_console::error::{CliError, Exit};
-use host_console::plain;
+use host_console::{human, plain};
 use host_toolchain::Missing;
 use host_toolchain::pinned::Registry;
 
@@ -129,8 +130,35 @@ impl Project {
             Source::JavaScript { main, engine } => javascript::build(self, main, *engine)?.into(),
             Source::Python(settings) => python::build(self, settings)?,
         };
-        self.deliver(made)
-            .map_err(|error| CliError::new(Exit::Failed, self.doing("build it"), error))
+        let failed = |error| CliError::new(Exit::Failed, self.doing("build it"), error);
+        let bytes = std::fs::metadata(&made.component).map_err(failed)?.len();
+        self.check_size(bytes)?;
+        self.deliver(made).map_err(failed)
+    }
+
+    /// Refuses a component that no host accepts.
+    fn check_size(&self, bytes: u64) -> Result<(), CliError> {
+        let most = COMPONENT_BYTES_MAX as u64;
+        if bytes <= most {
+            return Ok(());
+        }
+        let cause = format!(
+            "the component has {}, and a host accepts at most {}",
+            human::bytes(bytes),
+            human::bytes(most)
+        );
+        let next = match &self.source {
+            Source::Rust { .. } => {
+                "leave out large data and dependencies, or build with opt-level = \"s\" below [profile.release]"
+            }
+            Source::JavaScript { .. } => {
+                "leave out large packages, and make large tables in the handler: those made at import are in the component"
+            }
+            Source::Python(_) => {
+                "import large packages inside the handlers that use them, not at the top of a module: what is imported there is in the component twice, as a file and as memory"
+            }
+        };
+        Err(CliError::new(Exit::Failed, self.doing("build it"), cause).next(next))
     }
 
     fn deliver(&self, made: Component) -> io::Result<Built> {
@@ -201,4 +229,48 @@ fn cannot_start(doing: &str, program: &str, error: &io::Error) -> CliError {
         format!("cannot start {program}: {error}"),
     )
     .next(advice)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_component_that_no_host_accepts_is_refused_with_advice() {
+        let size = COMPONENT_BYTES_MAX as u64;
+        for (source, advice) in [
+            (
+                Source::Python(python::Settings::default()),
+                "inside the handlers",
+            ),
+            (
+                Source::JavaScript {
+                    main: "handlers.js".to_owned(),
+                    engine: Engine::QuickJs,
+                },
+                "in the handler",
+            ),
+            (
+                Source::Rust {
+                    library: "a".to_owned(),
+                },
+                "opt-level",
+            ),
+        ] {
+            let project = Project {
+                name: "a".to_owned(),
+                dir: PathBuf::from("/a"),
+                target: PathBuf::from("/a/target"),
+                source,
+            };
+            project.check_size(size).unwrap();
+            let refused = project
+                .check_size(size + (2 << 20))
+                .unwrap_err()
+                .to_string();
+            assert!(refused.contains("34.0 MiB"), "{refused}");
+            assert!(refused.contains("at most 32.0 MiB"), "{refused}");
+            assert!(refused.contains(advice), "{refused}");
+        }
+    }
 }
