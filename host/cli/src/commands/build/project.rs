@@ -155,7 +155,7 @@ impl Project {
                 "leave out large packages, and make large tables in the handler: those made at import are in the component"
             }
             Source::Python(_) => {
-                "import large packages inside the handlers that use them, not at the top of a module: what is imported there is in the component twice, as a file and as memory"
+                "import large packages and make large tables inside the handlers that use them: what a module imports at the top is in the component twice, as a file and as memory"
             }
         };
         Err(CliError::new(Exit::Failed, self.doing("build it"), cause).next(next))
