@@ -157,12 +157,12 @@ impl LimitBody {
             Some(KeyBody::Several(parts)) => parts,
         };
         let parts = key.into_iter().map(|part| {
-            let parsed = KeyPart::try_from(part);
+            let parsed = KeyPart::parse(part);
             parsed.map_err(|error| format!("key: {error}"))
         });
         let units = self
             .units
-            .map(KeyPart::try_from)
+            .map(KeyPart::parse)
             .transpose()
             .map_err(|error| format!("units: {error}"))?;
         if units.is_some() && self.rate.is_none() {

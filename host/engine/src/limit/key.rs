@@ -22,6 +22,8 @@ pub struct KeyPart(String);
 pub enum KeyPartError {
     #[error("must be a JSON pointer into params, such as /customer, or attributes:NAME")]
     Form,
+    #[error("a ~ in a JSON pointer must be written ~0, and a / in a name ~1")]
+    Escape,
     #[error("must have at most {PART_BYTES_MAX} bytes")]
     Length,
 }
@@ -51,6 +53,16 @@ impl From<KeyPart> for String {
 }
 
 impl KeyPart {
+    /// Reads a part of a new limit. Stored limits may have a pointer with another escape, which leads to no value.
+    pub fn parse(text: String) -> Result<Self, KeyPartError> {
+        let part = Self::try_from(text)?;
+        let mut escapes = part.0.split('~').skip(1);
+        if part.0.starts_with('/') && !escapes.all(|after| after.starts_with(['0', '1'])) {
+            return Err(KeyPartError::Escape);
+        }
+        Ok(part)
+    }
+
     /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0

@@ -56,6 +56,10 @@ async fn what_makes_no_sense_is_refused_with_its_field() {
             "key: must be a JSON pointer",
         ),
         (
+            json!({"concurrency": 1, "key": "/a~2"}),
+            "key: a ~ in a JSON pointer must be written ~0",
+        ),
+        (
             json!({"concurrency": 1, "key": 5}),
             "expected a string or an array of strings",
         ),
