@@ -23,6 +23,7 @@ const RUST: Files = files!["guest-sdk":
     "src/error.rs",
     "src/export.rs",
     "src/http.rs",
+    "src/log.rs",
     "src/lib.rs",
     "src/mock.rs",
     "src/replay.rs",
