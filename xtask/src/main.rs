@@ -1,6 +1,7 @@
 //! The project's own commands: `cargo xtask <command>`. One file per command.
 
 mod bench;
+mod book;
 mod cargo;
 mod demo;
 mod dist;
@@ -29,6 +30,8 @@ struct Args {
 enum Command {
     /// Measures a host on this machine, compared with its disk and the bare engine
     Bench(bench::Args),
+    /// Makes the book of docs/ with mdBook, in target/book
+    Book,
     /// Shows what a host does, on real input
     Demo,
     /// Makes a tarball and a Debian package
@@ -44,6 +47,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Bench(args) => bench::run_all(&args),
+        Command::Book => book::build(),
         Command::Demo => demo::run_all(),
         Command::Dist(args) => dist::run_all(&args),
         Command::DistCheck => programs::as_in_tests().and_then(|_demo| dist::check()),
