@@ -18,7 +18,7 @@ async function load(name) {
   assert.ok(blocks.length > 0, `${name} has examples`);
   const own = new URL('../src/index.js', import.meta.url).href;
   for (const [at, code] of blocks.entries()) {
-    const file = join(folder, `${name}-${at}.mjs`);
+    const file = join(folder, `${name.replace('/', '-')}-${at}.mjs`);
     await writeFile(file, code.replaceAll("'host-jobs'", `'${own}'`));
     await import(file);
   }
@@ -38,4 +38,10 @@ test('databases', async () => {
   const host = new MockHost({ sql: { shop: answer } });
   assert.equal(await host.call('report', '2026-01-01'), 1);
   assert.equal(host.statements.at(-1).statement, 'COMMIT');
+});
+
+test('coming from BullMQ', async () => {
+  await load('from/bullmq');
+  const host = new MockHost({ answer: () => new Response({}, { status: 404 }) });
+  await assert.rejects(host.call('bullmq-inspect', { id: 7 }), /no such image/);
 });

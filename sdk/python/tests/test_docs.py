@@ -5,7 +5,7 @@ import re
 import unittest
 from typing import Any
 
-from host_jobs import MockHost, Response, Rows
+from host_jobs import JobError, MockHost, Response, Rows
 
 _DOCS = pathlib.Path(__file__).parents[3] / "docs"
 
@@ -35,6 +35,34 @@ class Docs(unittest.TestCase):
         host = MockHost(sql={"shop": answer})
         self.assertEqual(host.call("report", "2026-01-01"), 1)
         self.assertEqual(host.statements[-1][1], "COMMIT")
+
+    def test_from_sidekiq(self) -> None:
+        load("from/sidekiq")
+        host = MockHost(answer=lambda _: Response(200))
+        self.assertIsNone(host.call("sidekiq-welcome", "ada@example.com"))
+        self.assertEqual(host.requests[0].method, "POST")
+
+    def test_from_celery(self) -> None:
+        load("from/celery")
+        host = MockHost(answer=lambda _: Response(json={"id": "ch_1"}))
+        self.assertEqual(host.call("celery-charge", {"id": 7, "amount": 1200}), "ch_1")
+
+    def test_from_sqs(self) -> None:
+        load("from/sqs")
+        host = MockHost(answer=lambda _: Response(json={"parcel": "p_1"}))
+        self.assertEqual(host.call("sqs-ship", {"order": 7}), {"parcel": "p_1"})
+
+    def test_from_temporal(self) -> None:
+        load("from/temporal")
+        host = MockHost(answer=lambda _: Response(json={"id": "ch_1", "parcel": "p_1"}))
+        charge = host.call("temporal-charge", {"amount": 1200})
+        self.assertEqual(host.call("temporal-ship", {"inputs": {"charge": charge}}), "p_1")
+
+    def test_from_river(self) -> None:
+        load("from/river")
+        host = MockHost(answer=lambda _: Response(410))
+        with self.assertRaisesRegex(JobError, "the receiver is gone"):
+            host.call("river-webhook", {"order": 7})
 
 
 if __name__ == "__main__":
