@@ -45,3 +45,10 @@ test('coming from BullMQ', async () => {
   const host = new MockHost({ answer: () => new Response({}, { status: 404 }) });
   await assert.rejects(host.call('bullmq-inspect', { id: 7 }), /no such image/);
 });
+
+test('errors and retries', async () => {
+  await load('guides/errors');
+  const host = new MockHost({ answer: () => new Response({}, { status: 429 }) });
+  await assert.rejects(host.call('refund', { amount: 7 }), /busy/);
+  await assert.rejects(host.call('refund', { amount: 0 }), /not positive/);
+});

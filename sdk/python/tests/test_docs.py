@@ -5,7 +5,7 @@ import re
 import unittest
 from typing import Any
 
-from host_jobs import JobError, MockHost, Response, Rows
+from host_jobs import JobError, MockHost, Response, Retry, Rows
 
 _DOCS = pathlib.Path(__file__).parents[3] / "docs"
 
@@ -63,6 +63,23 @@ class Docs(unittest.TestCase):
         host = MockHost(answer=lambda _: Response(410))
         with self.assertRaisesRegex(JobError, "the receiver is gone"):
             host.call("river-webhook", {"order": 7})
+
+    def test_errors(self) -> None:
+        load("guides/errors")
+        host = MockHost(answer=lambda _: Response(429))
+        with self.assertRaises(Retry):
+            host.call("refund", {"amount": 7})
+        with self.assertRaisesRegex(JobError, "not positive"):
+            host.call("refund", {"amount": 0})
+
+    def test_fan_out(self) -> None:
+        load("guides/fan-out")
+        host = MockHost(attributes={"batch.id": "b"})
+        self.assertEqual(host.call("import-split", {"rows": 2500}), 3)
+        self.assertEqual([job.document()["batch"] for job in host.enqueued], ["b"] * 3)
+        self.assertIsNone(host.call("import-part", host.enqueued[0].params))
+        counts = {"jobs": 3, "completed": 3}
+        self.assertEqual(host.call("import-report", {"counts": counts}), "3 of 3 parts")
 
 
 if __name__ == "__main__":
