@@ -225,7 +225,8 @@ impl Ctx {
     /// Writes a line with fields to the job's log. Fields are pairs of texts, or an object whose values keep their types.
     ///
     /// ```
-    /// # use guest_sdk::{Ctx, Level, json};
+    /// # use guest_sdk::{Ctx, Level};
+    /// # use serde_json::json;
     /// fn report(ctx: &Ctx, rows: u64) {
     ///     ctx.log(Level::Info, "imported", json!({ "rows": rows, "from": "orders.csv" }));
     ///     ctx.log(Level::Debug, "closed", &[("from", "orders.csv")]);

@@ -113,7 +113,7 @@ fn a_host_killed_at_random_points_loses_no_job() {
         let open = MANY as usize - redis_monitor.count();
         until_ended(
             &redis_monitor,
-            redis_monitor.count() + chance.below(open / (KILLS - kill)),
+            redis_monitor.count() + chance.below(open / (KILLS + 1 - kill)),
         );
         host.kill();
     }

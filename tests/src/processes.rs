@@ -44,6 +44,13 @@ pub fn children(pid: u32) -> Vec<u32> {
     children
 }
 
+/// Returns the cells of a host that run jobs, without those that compile or try something.
+pub fn cells(host: u32) -> Vec<u32> {
+    let mut cells = children(host);
+    cells.retain(|child| command(*child).contains("cell run"));
+    cells
+}
+
 /// Returns the broker of a host, if it runs.
 pub fn broker(host: u32) -> Option<u32> {
     let mut children = children(host).into_iter();
@@ -74,9 +81,7 @@ pub struct Parts {
 pub fn suspend(host: u32, parts: Parts) -> Vec<u32> {
     let mut asleep = Vec::new();
     if parts.cells {
-        let mut own = children(host);
-        own.retain(|pid| command(*pid).contains("cell run"));
-        asleep.extend(own);
+        asleep.extend(cells(host));
     }
     if parts.broker {
         asleep.extend(broker(host));
