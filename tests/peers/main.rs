@@ -32,6 +32,7 @@ mod languages;
 mod life;
 mod neighbors;
 mod npm;
+mod objects;
 mod orchestrator;
 mod outcomes;
 mod packages;

@@ -22,6 +22,15 @@ pub fn python_redis() -> PathBuf {
     installed("redis-7.1.1", "test peers").join("bin/python")
 }
 
+/// Returns the folder of the programs of moto, which has services of AWS, and of Python with the package `boto3`.
+///
+/// # Panics
+///
+/// If it has not been installed. The message names the command that installs it.
+pub fn moto() -> PathBuf {
+    installed("moto-5.2.1", "test peers").join("bin")
+}
+
 /// Returns the folder of the programs mypy, which checks types in Python, and `openapi-spec-validator`.
 ///
 /// # Panics

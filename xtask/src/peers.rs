@@ -10,13 +10,14 @@ use crate::cargo::{cargo, root, run, target_dir};
 use crate::setup;
 
 /// Environments from `PyPI`: RRQ's last release with the documented dialect, and its newest; an independent
-/// Hero client; what checks the types of our client and the `OpenAPI` document; and what makes packages. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
+/// Hero client; what checks the types of our client and the `OpenAPI` document; what makes packages; and services of AWS. Each is a file in [`REQUIREMENTS`] with the hashes of all packages.
 const PYTHON: &[&str] = &[
     "rrq-0.9.14",
     "rrq-0.11.1",
     "redis-7.1.1",
     "mypy-2.4.1",
     "build-1.6.1",
+    "moto-5.2.1",
 ];
 
 /// The folder of these files, which `uv pip compile --universal --generate-hashes` writes.

@@ -11,6 +11,10 @@ use thiserror::Error;
 use crate::glob;
 use crate::seconds::Seconds;
 
+mod signing;
+
+pub use self::signing::{SignScheme, Signing};
+
 /// The longest name of a host, in bytes, as DNS limits it.
 const HOST_BYTES_MAX: usize = 253;
 
@@ -291,6 +295,9 @@ pub struct HttpGrant {
     /// Headers that are added to each request, in lower case. The guest neither sees nor sets them.
     #[serde(default)]
     pub headers: BTreeMap<String, HeaderTemplate>,
+    /// How each request is signed.
+    #[serde(default)]
+    pub sign: Option<Signing>,
     /// The most requests of one attempt.
     #[serde(default)]
     pub max_requests: Option<u32>,
@@ -327,9 +334,15 @@ pub const TOTAL_MIB_MAX: u32 = 1 << 20;
 pub const TIMEOUT_MS_DEFAULT: u64 = 30_000;
 
 impl HttpGrant {
-    /// Returns the names of the secrets in its headers.
+    /// Returns the names of the secrets that its requests need.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
-        self.headers.values().flat_map(HeaderTemplate::secrets)
+        let in_headers = self.headers.values().flat_map(HeaderTemplate::secrets);
+        in_headers.chain(self.sign.iter().flat_map(Signing::secrets))
+    }
+
+    /// Returns whether the broker sets the header, so that the guest cannot.
+    pub fn sets(&self, header: &str) -> bool {
+        self.headers.contains_key(header) || self.sign.is_some() && Signing::sets(header)
     }
 
     /// Returns what is wrong with it: the key, its value, and what is expected.
@@ -357,6 +370,14 @@ impl HttpGrant {
         }
         if let Some(other) = self.headers.keys().find(|it| !may_be_added(it)) {
             let expected = "the lower-case name of a header that may be set".to_owned();
+            return Some(("http.headers", format!("{other:?}"), expected));
+        }
+        if let Some(flaw) = self.sign.as_ref().and_then(Signing::flaw) {
+            return Some(flaw);
+        }
+        let signed = |name: &&String| self.sign.is_some() && Signing::sets(name);
+        if let Some(other) = self.headers.keys().find(signed) {
+            let expected = "no header that `sign` sets".to_owned();
             return Some(("http.headers", format!("{other:?}"), expected));
         }
         for (key, value, max) in [

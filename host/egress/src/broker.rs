@@ -28,7 +28,8 @@ use self::reports::Reports;
 use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
 use crate::permit::Permit;
-use crate::policy::{self, Order, Secrets};
+use crate::policy::{self, Order};
+use crate::secrets::Secrets;
 use crate::tcp::{Connections, GrantPlace, Session};
 use crate::trust;
 

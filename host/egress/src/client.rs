@@ -137,6 +137,7 @@ pub(crate) async fn send(
 ) -> Result<HttpResponse, HttpError> {
     let Order {
         grant: _,
+        signer: _,
         method,
         uri,
         headers,

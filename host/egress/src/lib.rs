@@ -14,6 +14,8 @@ mod dial;
 mod mask;
 mod permit;
 mod policy;
+mod secrets;
+mod sigv4;
 mod sql;
 mod tcp;
 #[cfg(test)]

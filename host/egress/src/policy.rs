@@ -1,7 +1,6 @@
 //! Decides whether a request may be sent, and builds what is sent. Decides on the parsed URL, which is
 //! also what is sent; nothing else reads the guest's text.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,60 +10,28 @@ use host_core::egress::{
 };
 use host_core::glob;
 use host_core::http_grant::{
-    AMBIGUOUS, HeaderTemplate, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous,
-    may_be_added,
+    AMBIGUOUS, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous, may_be_added,
 };
 use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
-use host_core::secret::{Revealed, Secret};
+use host_core::secret::Revealed;
+use host_core::time::Time;
 use host_core::trace::{Parent, TRACEPARENT};
 use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
 use hyper::{Method, Uri};
 use url::Url;
 
+use crate::secrets::{Secrets, unset};
+use crate::sigv4::{self, Signer, Unsigned};
+
 /// The longest method that is recorded, in bytes.
 const METHOD_BYTES_MAX: usize = 32;
-
-/// The secrets by name.
-#[derive(Default)]
-pub(crate) struct Secrets {
-    current: BTreeMap<String, String>,
-    /// The values before those: servers may know them still.
-    replaced: BTreeMap<String, String>,
-}
-
-impl Secrets {
-    /// Sets the value of a secret.
-    pub(crate) fn set(&mut self, name: String, value: String) {
-        if let Some(before) = self.current.insert(name.clone(), value) {
-            self.replaced.insert(name, before);
-        }
-    }
-
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.current.get(name).map(String::as_str)
-    }
-
-    /// Returns the values that no server may give away to a run with this pass: those that any of its requests sends.
-    fn reveal(&self, pass: &Pass) -> Revealed {
-        let templates = pass.grants.iter().flat_map(|grant| grant.headers.values());
-        let names: BTreeSet<&str> = templates.flat_map(HeaderTemplate::secrets).collect();
-        let mut all = Revealed::default();
-        for name in names {
-            for values in [&self.current, &self.replaced] {
-                if let Some(value) = values.get(name).cloned() {
-                    let name = name.to_owned();
-                    all.add(Secret { name, value });
-                }
-            }
-        }
-        all
-    }
-}
 
 /// A request that may be sent.
 pub(crate) struct Order {
     /// The grant that allows it, by its place in the pass.
     pub(crate) grant: usize,
+    /// Signs it before it is sent.
+    pub(crate) signer: Option<Signer>,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
@@ -77,6 +44,24 @@ pub(crate) struct Order {
     pub(crate) cuts_body: bool,
 }
 
+impl Order {
+    /// Signs it as of `at`, if its grant says so.
+    pub(crate) fn sign(&mut self, at: Time) -> Result<(), HttpError> {
+        let Some(signer) = &self.signer else {
+            return Ok(());
+        };
+        let request = Unsigned {
+            method: &self.method,
+            uri: &self.uri,
+            body: &self.body,
+        };
+        let signature = signer.sign(&request, &mut self.headers, at)?;
+        // A server may answer with what it was sent.
+        self.secrets.add(signature);
+        Ok(())
+    }
+}
+
 /// Decides whether a run with this pass may send the request, as the span that `trace` names. Writes to `asked` what is
 /// recorded of it.
 pub(crate) fn decide(
@@ -86,7 +71,7 @@ pub(crate) fn decide(
     trace: Option<Parent>,
     asked: &mut Asked,
 ) -> Result<Order, HttpError> {
-    let url = url(&request.url)?;
+    let mut url = url(&request.url)?;
     let origin = url.origin().ascii_serialization();
     asked.origin = Some(origin).filter(|it| it.len() <= ORIGIN_BYTES_MAX);
     let method = method(&request.method)?;
@@ -113,12 +98,18 @@ pub(crate) fn decide(
     if let Some(Ok(value)) = trace.map(|it| HeaderValue::from_str(&it.to_string())) {
         headers.insert(TRACEPARENT, value);
     }
+    let signing = grant.sign.as_ref();
+    let signer = signing.map(|it| Signer::new(it, secrets)).transpose()?;
+    if signer.is_some() {
+        sigv4::normalize(&mut url);
+    }
     let uri = url.as_str().parse();
     let timeout_ms = grant.timeout_seconds.map_or(TIMEOUT_MS_DEFAULT, |it| it.ms);
     let asked_ms = request.timeout_ms.map_or(u64::MAX, u64::from);
     let response_kib = grant.max_response_kib.unwrap_or(RESPONSE_KIB_DEFAULT);
     Ok(Order {
         grant: index,
+        signer,
         method,
         uri: uri.map_err(|_| invalid("the URL cannot be sent"))?,
         headers,
@@ -224,7 +215,7 @@ fn headers(given: &[(String, String)], grant: &HttpGrant) -> Result<HeaderMap, H
         if !may_be_added(&name) {
             return Err(invalid(format!("the header {name:?} cannot be set")));
         }
-        if grant.headers.contains_key(&name) {
+        if grant.sets(&name) {
             return Err(invalid(format!(
                 "the manifest sets the header {name}, so the handler cannot"
             )));
@@ -256,10 +247,7 @@ fn check_searchable(headers: &HeaderMap) -> Result<(), HttpError> {
 fn added(grant: &HttpGrant, secrets: &Secrets) -> Result<HeaderMap, HttpError> {
     let mut headers = HeaderMap::new();
     for (name, template) in &grant.headers {
-        let unset = |message: String| HttpError::new(HttpErrorKind::NotGranted, message);
-        let text = template
-            .fill(|secret| secrets.get(secret))
-            .map_err(|secret| unset(format!("this host has no secret {secret}")))?;
+        let text = secrets.fill(template)?;
         let mut value = HeaderValue::from_str(&text)
             .map_err(|_| unset(format!("the secret in the header {name} has a line break")))?;
         value.set_sensitive(true);

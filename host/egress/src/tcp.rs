@@ -40,7 +40,7 @@ pub(crate) use self::relay::{ByteCounts, relay};
 pub(crate) use self::stream::Stream;
 use crate::dial::{Dial, DialError};
 use crate::permit::{Permit, Writer};
-use crate::policy::Secrets;
+use crate::secrets::Secrets;
 
 /// How long connecting, TLS and signing in may take together.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);

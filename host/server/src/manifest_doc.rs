@@ -68,6 +68,10 @@ max_response_kib = 256
 max_total_mib = 64
 timeout_seconds = 10
 
+[[handlers.archive.http]]
+to = "https://reports.s3.eu-central-1.amazonaws.com"
+sign = { scheme = "aws-sigv4", region = "eu-central-1", service = "s3", key_id = "{secret:aws-key-id}", secret_key = "{secret:aws-secret-key}" }
+
 [[handlers.charge.tcp]]
 to = "cache.internal:6379"
 tls = "direct"
@@ -223,6 +227,13 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "none".to_owned(),
             "lower-case names, except headers of the connection".to_owned(),
             "Headers that the host adds; the handler cannot set them",
+        ),
+        (
+            "sign",
+            "none".to_owned(),
+            "a table".to_owned(),
+            "How the host [signs](requests.md#sign-requests-for-aws) each request: `scheme` is `aws-sigv4`; `region`, `service`, \
+             `key_id`, `secret_key`, and `session_token` for temporary keys",
         ),
         (
             "max_requests",

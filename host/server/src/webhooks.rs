@@ -76,6 +76,7 @@ impl Allowed {
             methods: vec!["POST".to_owned()],
             paths: self.paths.clone(),
             headers: BTreeMap::new(),
+            sign: None,
             max_requests: Some(1),
             max_response_kib: Some(ANSWER_KIB_MAX),
             max_total_mib: Some(1),

@@ -168,6 +168,16 @@ fn http_line(grant: &HttpGrant) -> String {
     for (name, template) in &grant.headers {
         line = format!("{line}, with the header {name}: {template}");
     }
+    if let Some(sign) = &grant.sign {
+        let (key_id, secret_key) = (&sign.key_id, &sign.secret_key);
+        line = format!(
+            "{line}, signed for {} in {} as {key_id} with {secret_key}",
+            sign.service, sign.region
+        );
+        if let Some(token) = &sign.session_token {
+            line = format!("{line} and {token}");
+        }
+    }
     if let Some(requests) = grant.max_requests {
         line = format!("{line}, {requests} requests");
     }

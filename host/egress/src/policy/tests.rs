@@ -1,5 +1,9 @@
 //! Tests of what may be sent: spellings of URLs, methods, paths, headers and secrets.
 
+use std::collections::BTreeMap;
+
+use host_core::http_grant::{SignScheme, Signing};
+
 use super::*;
 
 fn pass(grants: Vec<HttpGrant>) -> Pass {
@@ -23,6 +27,7 @@ fn grant(to: &str) -> HttpGrant {
         methods: Vec::new(),
         paths: Vec::new(),
         headers: BTreeMap::new(),
+        sign: None,
         max_requests: None,
         max_response_kib: None,
         max_total_mib: None,
@@ -340,4 +345,47 @@ fn a_response_that_is_searched_for_secrets_comes_whole() {
         );
     }
     decided(grant("https://a.com"), with("Range", "bytes=0-9")).unwrap();
+}
+
+fn signed() -> HttpGrant {
+    let mut grant = grant("https://s3.example");
+    grant.sign = Some(Signing {
+        scheme: SignScheme::AwsSigV4,
+        region: "eu-central-1".to_owned(),
+        service: "s3".to_owned(),
+        key_id: "AKIDEXAMPLE".parse().unwrap(),
+        secret_key: "{secret:stripe}".parse().unwrap(),
+        session_token: None,
+    });
+    grant
+}
+
+#[test]
+fn a_signature_is_that_of_the_host_and_hidden() {
+    for name in [
+        "Authorization",
+        "x-amz-date",
+        "X-Amz-Content-Sha256",
+        "x-amz-security-token",
+    ] {
+        let mut request = get("https://s3.example/b/k");
+        request.headers = vec![(name.to_owned(), "mine".to_owned())];
+        let error = refusal(signed(), request);
+        assert!(
+            error.message.contains("the manifest sets the header"),
+            "{error}"
+        );
+    }
+    let mut order = decided(signed(), get("https://s3.example/b/a+b")).unwrap();
+    order.sign(Time(0)).unwrap();
+    assert_eq!(order.uri.path(), "/b/a%2Bb");
+    let header = order.headers["authorization"].to_str().unwrap();
+    let mut text = header.to_owned();
+    assert!(order.secrets.mask(&mut text), "{text}");
+    assert!(text.ends_with("Signature={secret:stripe}"), "{text}");
+    let mut unknown = signed();
+    let sign = unknown.sign.as_mut().unwrap();
+    sign.secret_key = "{secret:other}".parse().unwrap();
+    let error = refusal(unknown, get("https://s3.example/"));
+    assert_eq!(error.message, "this host has no secret other");
 }

@@ -1,9 +1,9 @@
 //! Who the broker signs in as, with the secrets of now.
 
-use host_core::egress::{HttpError, HttpErrorKind};
+use host_core::egress::HttpError;
 use host_core::tcp_grant::{LoginProtocol, TcpGrant};
 
-use crate::policy::Secrets;
+use crate::secrets::Secrets;
 
 /// The credentials for a server. There is no `Debug`, because it would show the password.
 #[derive(Clone, PartialEq, Eq)]
@@ -22,14 +22,8 @@ impl Account {
         let Some(login) = &grant.login else {
             return Ok(None);
         };
-        let filled = login.password.as_ref().map(|template| {
-            template
-                .fill(|secret| secrets.get(secret))
-                .map_err(|secret| {
-                    let message = format!("this host has no secret {secret}");
-                    HttpError::new(HttpErrorKind::NotGranted, message)
-                })
-        });
+        let password = login.password.as_ref();
+        let filled = password.map(|template| secrets.fill(template));
         Ok(Some(Self {
             protocol: login.protocol,
             user: login.user.clone(),

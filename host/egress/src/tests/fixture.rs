@@ -1,5 +1,7 @@
 //! A broker in this process, and scripted servers.
 
+mod name_server;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -31,13 +33,14 @@ use rustix::time::{
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
-use tokio::net::{TcpListener, UdpSocket, UnixStream};
+use tokio::net::{TcpListener, UnixStream};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_local;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
+use self::name_server::name_server;
 use crate::broker::{self, Broker};
 use crate::child;
 use crate::client::Clients;
@@ -152,6 +155,7 @@ pub(super) fn grant(to: &str) -> HttpGrant {
         methods: Vec::new(),
         paths: Vec::new(),
         headers: BTreeMap::new(),
+        sign: None,
         max_requests: None,
         max_response_kib: None,
         max_total_mib: None,
@@ -551,50 +555,4 @@ impl Run {
         assert_eq!(answer.call, 7);
         answer.result
     }
-}
-
-/// Answers questions for IPv4 addresses from `names`; no answer may be kept.
-async fn name_server(names: Names) -> std::net::SocketAddr {
-    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-    let address = socket.local_addr().unwrap();
-    spawn_local(async move {
-        let mut question = [0; 512];
-        while let Ok((length, from)) = socket.recv_from(&mut question).await {
-            let answer = name_answer(&question[..length], &names.borrow());
-            let _ = socket.send_to(&answer, from).await;
-        }
-    });
-    address
-}
-
-/// Answers one question (RFC 1035, section 4).
-fn name_answer(question: &[u8], names: &BTreeMap<String, Vec<Ipv4Addr>>) -> Vec<u8> {
-    const HEADER: usize = 12;
-    const IPV4: [u8; 2] = [0, 1];
-    let (mut name, mut at) = (String::new(), HEADER);
-    while question[at] != 0 {
-        let label = &question[at + 1..=at + usize::from(question[at])];
-        if !name.is_empty() {
-            name.push('.');
-        }
-        name.push_str(&String::from_utf8_lossy(label).to_lowercase());
-        at += label.len() + 1;
-    }
-    let end = at + 5;
-    let known = names.get(&name);
-    let addresses = match known {
-        Some(addresses) if question[at + 1..at + 3] == IPV4 => &addresses[..],
-        _ => &[],
-    };
-    let mut answer = question[..2].to_vec();
-    // An authoritative answer; an unknown name does not exist.
-    answer.extend([0x85, if known.is_some() { 0 } else { 3 }]);
-    answer.extend([0, 1, 0, u8::try_from(addresses.len()).unwrap(), 0, 0, 0, 0]);
-    answer.extend(&question[HEADER..end]);
-    for address in addresses {
-        // The name of the question, an address, no time to live, four bytes.
-        answer.extend([0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4]);
-        answer.extend(address.octets());
-    }
-    answer
 }

@@ -5,12 +5,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream as StdStream;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use host_core::egress::{
     HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass, ReportAs, ToCell,
 };
 use host_core::requests::{Asked, RequestEnd};
 use host_core::tcp_grant::GrantKind;
+use host_core::time::Time;
 use host_core::trace::Parent;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
@@ -204,16 +206,29 @@ fn guest_socket() -> Result<(UnixStream, OwnedFd), HttpError> {
     })
 }
 
+/// Returns the time of the wall clock.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "servers compare the time of a signature with the wall clock, which host time is not"
+)]
+fn wall_time() -> Time {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ms = since.map_or(0, |it| it.as_millis());
+    Time(i64::try_from(ms).unwrap_or(i64::MAX))
+}
+
 async fn exchange(
     broker: &Broker,
     pass: &Pass,
     permit: &Arc<Permit>,
-    order: Order,
+    mut order: Order,
     taken: &RequestCharge,
 ) -> Result<HttpResponse, HttpError> {
     let bytes = order.body.len() + taken.response_bytes_max();
     let _guard = broker.enter(pass, bytes).await;
     let revision = (pass.component.clone(), pass.revision);
     let client = broker.client(&revision);
+    // Not before its turn: a signature is valid for minutes.
+    order.sign(wall_time())?;
     client::send(&client, order, taken, permit).await
 }
