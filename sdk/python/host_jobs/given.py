@@ -50,7 +50,7 @@ def details(value: Any) -> str | None:
 
 
 def field(value: Any) -> str:
-    """Returns any value as JSON for a field of the log, shorter than a line: what has none becomes text."""
+    """Returns any value as JSON for a field of the log: what has none becomes text."""
     return details(value) or "null"
 
 
