@@ -30,7 +30,7 @@ fn blocks(section: &str) -> Vec<&'static str> {
     let body = &rest[..rest.find("\n## ").unwrap_or(rest.len())];
     let fenced = body.split("```").skip(1).step_by(2);
     fenced
-        .filter_map(|block| block.strip_prefix('\n'))
+        .filter_map(|block| block.strip_prefix("sh\n"))
         .collect()
 }
 

@@ -10,6 +10,7 @@ mod dashboard_host;
 mod dashboard_jobs;
 mod dashboard_safety;
 mod dialect;
+mod documents;
 mod external;
 mod first_handler;
 mod first_real_job;

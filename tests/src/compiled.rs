@@ -36,7 +36,7 @@ pub fn give_key(data: &Path) {
 }
 
 /// Links what other hosts have compiled into the cache of this one, unless it has a key of its own.
-pub(crate) fn give(data: &Path) {
+pub fn give(data: &Path) {
     if has_key(data) {
         let _ = make(&data.join("cache"));
         refresh(&shared());

@@ -55,6 +55,51 @@ pub fn handler_with_schema(handler: &str, schema: &str) -> Vec<u8> {
     wat::parse_str(changed).unwrap_or_else(|error| panic!("{error}"))
 }
 
+/// Assembles a component with handlers of these names, which return `{}`.
+///
+/// # Panics
+///
+/// If the file that it is made from is gone, or the names are too many.
+pub fn with_handlers(names: &[&str]) -> Vec<u8> {
+    const RECORDS: usize = 64;
+    const RECORD: usize = 44;
+    const NAMES: usize = 2048;
+    const HEAP: usize = 4096;
+    let good = std::fs::read_to_string(folder().join("good.wat")).expect("it is there");
+    let escaped = |bytes: &[u8]| {
+        let bytes = bytes.iter().map(|byte| format!("\\{byte:02x}"));
+        bytes.collect::<Vec<_>>().concat()
+    };
+    let number = |number: usize| u32::try_from(number).expect("it is small").to_le_bytes();
+    let (mut records, mut all) = (Vec::new(), String::new());
+    for name in names {
+        records.extend(number(NAMES + all.len()));
+        records.extend(number(name.len()));
+        records.extend([0; RECORD - 8]);
+        all += name;
+    }
+    assert!(RECORDS + records.len() <= NAMES && NAMES + all.len() + 2 <= HEAP);
+    let text = number(NAMES + all.len());
+    // The result, some text, and then the list of handlers.
+    let head = [number(1), text, number(2)].concat();
+    let list = [number(RECORDS), number(names.len())].concat();
+    let data = format!(
+        "(data (i32.const 16) \"{}\")\n(data (i32.const 36) \"{}\")\n(data (i32.const {RECORDS}) \"{}\")\n\
+         (data (i32.const {NAMES}) \"{all}{{}}\")\n",
+        escaped(&list),
+        escaped(&head),
+        escaped(&records),
+    );
+    let start = "(func (export \"realloc\")";
+    let lines: String = good
+        .lines()
+        .filter(|line| !line.trim().starts_with("(data "))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let assembled = lines.replacen(start, &format!("{data}{start}"), 1);
+    wat::parse_str(assembled).unwrap_or_else(|error| panic!("{error}"))
+}
+
 /// The imports of `host:jobs/http` and `host:jobs/jobs`.
 const IMPORTS: &str = r#"
   (import "host:jobs/http@1.1.0" (instance

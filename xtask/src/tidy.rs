@@ -3,6 +3,7 @@
 
 mod arrows;
 mod circles;
+mod documents;
 mod interface;
 mod licenses;
 mod names;

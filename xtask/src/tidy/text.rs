@@ -1,10 +1,8 @@
 //! The rules for source files: a header that states its duty, a bounded size, and proper words.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::files;
-use crate::cargo::root;
 
 const LINES_MAX: usize = 600;
 
@@ -108,50 +106,4 @@ fn logged(text: &str) -> impl Iterator<Item = &str> {
         })?;
         is_level.then_some(&arguments[..end])
     })
-}
-
-#[test]
-fn links_between_documents_lead_somewhere() {
-    for (path, text) in files(".md") {
-        let folder = root().join(path.parent().unwrap());
-        for target in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split([')', '#']).next())
-        {
-            let outside =
-                target.is_empty() || target.contains("://") || target.starts_with("mailto:");
-            assert!(
-                outside || folder.join(target).exists(),
-                "{} links to {target}, which is not there",
-                path.display()
-            );
-        }
-    }
-}
-
-/// The book has each page once. Decisions are for those who change the code, and have their own list.
-#[test]
-fn the_book_has_each_page_of_the_documents() {
-    let pages: BTreeSet<String> = files(".md")
-        .into_iter()
-        .filter_map(|(path, _)| Some(path.strip_prefix("docs").ok()?.to_str()?.to_owned()))
-        .filter(|page| page != "SUMMARY.md" && !page.starts_with("decisions/"))
-        .collect();
-    let summary = std::fs::read_to_string(root().join("docs/SUMMARY.md")).unwrap();
-    let mut entries = BTreeSet::new();
-    for target in summary.split("](").skip(1) {
-        let page = target.split(')').next().unwrap().to_owned();
-        assert!(
-            entries.insert(page),
-            "docs/SUMMARY.md has an entry twice: {target}"
-        );
-    }
-    let missing: Vec<_> = pages.difference(&entries).collect();
-    assert!(missing.is_empty(), "docs/SUMMARY.md lacks {missing:?}");
-    let dangling: Vec<_> = entries.difference(&pages).collect();
-    assert!(
-        dangling.is_empty(),
-        "docs/SUMMARY.md has {dangling:?}, which docs/ lacks"
-    );
 }
