@@ -34,14 +34,17 @@ const COMPLETIONS: [(&str, &str); 3] = [
 /// The documents in the tarball and the Debian package.
 const DOCUMENTS: [&str; 3] = ["README.md", "CHANGELOG.md", "LICENSE"];
 
-/// The documentation pages for operators beside them.
-const PAGES: [&str; 6] = [
+/// What operators read and use beside them.
+const PAGES: [&str; 9] = [
     "docs/backup.md",
     "docs/config.md",
+    "docs/guides/incidents.md",
     "docs/network.md",
     "docs/operate.md",
     "docs/security-model.md",
     "docs/postgres.md",
+    "packaging/grafana-dashboard.json",
+    "packaging/prometheus-rules.yaml",
 ];
 
 /// The file with the checksums.

@@ -167,3 +167,57 @@ fn sentences_of_guides_are_short() {
         long.join("\n")
     );
 }
+
+/// The alerts, what to do for each, and what else names metrics.
+const RULES: &str = "packaging/prometheus-rules.yaml";
+const INCIDENTS: &str = "docs/guides/incidents.md";
+const DASHBOARD: &str = "packaging/grafana-dashboard.json";
+const METRICS: &str = "docs/metrics.md";
+
+/// What the names of a histogram's series end with.
+const SERIES: [&str; 3] = ["_bucket", "_sum", "_count"];
+
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+#[test]
+fn alerts_and_dashboards_name_metrics_that_exist() {
+    let metrics = read(METRICS);
+    let exists = |name: &str| metrics.contains(&format!("| `{name}` |"));
+    let dashboard: serde_json::Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    assert!(
+        dashboard["panels"]
+            .as_array()
+            .is_some_and(|it| it.len() > 10)
+    );
+    for (path, text) in [(RULES, read(RULES)), (DASHBOARD, dashboard.to_string())] {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let names: BTreeSet<&str> = words.filter(|word| word.starts_with("host_")).collect();
+        assert!(names.len() > 10, "{path} names metrics");
+        for name in names {
+            let of_histogram = SERIES.iter().find_map(|end| name.strip_suffix(end));
+            assert!(
+                exists(name) || of_histogram.is_some_and(exists),
+                "{path} names {name}, which {METRICS} lacks"
+            );
+        }
+    }
+}
+
+#[test]
+fn each_alert_has_a_section_that_says_what_to_do() {
+    let (rules, incidents) = (read(RULES), read(INCIDENTS));
+    let after = |text: &str, mark: &str| -> BTreeSet<String> {
+        let names = text
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix(mark));
+        names
+            .filter_map(|name| name.split_whitespace().next())
+            .map(str::to_owned)
+            .collect()
+    };
+    let alerts = after(&rules, "- alert: ");
+    assert!(alerts.len() > 10, "the alerts are found: {alerts:?}");
+    assert_eq!(after(&incidents, "## "), alerts);
+}
