@@ -66,20 +66,28 @@ pages! {
     backup: "backup.md",
     batches: "batches.md",
     bullmq: "from/bullmq.md",
+    call_an_api: "guides/call-an-api.md",
     celery: "from/celery.md",
+    deploy: "guides/deploy.md",
     errors: "guides/errors.md",
     fan_out: "guides/fan-out.md",
     http: "http.md",
     incidents: "guides/incidents.md",
     limits: "limits.md",
+    limits_guide: "guides/limits.md",
     metrics: "metrics.md",
     network: "network.md",
     operate: "operate.md",
     postgresql: "postgres.md",
+    production: "guides/production.md",
     schedules: "schedules.md",
+    schedules_guide: "guides/schedules.md",
     sidekiq: "from/sidekiq.md",
     sqs: "from/sqs.md",
+    start: "guides/start.md",
     temporal: "from/temporal.md",
+    testing: "guides/testing.md",
+    upgrade: "guides/upgrade.md",
     webhooks: "webhooks.md",
 }
 
@@ -119,8 +127,7 @@ impl Block<'_> {
 fn blocks(page: &str) -> Vec<Block<'_>> {
     let mut blocks = Vec::new();
     let mut rest = page;
-    while let Some((before, info, inside, after)) = next_block(rest) {
-        let text = &inside[..];
+    while let Some((before, info, text, after)) = next_block(rest) {
         let follows = !blocks.is_empty() && before.trim().is_empty();
         blocks.push(Block {
             info,

@@ -72,6 +72,18 @@ class Docs(unittest.TestCase):
         with self.assertRaisesRegex(JobError, "not positive"):
             host.call("refund", {"amount": 0})
 
+    def test_schedules(self) -> None:
+        load("guides/schedules")
+        host = MockHost(attributes={"schedule.nominal": "2026-05-17T00:30:00Z"})
+        self.assertEqual(host.call("report"), "the report of 2026-05-17")
+
+    def test_limits(self) -> None:
+        load("guides/limits")
+        host = MockHost(answer=lambda _: Response(429), limits=["by-customer"])
+        with self.assertRaises(Retry):
+            host.call("sync", {"customer": "acme"})
+        self.assertEqual(host.holds, [("by-customer", 30_000)])
+
     def test_fan_out(self) -> None:
         load("guides/fan-out")
         host = MockHost(attributes={"batch.id": "b"})
