@@ -25,6 +25,7 @@ mod egress;
 mod egress_attacks;
 mod egress_storm;
 mod events;
+mod files;
 mod fixture;
 mod garbage;
 mod grants;

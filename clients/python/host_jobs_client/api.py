@@ -825,7 +825,7 @@ class LimitChange(TypedDict):
     """The handler."""
     limit: str
     """Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    `log_bytes_max`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
+    `log_bytes_max`, `scratch_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
     `retention_discarded_ms`.
     """
 
@@ -892,6 +892,8 @@ class Limits(TypedDict):
     """Linear memory."""
     result_bytes_max: int
     """The largest result."""
+    scratch_bytes: NotRequired[int | None]
+    """The size of the scratch directory; absent if it has none."""
     timeout_ms: int
     """Time limit."""
 

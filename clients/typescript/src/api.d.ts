@@ -713,7 +713,7 @@ export interface LimitChange {
   handler: string;
   /**
    * Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-   * `log_bytes_max`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
+   * `log_bytes_max`, `scratch_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
    * `retention_discarded_ms`.
    */
   limit: string;
@@ -775,6 +775,8 @@ export interface Limits {
   memory_bytes: number;
   /** The largest result. */
   result_bytes_max: number;
+  /** The size of the scratch directory; absent if it has none. */
+  scratch_bytes?: number | null;
   /** Time limit. */
   timeout_ms: number;
 }

@@ -86,6 +86,9 @@ pub struct LimitsView {
     pub result_bytes_max: u64,
     /// How much log is kept.
     pub log_bytes_max: u64,
+    /// The size of the scratch directory; absent if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scratch_bytes: Option<u64>,
 }
 
 /// The pauses between the attempts of a job. Each is up to 20 % shorter or longer.
@@ -323,6 +326,7 @@ impl From<&Limits> for LimitsView {
             grace_ms: limits.grace_ms,
             result_bytes_max: limits.result_bytes_max,
             log_bytes_max: limits.log_bytes_max,
+            scratch_bytes: Some(limits.scratch_bytes).filter(|bytes| *bytes > 0),
         }
     }
 }

@@ -9,7 +9,7 @@ use host_core::egress::HEADERS_BYTES_MAX;
 use host_core::tcp_grant::Endpoint;
 use wasmtime::Result;
 use wasmtime::component::{Resource, ResourceTable};
-use wasmtime_wasi::filesystem::{Descriptor, Dir};
+use wasmtime_wasi::filesystem::{Descriptor, Dir, WasiFilesystemCtxView};
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
 use wasmtime_wasi::{FsPerms, OpenMode, WasiCtx, WasiCtxBuilder, WasiCtxView, WasiView};
 use wasmtime_wasi_http::WasiHttpCtx;
@@ -17,13 +17,17 @@ use wasmtime_wasi_http::WasiHttpCtx;
 use crate::clock::{SteppedClock, SteppedWall};
 use crate::desk::Desk;
 use crate::egress::Egress;
-use crate::limits::MemoryLimit;
+use crate::limits::{MemoryCharge, MemoryLimit};
 use crate::run_output::RunOutput;
+use crate::scratch::{self, OpenNode, ScratchFile};
 use crate::stdio::Stdio;
 use crate::stop::Stop;
 
 /// The most random bytes that one call returns.
 const RANDOM_BYTES_MAX: u64 = 64 << 10;
+
+/// The variable that names the folder for temporary files.
+const TEMPORARY: &str = "TMPDIR";
 
 /// The most resources (streams, descriptors, pollables) that a guest may hold at a time.
 const RESOURCES_MAX: usize = 1_000;
@@ -31,6 +35,8 @@ const RESOURCES_MAX: usize = 1_000;
 /// The files and sockets of a run.
 #[derive(Debug, Default)]
 pub(crate) struct GivenToRun {
+    /// What has the content of the scratch directory, if the manifest gives one.
+    pub(crate) scratch: Option<ScratchFile>,
     /// Directories, under the names that the guest sees.
     pub(crate) dirs: Vec<(File, String)>,
     /// The socket to the broker, or why there is none. `None` without a grant.
@@ -54,6 +60,7 @@ pub(crate) struct Guest {
     env: Vec<(String, String)>,
     /// The directories that the guest may read, under the names that it sees.
     dirs: Vec<(Dir, String)>,
+    scratch: Option<OpenNode>,
     /// Created at the first WASI call, because many guests never make one.
     wasi: Option<WasiCtx>,
     table: ResourceTable,
@@ -65,7 +72,7 @@ impl Guest {
         memory: MemoryLimit,
         output: Arc<RunOutput>,
         stop: Arc<Stop>,
-        env: Vec<(String, String)>,
+        mut env: Vec<(String, String)>,
         given: GivenToRun,
     ) -> Self {
         let mut table = ResourceTable::new();
@@ -73,6 +80,13 @@ impl Guest {
         let dirs = given.dirs.into_iter().map(|(dir, name)| {
             let dir = Dir::new(dir, FsPerms::ReadOnly, OpenMode::READ, false);
             (dir, name)
+        });
+        let scratch = given.scratch.map(|file| {
+            if !env.iter().any(|(name, _)| name == TEMPORARY) {
+                env.push((TEMPORARY.to_owned(), scratch::PATH.to_owned()));
+            }
+            let names = MemoryCharge::nothing(memory.memory());
+            OpenNode::root(file, names, Arc::clone(&output))
         });
         let mut http = WasiHttpCtx::new();
         // With the memory that they take. A guest that exceeds it traps, and may hold as many as resources.
@@ -92,6 +106,7 @@ impl Guest {
             desk: Desk::new(given.desk),
             env,
             dirs: dirs.collect(),
+            scratch,
             wasi: None,
             table,
         }
@@ -100,6 +115,18 @@ impl Guest {
     /// Returns what `wasi:sockets` uses.
     pub(crate) const fn socket_parts(&mut self) -> (&mut Egress, &mut ResourceTable) {
         (&mut self.egress, &mut self.table)
+    }
+
+    /// Returns what `wasi:filesystem` uses for granted directories.
+    pub(crate) fn dir_parts(&mut self) -> WasiFilesystemCtxView<'_> {
+        let WasiCtxView { ctx, table } = self.ctx();
+        let ctx = ctx.filesystem();
+        WasiFilesystemCtxView { ctx, table }
+    }
+
+    /// Returns what `wasi:filesystem` uses for the scratch directory.
+    pub(crate) const fn scratch_parts(&mut self) -> (Option<&OpenNode>, &mut ResourceTable) {
+        (self.scratch.as_ref(), &mut self.table)
     }
 
     /// Returns what `wasi:http` uses.
@@ -123,12 +150,15 @@ impl Guest {
 /// The WASI context itself would open directories by path.
 impl preopens::Host for Guest {
     fn get_directories(&mut self) -> Result<Vec<(Resource<Descriptor>, String)>> {
-        let dirs = self.dirs.iter();
-        dirs.map(|(dir, name)| {
+        let granted = self.dirs.iter().map(|(dir, name)| {
             let dir = self.table.push(Descriptor::Dir(dir.clone()))?;
             Ok((dir, name.clone()))
-        })
-        .collect()
+        });
+        let mut all = granted.collect::<Result<Vec<_>>>()?;
+        if let Some(folder) = self.open_scratch()? {
+            all.push((folder, scratch::PATH.to_owned()));
+        }
+        Ok(all)
     }
 }
 

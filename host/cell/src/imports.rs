@@ -1,6 +1,7 @@
 //! The host functions that guests call: one file per WIT interface.
 
 mod control;
+mod filesystem;
 mod http;
 mod jobs;
 mod limits;

@@ -24,6 +24,7 @@ mod outcome;
 pub mod pace;
 mod run;
 mod run_output;
+mod scratch;
 mod session;
 mod stdio;
 mod stop;

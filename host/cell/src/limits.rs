@@ -118,6 +118,12 @@ impl MemoryCharge {
         self.bytes += bytes as u64;
         Ok(())
     }
+
+    /// Gives some of it back.
+    pub(crate) fn give_back(&mut self, bytes: usize) {
+        self.memory.give_back(bytes as u64);
+        self.bytes -= bytes as u64;
+    }
 }
 
 impl Drop for MemoryCharge {

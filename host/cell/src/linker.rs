@@ -8,7 +8,6 @@ use wasmtime::component::{Component, HasData, HasSelf, Linker, ResourceTable, Re
 use wasmtime::{Engine, Result};
 use wasmtime_wasi::cli::WasiCli;
 use wasmtime_wasi::clocks::WasiClocks;
-use wasmtime_wasi::filesystem::WasiFilesystem;
 use wasmtime_wasi::p2::bindings::{cli, clocks, filesystem, random, sockets};
 use wasmtime_wasi::random::WasiRandom;
 use wasmtime_wasi::{WasiCtxView, WasiView};
@@ -47,7 +46,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     random::insecure::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
     random::insecure_seed::add_to_linker::<Guest, WasiRandom>(l, |guest| guest.ctx().ctx.random())?;
     filesystem::preopens::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
-    filesystem::types::add_to_linker::<Guest, WasiFilesystem>(l, filesystem_of)?;
+    filesystem::types::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     cli::exit::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
     cli::environment::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
     cli::stdin::add_to_linker::<Guest, WasiCli>(l, cli_of)?;
@@ -187,14 +186,6 @@ fn clocks_of(guest: &mut Guest) -> wasmtime_wasi::clocks::WasiClocksCtxView<'_> 
     let WasiCtxView { ctx, table } = guest.ctx();
     wasmtime_wasi::clocks::WasiClocksCtxView {
         ctx: ctx.clocks(),
-        table,
-    }
-}
-
-fn filesystem_of(guest: &mut Guest) -> wasmtime_wasi::filesystem::WasiFilesystemCtxView<'_> {
-    let WasiCtxView { ctx, table } = guest.ctx();
-    wasmtime_wasi::filesystem::WasiFilesystemCtxView {
-        ctx: ctx.filesystem(),
         table,
     }
 }

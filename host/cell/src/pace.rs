@@ -78,6 +78,7 @@ fn noop() -> Start {
         env: Vec::new(),
         http: None,
         desk: None,
+        scratch: None,
         read_dirs: Vec::new(),
     }
 }

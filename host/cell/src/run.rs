@@ -20,6 +20,7 @@ use crate::limits::{CellMemory, MemoryLimit};
 use crate::meter::{Metered, Used};
 use crate::outcome;
 use crate::run_output::RunOutput;
+use crate::scratch;
 use crate::stop::{Forced, Stop};
 use crate::watchdog::Activity;
 
@@ -76,7 +77,9 @@ pub(crate) async fn execute(
     stop: &Arc<Stop>,
 ) -> (Outcome, Meter) {
     let (limits, time_bound) = (start.limits, start.time_bound);
-    let names: Vec<String> = given.dirs.iter().map(|(_, name)| name.clone()).collect();
+    let granted = given.dirs.iter().map(|(_, name)| name.clone());
+    let scratch = given.scratch.iter().map(|_| scratch::PATH.to_owned());
+    let names: Vec<String> = granted.chain(scratch).collect();
     let guest = Guest::new(
         resources.memory(&limits),
         Arc::clone(output),

@@ -10,6 +10,7 @@ pub mod once;
 mod talk;
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::Arc;
@@ -99,12 +100,13 @@ pub enum DescribeError {
 
 impl Cells {
     /// Makes cells that `spawner` starts, with `memory_mib` for all guests of one cell together.
-    /// Runs may be given directories below `roots`, and requests to what is in `reach`. Their tasks run on the
+    /// Runs keep scratch files in `cache`, and may be given directories below `roots`, and requests to what is in `reach`. Their tasks run on the
     /// runtime in which this is called.
     pub fn new(
         spawner: Spawner,
         tasks: Tasks,
         memory_mib: u64,
+        cache: &Path,
         roots: ReadRoots,
         reach: Reach,
     ) -> Self {
@@ -116,6 +118,7 @@ impl Cells {
             memory_mib,
             openable: Openable {
                 roots,
+                cache: cache.into(),
                 broker,
                 desk: None,
                 lifeline: None,

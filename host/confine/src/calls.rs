@@ -84,6 +84,9 @@ const TALK: &[libc::c_long] = &[
     libc::SYS_epoll_wait,
 ];
 
+/// Writing the open file of a scratch directory.
+const WRITE: &[libc::c_long] = &[libc::SYS_pwrite64];
+
 /// Keeping an open file.
 const KEEP: &[libc::c_long] = &[libc::SYS_fdatasync, libc::SYS_fsync];
 
@@ -150,8 +153,8 @@ impl Calls {
     pub(super) fn allow(self) -> io::Result<()> {
         super::opened::answer()?;
         match self {
-            Self::Cell => allow(&[BASE, PATHS, TALK], &refused_paths()),
-            Self::CellThatReads => allow(&[BASE, PATHS, READ, TALK], &refused_from_here()?),
+            Self::Cell => allow(&[BASE, PATHS, TALK, WRITE], &refused_paths()),
+            Self::CellThatReads => allow(&[BASE, PATHS, READ, TALK, WRITE], &refused_from_here()?),
             Self::Compiler => allow(&[BASE, PATHS, KEEP], &refused_paths()),
             Self::Schemas => allow(&[BASE, PATHS], &refused_paths()),
             Self::Broker => allow(&[BASE, PATHS, TALK, CONNECT], &refused_paths()),

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 
 use host_core::cell::Protection;
+use host_core::handler::SCRATCH_MIB_MAX;
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, CompatLevel, Compatible as _, PathBeneath, Ruleset,
     RulesetAttr as _, RulesetCreatedAttr as _, RulesetStatus, Scope,
@@ -104,8 +105,10 @@ pub fn report(text: impl Display) {
 /// Restricts a cell. Call it before the first thread is started, and after the last path is opened.
 pub fn cell(confinement: Confinement) -> io::Result<Protection> {
     limit(Resource::Nofile, FILES_MAX)?;
-    // A cell writes to no file, not even an open one.
-    limit(Resource::Fsize, 0)?;
+    // The only files that a cell writes are those of scratch directories, which the host opens.
+    limit(Resource::Fsize, SCRATCH_MIB_MAX << 20)?;
+    // SAFETY: ignoring a signal installs no handler. A write beyond the limit then fails.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let calls = if confinement.roots.is_empty() {
         Calls::Cell
     } else {

@@ -116,6 +116,8 @@ pub struct Start {
     pub http: Option<EgressDoor>,
     /// The way to the desk, if the handler has grants.
     pub desk: Option<DeskDoor>,
+    /// Whether the file for the scratch directory comes with the message, after the sockets; `None` without one.
+    pub scratch: Option<Handover>,
     /// Directories the guest may read.
     pub read_dirs: Vec<GivenDir>,
 }

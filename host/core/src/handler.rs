@@ -24,6 +24,8 @@ pub struct Limits {
     pub result_bytes_max: u64,
     /// The most log that is kept, in bytes.
     pub log_bytes_max: u64,
+    /// The size of the scratch directory, in bytes; 0 for none.
+    pub scratch_bytes: u64,
 }
 
 impl Default for Limits {
@@ -35,9 +37,13 @@ impl Default for Limits {
             grace_ms: 5_000,
             result_bytes_max: 1 << 20,
             log_bytes_max: 1 << 20,
+            scratch_bytes: 0,
         }
     }
 }
+
+/// The largest scratch directory, in MiB. A cell writes no larger file.
+pub const SCRATCH_MIB_MAX: u64 = 4_096;
 
 /// A directory of the host that a guest may read.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

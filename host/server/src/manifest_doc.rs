@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
-use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits};
+use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, SCRATCH_MIB_MAX};
 use host_core::http_grant::{
     REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
     TOTAL_MIB_DEFAULT, TOTAL_MIB_MAX,
@@ -13,7 +13,7 @@ use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 use host_core::state::{QUOTA_KIB_DEFAULT, QUOTA_KIB_MAX, SHARED_MAX, StateGrant};
 use host_core::tcp_grant::{CONNECTIONS_DEFAULT, CONNECTIONS_MAX, IDLE_MS_DEFAULT};
-use host_engine::component::{BackoffSection, ManifestSection};
+use host_engine::component::{BackoffSection, ManifestSection, ScratchSection};
 
 use crate::published;
 
@@ -51,6 +51,7 @@ fuel = 5000000000
 grace_seconds = 0.5
 result_kib = 4096
 log_kib = 256
+scratch = { mib = 512 }
 max_attempts = 30
 backoff = { base_seconds = 5, max_seconds = 600 }
 retention_seconds = 86400
@@ -366,6 +367,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "How much of an attempt's log is kept, in KiB",
         ),
         (
+            "scratch",
+            "none".to_owned(),
+            format!("`mib` 0 to {SCRATCH_MIB_MAX}"),
+            "The size of `/scratch`, a directory of the attempt alone ([how](files.md)), in MiB",
+        ),
+        (
             "max_attempts",
             MAX_ATTEMPTS.to_string(),
             "1 or more".to_owned(),
@@ -497,6 +504,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         grace_seconds: second,
         result_kib: Some(1),
         log_kib: Some(1),
+        scratch: Some(ScratchSection { mib: 1 }),
         max_attempts: Some(1),
         backoff: Some(BackoffSection::default()),
         retention_seconds: second,

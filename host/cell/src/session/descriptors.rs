@@ -1,5 +1,5 @@
 //! Receives open descriptors from the host, on a socket of their own: the file of a component, or a run's
-//! directories and its socket to the broker.
+//! directories, its scratch file and its sockets.
 
 use std::fs::File;
 use std::io::{self, IoSliceMut};
@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 use crate::context::GivenToRun;
+use crate::scratch::ScratchFile;
 use host_core::cell::{GivenDir, HANDED_OVER_MAX, Handover, Start};
 use host_core::failure::{Failure, FailureKind};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags};
@@ -47,7 +48,8 @@ impl DescriptorSocket {
         let sockets = door
             .iter()
             .map(|door| &door.socket)
-            .chain(desk.iter().map(|door| &door.socket));
+            .chain(desk.iter().map(|door| &door.socket))
+            .chain(&start.scratch);
         let handovers = sockets.chain(dirs.iter().map(|dir| &dir.dir));
         let comes = handovers.filter(|it| **it == Handover::Comes).count();
         // Take it even if the run fails, so that the next message gets its own.
@@ -64,6 +66,11 @@ impl DescriptorSocket {
         };
         let broker = door.map(|door| next(&door.socket).map(UnixStream::from));
         let desk = desk.map(|door| next(&door.socket).map(UnixStream::from));
+        let mut scratch = None;
+        if let Some(handover) = &start.scratch {
+            let file = next(handover).map_err(|cause| no_scratch(&cause))?;
+            scratch = Some(ScratchFile::new(file.into(), start.limits.scratch_bytes));
+        }
         let dirs = dirs
             .iter()
             .map(|GivenDir { grant, dir }| {
@@ -75,6 +82,7 @@ impl DescriptorSocket {
         let servers = door.map(|door| door.servers.clone()).unwrap_or_default();
         let may_request = door.is_some_and(|door| door.may_request);
         Ok(GivenToRun {
+            scratch,
             dirs,
             broker,
             servers,
@@ -122,6 +130,11 @@ fn receive(socket: &UnixStream) -> io::Result<Received> {
 
 fn lost() -> String {
     "it was not passed".to_owned()
+}
+
+fn no_scratch(cause: &str) -> Failure {
+    let message = format!("cannot make the scratch directory of this attempt: {cause}");
+    Failure::new(FailureKind::CellLost, message)
 }
 
 fn missing(path: &str, cause: &str) -> Failure {

@@ -122,6 +122,8 @@ pub(crate) struct Cell {
     files: UnixStream,
     /// What goes to the cell with the next start, before its directories.
     given: Option<OwnedFd>,
+    /// The scratch file of the next start, instead of one that is made for it.
+    scratch: Option<OwnedFd>,
     received: std::collections::VecDeque<FromCell>,
     loaded: HashMap<String, ComponentKey>,
     last_run: u64,
@@ -192,6 +194,7 @@ impl Cell {
             socket: ours,
             files,
             given: None,
+            scratch: None,
             received: std::collections::VecDeque::new(),
             loaded: HashMap::new(),
             last_run: 0,
@@ -223,6 +226,11 @@ impl Cell {
         self.given = Some(socket);
     }
 
+    /// Hands over this scratch file with the next start that has one.
+    pub(crate) fn give_scratch(&mut self, file: OwnedFd) {
+        self.scratch = Some(file);
+    }
+
     pub(crate) fn send(&mut self, message: &ToCell) {
         let paths: Vec<&Path> = match message {
             ToCell::Load { path, .. } => vec![path],
@@ -240,8 +248,16 @@ impl Cell {
             ToCell::Start(_) => self.given.take(),
             _ => None,
         };
+        let handover = match message {
+            ToCell::Start(start) => start.scratch.as_ref(),
+            _ => None,
+        };
+        let comes = handover.filter(|scratch| **scratch == Handover::Comes);
+        let made = comes.map(|_| OwnedFd::from(tempfile::tempfile().unwrap()));
+        let scratch_file = made.map(|made| self.scratch.take().unwrap_or(made));
         let group: Vec<OwnedFd> = given
             .into_iter()
+            .chain(scratch_file)
             .chain(paths.into_iter().map(open))
             .collect();
         let payload = postcard::to_stdvec(message).unwrap();
@@ -302,6 +318,7 @@ impl Cell {
             env: Vec::new(),
             http: None,
             desk: None,
+            scratch: None,
             read_dirs: Vec::new(),
         }
     }

@@ -9,5 +9,6 @@ mod escape;
 mod friendly;
 mod hostile;
 mod interpreters;
+mod scratch;
 mod stop;
 mod web;

@@ -191,7 +191,14 @@ impl Examiner {
             Spawner::start(setup.program, setup.lock, groups()).map_err(StartError::Thread)?;
         Ok(Self {
             cache,
-            cells: Cells::new(spawner, tasks, setup.memory_mib, roots, setup.reach),
+            cells: Cells::new(
+                spawner,
+                tasks,
+                setup.memory_mib,
+                &folder,
+                roots,
+                setup.reach,
+            ),
             protection: Arc::new(protection),
             environment: setup.environment,
             trust: setup.trust,

@@ -5,7 +5,7 @@ pub mod values;
 
 use std::collections::BTreeSet;
 
-use host_core::handler::{DirGrant, HandlerInfo};
+use host_core::handler::{DirGrant, HandlerInfo, SCRATCH_MIB_MAX};
 use host_core::http_grant::is_secret_name;
 use host_core::jobs_grant::JobsGrant;
 use host_core::json::words;
@@ -131,6 +131,12 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
         ("fuel", section.fuel, 1, i64::MAX.unsigned_abs()),
         ("result_kib", section.result_kib, 0, RESULT_KIB_MAX),
         ("log_kib", section.log_kib, 0, LOG_KIB_MAX),
+        (
+            "scratch.mib",
+            section.scratch.map(|it| it.mib),
+            0,
+            SCRATCH_MIB_MAX,
+        ),
         ("max_attempts", max_attempts, 1, most_attempts),
     ];
     for (key, value, least, most) in ranges {

@@ -1,5 +1,5 @@
-//! Passes open descriptors to a cell, on a socket of their own: the file of a component, or a run's directories
-//! and its socket to the broker. The cell opens no path itself.
+//! Passes open descriptors to a cell, on a socket of their own: the file of a component, or a run's
+//! directories, its scratch file and its sockets. The cell opens no path itself.
 
 use std::fs::File;
 use std::io::{self, IoSlice};
@@ -27,7 +27,10 @@ pub(super) fn hands_over(message: &ToCell) -> bool {
         ToCell::Load { .. } => true,
         ToCell::Start(start) => {
             let has_desk = start.desk.as_ref().is_some_and(|it| it.pass.is_some());
-            !start.read_dirs.is_empty() || start.http.is_some() || has_desk
+            !start.read_dirs.is_empty()
+                || start.http.is_some()
+                || has_desk
+                || start.scratch.is_some()
         }
         _ => false,
     }
@@ -37,6 +40,8 @@ pub(super) fn hands_over(message: &ToCell) -> bool {
 #[derive(Clone)]
 pub(super) struct Openable {
     pub(super) roots: ReadRoots,
+    /// The folder of files that have no name.
+    pub(super) cache: Arc<Path>,
     pub(super) broker: Broker,
     /// Receives the other ends of sockets to the desk, if there is one.
     pub(super) desk: Option<mpsc::Sender<DeskConnection>>,
@@ -103,6 +108,10 @@ impl FdSender {
                 {
                     door.socket = note(self.openable.visit(*pass));
                 }
+                if let Some(scratch) = &mut start.scratch {
+                    let file = tempfile::tempfile_in(&self.openable.cache);
+                    *scratch = note(file.map(OwnedFd::from));
+                }
                 for given in &mut start.read_dirs {
                     given.dir = note(self.openable.roots.open(Path::new(&given.grant.host)));
                 }
@@ -130,6 +139,7 @@ fn mark_failed(message: &mut ToCell, cause: &str) {
             doors.for_each(|door| note(&mut door.socket));
             let desks = start.desk.iter_mut();
             desks.for_each(|door| note(&mut door.socket));
+            start.scratch.iter_mut().for_each(note);
             let dirs = start.read_dirs.iter_mut();
             dirs.for_each(|dir| note(&mut dir.dir));
         }

@@ -20,7 +20,7 @@ use crate::compile::schema::Budget;
 use crate::run::chain::{Chain, Step};
 use crate::run::handlers::{Handler, Handlers, Program};
 use crate::run::order::Order;
-use crate::run::programs::{Programs, desk, http, read_dirs, uses_desk};
+use crate::run::programs::{Programs, desk, http, read_dirs, scratch, uses_desk};
 
 pub use crate::run::programs::{ChainHandlers, Environment};
 
@@ -153,6 +153,7 @@ impl RunBuilder {
             component: ComponentKey(0),
             http: http(handler, &limits, &request.context),
             desk: desk(handler, request.job, &request.context, writes),
+            scratch: scratch(&limits),
             limits,
             time_bound,
             context: request.context,

@@ -21,7 +21,7 @@ use host_core::writes::WriteBuffer;
 
 use self::calls::Calls;
 use crate::run::handlers::{Handler, Program};
-use crate::run::programs::{Programs, desk, http, read_dirs};
+use crate::run::programs::{Programs, desk, http, read_dirs, scratch};
 
 pub use self::planning::{Planned, Planning};
 
@@ -213,6 +213,7 @@ impl Chain {
             grace_ms: all.grace_ms,
             result_bytes_max: own.result_bytes_max.min(all.result_bytes_max),
             log_bytes_max: own.log_bytes_max.min(left.log_bytes),
+            scratch_bytes: own.scratch_bytes,
         };
         if let Some(writes) = &self.writes {
             writes.begin();
@@ -226,6 +227,7 @@ impl Chain {
             desk: desk(&step.handler, self.job, &context, self.writes.as_ref()),
             context,
             params: step.params,
+            scratch: scratch(&limits),
             limits,
             time_bound,
             env: step.env,

@@ -114,6 +114,11 @@ pub(crate) fn read_dirs(grants: &Grants) -> Vec<GivenDir> {
         .collect()
 }
 
+/// Returns what a run gets for its scratch directory, if it has one.
+pub(crate) fn scratch(limits: &Limits) -> Option<Handover> {
+    (limits.scratch_bytes > 0).then(Handover::default)
+}
+
 /// Returns the way to the broker that a run of `handler` gets, if it has grants.
 pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Option<EgressDoor> {
     let grants = &handler.grants;

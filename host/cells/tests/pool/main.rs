@@ -157,6 +157,7 @@ fn start_of(handler: &str) -> Start {
         env: Vec::new(),
         http: None,
         desk: None,
+        scratch: None,
         read_dirs: Vec::new(),
     }
 }

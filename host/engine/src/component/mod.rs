@@ -82,6 +82,14 @@ impl From<BackoffSection> for Backoff {
     }
 }
 
+/// The scratch directory, as written in a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ScratchSection {
+    /// Its size, in MiB; 0 for none.
+    pub mib: u64,
+}
+
 /// Limits and grants as written in a manifest. If the handler does not set a value, the component's value
 /// applies, then the default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,6 +107,9 @@ pub struct ManifestSection {
     pub result_kib: Option<u64>,
     /// The most log that is kept, in KiB.
     pub log_kib: Option<u64>,
+    /// A directory of each attempt alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scratch: Option<ScratchSection>,
     /// The most attempts of a job that sets none, including the first.
     pub max_attempts: Option<u32>,
     /// The pauses between attempts.
@@ -239,6 +250,11 @@ impl ManifestSection {
         set(&mut limits.grace_ms, self.grace_seconds.map(|s| s.ms), 1);
         set(&mut limits.result_bytes_max, self.result_kib, 1 << 10);
         set(&mut limits.log_bytes_max, self.log_kib, 1 << 10);
+        set(
+            &mut limits.scratch_bytes,
+            self.scratch.map(|it| it.mib),
+            1 << 20,
+        );
         limits.fuel = self.fuel.or(limits.fuel);
     }
 }

@@ -8,6 +8,7 @@ mod imports;
 mod memory;
 mod raw;
 mod reach;
+mod scratch;
 mod secret;
 mod sockets;
 mod store;
@@ -65,6 +66,7 @@ handlers!(
     ending::abort,
     ending::panic_loop,
     reach::read_files,
+    scratch::scratch,
     reach::connect,
     sockets::many,
     sockets::queries,

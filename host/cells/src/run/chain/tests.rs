@@ -101,6 +101,7 @@ fn start(limits: Limits) -> Start {
         env: Vec::new(),
         http: None,
         desk: None,
+        scratch: None,
         read_dirs: Vec::new(),
     }
 }
