@@ -68,6 +68,7 @@ pages! {
     bullmq: "from/bullmq.md",
     call_an_api: "guides/call-an-api.md",
     celery: "from/celery.md",
+    clients: "clients.md",
     deploy: "guides/deploy.md",
     errors: "guides/errors.md",
     fan_out: "guides/fan-out.md",
@@ -236,6 +237,7 @@ fn run_script(folder: &Path, path: &str, script: &str) -> (String, bool) {
         .env("HOST_HTTP_LISTEN", &address)
         .env("HOST_STORE_ALLOW_UNSAFE", "true")
         .env("HOST_SHUTDOWN_GRACE_SECONDS", "0")
+        .env("REPOSITORY", docs().with_file_name(""))
         .env("GUESTS", guests::folder())
         .env_remove("HOST_SERVER")
         .stdin(Stdio::null())

@@ -19,6 +19,13 @@ def load(name: str) -> None:
 
 
 class Docs(unittest.TestCase):
+    def test_each_page_with_examples_is_here(self) -> None:
+        own = pathlib.Path(__file__).read_text()
+        for page in _DOCS.rglob("*.md"):
+            name = page.relative_to(_DOCS).with_suffix("").as_posix()
+            if not name.startswith("decisions/") and "\n```python\n" in page.read_text():
+                self.assertIn(f'load("{name}")', own)
+
     def test_requests(self) -> None:
         load("requests")
         host = MockHost(answer=lambda _: Response(json={"id": "ch_1"}))
