@@ -2,9 +2,10 @@
 //! and alerts and dashboards name metrics that exist.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use super::files;
+use crate::book::{is_outside, links, normal};
 use crate::cargo::root;
 
 /// How many words a sentence of a guide may have.
@@ -22,12 +23,6 @@ fn without_code(text: &str) -> String {
         !is_fence && !in_code
     });
     outside.collect::<Vec<_>>().join("\n")
-}
-
-/// Returns the targets of the links of a page.
-fn links(text: &str) -> impl Iterator<Item = &str> {
-    let targets = text.split("](").skip(1);
-    targets.filter_map(|rest| rest.split(')').next())
 }
 
 /// Returns the anchors of a page, as GitHub and mdBook make them of its headings.
@@ -56,25 +51,13 @@ fn anchors(text: &str) -> BTreeSet<String> {
     anchors
 }
 
-/// Returns a path without `..`.
-fn normal(path: &Path) -> PathBuf {
-    let mut normal = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => _ = normal.pop(),
-            other => normal.push(other),
-        }
-    }
-    normal
-}
-
 #[test]
 fn links_between_documents_lead_somewhere() {
     let pages: BTreeMap<PathBuf, String> = files(".md").into_iter().collect();
     for (path, text) in &pages {
         let shown = path.display();
         for target in links(text) {
-            if target.is_empty() || target.contains("://") || target.starts_with("mailto:") {
+            if is_outside(target) {
                 continue;
             }
             let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
@@ -83,8 +66,8 @@ fn links_between_documents_lead_somewhere() {
                 file => normal(&path.with_file_name(file)),
             };
             assert!(
-                root().join(&file).exists(),
-                "{shown} links to {target}, which is not there"
+                root().join(&file).is_file(),
+                "{shown} links to {target}, which is no file"
             );
             let Some(page) = pages.get(&file).filter(|_| !anchor.is_empty()) else {
                 continue;
