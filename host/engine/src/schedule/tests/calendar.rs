@@ -89,6 +89,23 @@ fn what_cannot_fire_is_refused() {
     }
     let zone = "time_zone: \"Mars/Olympus\" is not the name of a time zone; write one such as Europe/Berlin";
     assert_eq!(error(cron(&["@daily"], "Mars/Olympus")), zone);
+    for name in [
+        "Factory",
+        "factory",
+        "posixrules",
+        "localtime",
+        "Etc/Unknown",
+        "right/UTC",
+        "UTC0",
+        "+01:00",
+        "",
+    ] {
+        let message = error(cron(&["@daily"], name));
+        assert!(
+            message.contains("is not the name of a time zone"),
+            "{message}"
+        );
+    }
     assert_eq!(
         error(cron(&[], "UTC")),
         "when.cron: must have 1–32 patterns, got 0"
