@@ -292,6 +292,35 @@ fn a_host_whose_database_is_away_says_so_and_stays_alive() {
     assert_eq!(server.stop(), Some(0));
 }
 
+/// After a failover, the server that was the primary accepts no writes.
+#[test]
+fn a_host_whose_database_accepts_no_writes_is_not_ready() {
+    let cluster = Cluster::start(&folder(), &[]);
+    let data = TempDir::new().unwrap();
+    let mut options = Options::new(data.path());
+    let url = ("HOST_STORE_URL".to_owned(), cluster.url());
+    options.env.push(url);
+    let server = Server::start(&options);
+    let client = server.client();
+    deploy(&client, "basics");
+    let end_sessions = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
+        WHERE pid <> pg_backend_pid() AND datname = current_database()";
+    assert!(cluster.execute("ALTER DATABASE postgres SET default_transaction_read_only = on"));
+    cluster.execute(end_sessions);
+    let away = eventually("the host to report it", Duration::from_mins(1), || {
+        let answer = client.get("/readyz").unwrap();
+        (answer.status == 503).then_some(answer.body)
+    });
+    assert_eq!(away["code"], "store_away");
+    refuses_jobs(&client);
+    let reset = "SET default_transaction_read_only = off; ALTER DATABASE postgres RESET ALL";
+    assert!(cluster.execute(reset));
+    cluster.execute(end_sessions);
+    takes_jobs(&client);
+    assert_eq!(client.get("/readyz").unwrap().status, 200);
+    assert_eq!(server.stop(), Some(0));
+}
+
 /// Connections stay open, and nothing comes from them.
 #[test]
 fn a_host_whose_database_hangs_refuses_jobs_and_goes_on_afterwards() {

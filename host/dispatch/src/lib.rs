@@ -141,6 +141,11 @@ pub struct Shared {
 }
 
 impl Shared {
+    /// Returns whether the database does not answer, or accepts no writes.
+    pub fn is_store_away(&self) -> bool {
+        self.away.is_away()
+    }
+
     /// Makes what the loop publishes on a host that does not share its store.
     pub fn alone(presence: Arc<Presence>) -> Self {
         Self {

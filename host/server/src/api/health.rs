@@ -49,6 +49,9 @@ pub(super) async fn ready(State(shared): State<Shared>) -> Result<Json<Health>, 
     if dispatch.shared().store_moved.load(Ordering::Relaxed) {
         return Err(SubmitError::StoreMoved.into());
     }
+    if dispatch.shared().is_store_away() {
+        return Err(SubmitError::StoreAway.into());
+    }
     dispatch.read(read_deployed).await?;
     Ok(Json(health(&shared)))
 }

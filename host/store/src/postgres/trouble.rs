@@ -60,19 +60,37 @@ impl Trouble {
     }
 }
 
-/// Returns whether a new connection may succeed: the server restarts, fails over or is too busy.
+/// Returns whether a new connection may succeed: the server restarts, fails over, is too busy, or has ended the session.
 fn is_passing(code: &SqlState) -> bool {
-    code.code().starts_with("08")
+    // `transaction_timeout` of PostgreSQL 17.
+    const TRANSACTION_TIMEOUT: &str = "25P04";
+    ["08", "57P", TRANSACTION_TIMEOUT]
+        .iter()
+        .any(|start| code.code().starts_with(start))
         || [
-            SqlState::ADMIN_SHUTDOWN,
-            SqlState::CRASH_SHUTDOWN,
-            SqlState::CANNOT_CONNECT_NOW,
             SqlState::TOO_MANY_CONNECTIONS,
             SqlState::READ_ONLY_SQL_TRANSACTION,
             SqlState::IDLE_IN_TRANSACTION_SESSION_TIMEOUT,
             SqlState::IO_ERROR,
         ]
         .contains(code)
+}
+
+/// Returns what an operator can do about an error.
+fn advice(code: &SqlState) -> &'static str {
+    match *code {
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "; write the address of the primary, such as postgres://HOST1,HOST2/DATABASE?target_session_attrs=read-write, \
+             or set default_transaction_read_only to off for the role and the database"
+        }
+        SqlState::TOO_MANY_CONNECTIONS => {
+            "; a host needs up to twelve: raise max_connections of the server, or CONNECTION LIMIT of the role or the database"
+        }
+        SqlState::QUERY_CANCELED => {
+            "; if that happens again, set statement_timeout of the role and the database to 0"
+        }
+        _ => "",
+    }
 }
 
 /// Returns whether a statement failed because of its values, its size or its time.
@@ -86,7 +104,8 @@ fn concerns_values(code: &SqlState) -> bool {
 /// Returns an error as users see it: without the values that a server may quote.
 pub(super) fn explain(error: &tokio_postgres::Error) -> String {
     if let Some(reported) = error.as_db_error() {
-        return format!("{} ({})", reported.message(), reported.code().code());
+        let (message, code) = (reported.message(), reported.code());
+        return format!("{message} ({}){}", code.code(), advice(code));
     }
     let mut text = error.to_string();
     let mut source = std::error::Error::source(error);
@@ -167,5 +186,22 @@ pub(super) fn unreadable(what: impl Into<String>, message: &impl ToString) -> St
     StoreError::Unreadable {
         what: what.into(),
         message: message.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_that_the_server_has_ended_is_opened_again() {
+        for code in [
+            "57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "08006", "53300", "25006",
+        ] {
+            assert!(is_passing(&SqlState::from_code(code)), "{code}");
+        }
+        for code in ["42501", "57014", "25001", "23505"] {
+            assert!(!is_passing(&SqlState::from_code(code)), "{code}");
+        }
     }
 }
