@@ -18,7 +18,9 @@ class Accepted(TypedDict):
     existing: bool
     """Whether it was there before."""
     existing_params_differ: NotRequired[bool | None]
-    """Present and true if it was there before with other params than these."""
+    """Present and true if it was there before with other params than these, and the caller may see the params of
+    that job.
+    """
     id: str
     """The job that answers the request: the new one, or the one that has its unique key."""
     state: JobState
@@ -510,6 +512,8 @@ class Firing(TypedDict):
     """Why no job was enqueued."""
     times: NotRequired[int | None]
     """How many nominal times were missed."""
+    withheld: NotRequired[List[Withheld] | None]
+    """`reason` if the caller may not see it: it may quote params. That needs the verb `read_payload`."""
 
 
 class FiringCounts(TypedDict):
@@ -812,6 +816,8 @@ class Limit(TypedDict):
     """Where it comes from."""
     waiting: int
     """How many jobs wait for it."""
+    withheld: NotRequired[List[Withheld] | None]
+    """`keys` if the caller may not see them: they are parts of params. That needs the verb `read_payload`."""
 
 
 class LimitChange(TypedDict):
@@ -1634,6 +1640,8 @@ class Schedule(TypedDict):
     """How it was set."""
     source: str
     """Where it comes from: `api`, `configuration`, or `component:NAME`."""
+    withheld: NotRequired[List[Withheld] | None]
+    """`params` if its job has params that the caller may not see. That needs the verb `read_payload`."""
 
 
 ScheduleCatchUp: TypeAlias = 'Literal["none", "last", "all"]'
@@ -1844,8 +1852,8 @@ class WebhookTest(TypedDict):
     """Where the request goes."""
 
 
-Withheld: TypeAlias = 'Literal["params", "result", "failure"]'
-"""A part of a job that its caller may not see."""
+Withheld: TypeAlias = 'Literal["params", "result", "failure", "reason", "keys"]'
+"""A part of a document that the caller may not see."""
 
 
 class WorkerReport(TypedDict):

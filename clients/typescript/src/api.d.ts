@@ -4,7 +4,10 @@
 export interface Accepted {
   /** Whether it was there before. */
   existing: boolean;
-  /** Present and true if it was there before with other params than these. */
+  /**
+   * Present and true if it was there before with other params than these, and the caller may see the params of
+   * that job.
+   */
   existing_params_differ?: boolean | null;
   /** The job that answers the request: the new one, or the one that has its unique key. */
   id: string;
@@ -404,6 +407,8 @@ export interface Firing {
   reason?: string | null;
   /** How many nominal times were missed. */
   times?: number | null;
+  /** `reason` if the caller may not see it: it may quote params. That needs the verb `read_payload`. */
+  withheld?: Array<Withheld> | null;
 }
 
 /** How often each thing has happened to a firing. */
@@ -701,6 +706,8 @@ export interface Limit {
   source: LimitSource;
   /** How many jobs wait for it. */
   waiting: number;
+  /** `keys` if the caller may not see them: they are parts of params. That needs the verb `read_payload`. */
+  withheld?: Array<Withheld> | null;
 }
 
 /** A limit of a handler that has changed. */
@@ -1513,6 +1520,8 @@ export interface Schedule {
   schedule: NewSchedule;
   /** Where it comes from: `api`, `configuration`, or `component:NAME`. */
   source: string;
+  /** `params` if its job has params that the caller may not see. That needs the verb `read_payload`. */
+  withheld?: Array<Withheld> | null;
 }
 
 /** What happens to firings that passed while no host was there. */
@@ -1724,8 +1733,8 @@ export interface WebhookTest {
   url: string;
 }
 
-/** A part of a job that its caller may not see. */
-export type Withheld = "params" | "result" | "failure";
+/** A part of a document that the caller may not see. */
+export type Withheld = "params" | "result" | "failure" | "reason" | "keys";
 
 /** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
 export interface WorkerReport {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::pretty;
-use crate::words::{LimitSource, LimitWhenFull};
+use crate::words::{LimitSource, LimitWhenFull, Withheld};
 
 /// Which jobs a limit concerns. All of them if both are absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -100,6 +100,10 @@ pub struct LimitView {
     /// The fullest keys: those for which most jobs wait come first. Not in lists, nor for tokens that may not read payloads.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Vec<LimitKeyView>>,
+    /// `keys` if the caller may not see them: they are parts of params. That needs the verb `read_payload`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<Withheld>>)]
+    pub withheld: Vec<String>,
 }
 
 /// A key of a limit.
@@ -299,6 +303,7 @@ impl LimitView {
             limit: kept.limit.into(),
             waiting,
             keys,
+            withheld: Vec::new(),
         }
     }
 }

@@ -333,7 +333,7 @@ pub struct AcceptedView {
     #[serde(default)]
     #[schema(required = true)]
     pub existing: bool,
-    /// Present and true if it was there before with other params than these.
+    /// Present and true if it was there before with other params than these, and the caller may see the params of that job.
     #[serde(default, skip_serializing_if = "Not::not")]
     #[schema(value_type = Option<bool>)]
     pub existing_params_differ: bool,

@@ -15,7 +15,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use crate::new_job::{JobBatchBody, NewJobBody};
 use crate::time::instant;
-use crate::words::{FiringFate, ScheduleCatchUp, ScheduleOverlap};
+use crate::words::{FiringFate, ScheduleCatchUp, ScheduleOverlap, Withheld};
 
 /// The largest job of a schedule, in bytes.
 const JOB_BYTES_MAX: usize = 32 << 10;
@@ -144,6 +144,10 @@ pub struct ScheduleView {
     #[serde(default)]
     #[schema(required = true)]
     pub counts: FiringCountsView,
+    /// `params` if its job has params that the caller may not see. That needs the verb `read_payload`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<Withheld>>)]
+    pub withheld: Vec<String>,
 }
 
 /// How often each thing has happened to a firing.
@@ -188,6 +192,10 @@ pub struct FiringView {
     /// Why no job was enqueued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// `reason` if the caller may not see it: it may quote params. That needs the verb `read_payload`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<Withheld>>)]
+    pub withheld: Vec<String>,
 }
 
 /// Why a firing is held.
@@ -304,8 +312,8 @@ fn duration(ms: u64) -> Duration {
 }
 
 impl ScheduleView {
-    /// Shows a schedule with this job.
-    pub fn new(kept: KeptSchedule, job: Box<RawValue>) -> Self {
+    /// Shows a schedule with this job, of which something may be withheld.
+    pub fn new(kept: KeptSchedule, job: Box<RawValue>, withheld: Vec<String>) -> Self {
         let fires_at = kept.fires_at();
         let KeptSchedule { schedule, progress } = kept;
         Self {
@@ -320,6 +328,7 @@ impl ScheduleView {
             previous: progress.previous.map(Time::to_rfc3339),
             held: progress.held.len() as u64,
             counts: progress.counts.into(),
+            withheld,
             schedule: ScheduleBody {
                 when: schedule.when.into(),
                 time_zone: Some(schedule.time_zone),
@@ -442,6 +451,7 @@ impl From<Firing> for FiringView {
             job,
             times,
             reason,
+            withheld: Vec::new(),
         }
     }
 }

@@ -71,8 +71,8 @@ words! {
     FailureWord: FAILURE_KINDS.map(FailureKind::as_str);
     /// Who has to act on a failure.
     FailureCategory: CATEGORIES.map(Category::as_str);
-    /// A part of a job that its caller may not see.
-    Withheld: ["params", "result", "failure"];
+    /// A part of a document that the caller may not see.
+    Withheld: ["params", "result", "failure", "reason", "keys"];
     /// Why a request to an HTTP server got no answer.
     RequestErrorWord: FAILED_ENDS.map(|end| end.error().unwrap_or_default());
     /// The state of a node.

@@ -13,7 +13,7 @@ use host_core::job::{NewJob, Origin};
 use host_engine::Rejection;
 use host_engine::batch::tables::older;
 use host_engine::batch::{BatchRefusal, CancelBatch, CloseBatch, JobBatch, NewBatch, On};
-use host_engine::job::{Enqueue, Enqueued};
+use host_engine::job::Enqueue;
 use host_http::extract::{EmptyBody, InQuery, TextInPath, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::json;
@@ -23,7 +23,8 @@ use host_runtime::ids;
 use super::Shared;
 use super::actor::Actor;
 use super::enqueue::{
-    self, JOBS_BYTES_MAX, batch_plan, callback_bodies, join, let_read, origin_of, trace_headers,
+    self, JOBS_BYTES_MAX, accepted_views, batch_plan, callback_bodies, join, let_read, origin_of,
+    trace_headers,
 };
 use super::error::ApiError;
 use super::jobs::check_reason;
@@ -75,7 +76,7 @@ pub(super) async fn new(
         jobs,
     };
     let submitted = shared.api.dispatch.submit(new);
-    let jobs = accepted(submitted.await?);
+    let jobs = accepted_views(&shared, &caller, submitted.await?).await;
     let batch = view(&shared, &caller, id).await?;
     Ok((StatusCode::CREATED, Json(MadeBatchView { batch, jobs })))
 }
@@ -145,7 +146,8 @@ pub(super) async fn add(
     let trace = trace_headers(&parts.headers);
     let jobs = jobs_of(&shared, &caller, id, received.bytes.clone(), &trace).await?;
     let submitted = shared.api.dispatch.submit(Enqueue(jobs)).await?;
-    Ok((StatusCode::CREATED, Json(accepted(submitted))))
+    let accepted = accepted_views(&shared, &caller, submitted).await;
+    Ok((StatusCode::CREATED, Json(accepted)))
 }
 
 /// Closes a batch: no more jobs may be added, except by its own jobs.
@@ -236,10 +238,6 @@ async fn callbacks(
     let may = |_: &NewJobBody| Ok(());
     let jobs = enqueue::jobs_inside(shared, text, "batch", trace, origin, may).await?;
     Ok(kinds.into_iter().zip(jobs).collect())
-}
-
-fn accepted(jobs: Vec<Enqueued>) -> Vec<AcceptedView> {
-    jobs.into_iter().map(AcceptedView::from).collect()
 }
 
 /// Reads the id in a path.

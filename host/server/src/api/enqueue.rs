@@ -25,7 +25,7 @@ use host_core::encoding;
 use host_core::id::BatchId;
 use host_core::job::{Membership, NewJob, Origin};
 use host_core::trace::{Parent, TRACEPARENT, TRACESTATE};
-use host_engine::job::Enqueue;
+use host_engine::job::{Enqueue, Enqueued};
 use host_http::gate::Caller;
 use serde::Serialize;
 
@@ -36,6 +36,7 @@ pub(super) use self::lines::REQUESTS_MAX as LINE_REQUESTS_MAX;
 pub(super) use self::prerequisites::let_read;
 use super::Shared;
 use super::error::ApiError;
+use super::scoped::{sees_payload_of_job, sees_payloads};
 
 /// The largest body of jobs, in bytes.
 pub(super) const JOBS_BYTES_MAX: usize = 8 << 20;
@@ -102,7 +103,30 @@ async fn accept(
         continue_traces(job, trace);
     }
     let enqueued = shared.api.dispatch.submit(Enqueue(jobs)).await?;
-    Ok(enqueued.into_iter().map(AcceptedView::from).collect())
+    Ok(accepted_views(shared, caller, enqueued).await)
+}
+
+/// Shows what was accepted. Whether an earlier job has other params tells of its params: only those who may see them
+/// learn it.
+pub(super) async fn accepted_views(
+    shared: &Shared,
+    caller: &Caller,
+    enqueued: Vec<Enqueued>,
+) -> Vec<AcceptedView> {
+    let mut views = Vec::with_capacity(enqueued.len());
+    for job in enqueued {
+        let id = job.id;
+        let mut view = AcceptedView::from(job);
+        if view.existing && !sees_payloads(caller) {
+            // The jobs are accepted already, so a failure to look them up fails nothing.
+            let sees = sees_payload_of_job(shared, caller, id)
+                .await
+                .unwrap_or_default();
+            view.existing_params_differ &= sees;
+        }
+        views.push(view);
+    }
+    views
 }
 
 /// Returns the jobs of a text that something in the host wrote, each of which `may` be refused, with the trace of what

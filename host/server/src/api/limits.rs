@@ -136,11 +136,10 @@ async fn view(
     let found = read.await?;
     let (kept, waiting, keys) = found.ok_or(Rejection::Limit(LimitRefusal::Unknown(name)))?;
     // Keys are parts of params.
-    let keys = Some(keys).filter(|_| sees_payloads(caller));
-    Ok(Json(LimitView::new(
-        kept,
-        waiting,
-        keys,
-        shared.api.clock.now(),
-    )))
+    let mut view = LimitView::new(kept, waiting, Some(keys), shared.api.clock.now());
+    if !sees_payloads(caller) {
+        view.keys = None;
+        view.withheld = vec!["keys".to_owned()];
+    }
+    Ok(Json(view))
 }

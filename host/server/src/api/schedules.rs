@@ -181,7 +181,20 @@ pub(super) async fn firings(
     let found = dispatch
         .read(move |reader| read_firings(reader, &name))
         .await?;
-    let items = found.into_iter().map(FiringView::from);
+    let items = found.into_iter().map(|firing| {
+        let refused = matches!(firing.fate, Fate::Failed(_));
+        let mut view = FiringView::from(firing);
+        // Why a job was refused may quote its params.
+        if refused && !sees_payloads(&caller) {
+            view.withheld = view
+                .reason
+                .take()
+                .map(|_| "reason".to_owned())
+                .into_iter()
+                .collect();
+        }
+        view
+    });
     Ok(Json(PageView::whole(items.collect())))
 }
 
@@ -429,17 +442,14 @@ fn sees(caller: &Caller, schedule: &Schedule) -> bool {
 fn schedule_view(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, ApiError> {
     let stored = kept.schedule.job.as_str();
     let unread = |error| ApiError::new(&kinds::INTERNAL, format!("cannot read the job: {error}"));
-    let job = if sees_payloads(caller) {
-        serde_json::from_str::<Box<RawValue>>(stored)
-    } else {
-        serde_json::from_str::<NewJobBody>(stored).and_then(|body| {
-            serde_json::value::to_raw_value(&NewJobBody {
-                params: None,
-                ..body
-            })
-        })
-    };
-    Ok(ScheduleView::new(kept, job.map_err(unread)?))
+    if sees_payloads(caller) {
+        let job = serde_json::from_str::<Box<RawValue>>(stored).map_err(unread)?;
+        return Ok(ScheduleView::new(kept, job, Vec::new()));
+    }
+    let mut body = serde_json::from_str::<NewJobBody>(stored).map_err(unread)?;
+    let withheld = body.params.take().map(|_| "params".to_owned());
+    let job = serde_json::value::to_raw_value(&body).map_err(unread)?;
+    Ok(ScheduleView::new(kept, job, withheld.into_iter().collect()))
 }
 
 fn invalid(detail: impl Into<String>) -> ApiError {

@@ -58,6 +58,20 @@ pub(super) fn sees_payload_of(caller: &Caller, wire: &str, created_by: Option<&s
     sees_payloads(caller) || is_own && verbs.has(Verb::ReadOwn)
 }
 
+/// Returns whether a caller may see the params, the result and the failure of a job. False if there is no such job.
+pub(super) async fn sees_payload_of_job(
+    shared: &Shared,
+    caller: &Caller,
+    id: JobId,
+) -> Result<bool, ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let found = dispatch.read(move |reader| reader.job(id)).await?;
+    Ok(found.is_some_and(|job| {
+        let created_by = job.payload.origin.as_ref().map(|origin| &*origin.principal);
+        sees_payload_of(caller, &job.payload.wire, created_by)
+    }))
+}
+
 /// Refuses a caller that lacks a verb beside that of the route.
 pub(super) fn needs(caller: &Caller, verb: Verb) -> Result<(), ApiError> {
     if caller.principal.verbs.has(verb) {

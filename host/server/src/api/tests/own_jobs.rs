@@ -5,8 +5,10 @@ use host_core::access::Scope;
 use host_core::failure::{Failure, FailureKind};
 use host_core::job::{HANDLER_WIRE, Origin};
 use host_core::json::JsonText;
+use host_core::name::Name;
 use host_core::outcome::Outcome;
 use host_engine::job::Enqueue;
+use host_engine::schedule::{Fire, KeptSchedule};
 use serde_json::{Value, json};
 
 use super::access::Guarded;
@@ -143,4 +145,118 @@ async fn only_those_who_may_read_payloads_see_what_jobs_carry() {
         let found = guarded.send(&operator, ("GET", &path), None).await;
         found.is(StatusCode::OK);
     }
+}
+
+/// Otherwise a caller could try values until one is that of the other job.
+#[tokio::test]
+async fn a_unique_key_of_another_principal_tells_nothing_of_its_params() {
+    let guarded = Guarded::start().await;
+    let rights = json!({"name": "p", "role": "producer"});
+    let (own, other) = (guarded.make(&rights).await, guarded.make(&rights).await);
+    let batch = json!({"open": true});
+    let batch = guarded
+        .send(&other, ("POST", "/api/v1/batches"), Some(&batch))
+        .await
+        .is(StatusCode::CREATED)
+        .body["batch"]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let into_batch = format!("/api/v1/batches/{batch}/jobs");
+    let job = |params: u32| json!({"handler": "noop", "params": params, "unique_key": "k"});
+    let made = guarded
+        .send(&own, ("POST", "/api/v1/jobs"), Some(&job(1)))
+        .await;
+    made.is(StatusCode::CREATED);
+    for (token, path, differs) in [
+        (&own, "/api/v1/jobs", json!(true)),
+        (&guarded.admin, "/api/v1/jobs", json!(true)),
+        (&other, "/api/v1/jobs", Value::Null),
+        (&other, &*into_batch, Value::Null),
+    ] {
+        let again = guarded
+            .send(token, ("POST", path), Some(&json!([job(2)])))
+            .await
+            .is(StatusCode::CREATED);
+        assert_eq!(again.body[0]["existing"], true, "{}", again.text);
+        assert_eq!(
+            again.body[0]["existing_params_differ"], differs,
+            "{path}: {}",
+            again.text
+        );
+    }
+}
+
+#[tokio::test]
+async fn schedules_and_limits_say_what_they_withhold() {
+    let guarded = Guarded::start().await;
+    let viewer = guarded.make(&json!({"name": "v", "role": "viewer"})).await;
+    let (schedule, limit) = ("/api/v1/schedules/s", "/api/v1/limits/l");
+    let when = json!({"every": "1h"});
+    let job = json!({"handler": "noop", "params": {"n": "zebra 1"}});
+    let body = json!({"when": when, "job": job});
+    let set = guarded
+        .send(&guarded.admin, ("PUT", schedule), Some(&body))
+        .await;
+    assert!(set.is(StatusCode::OK).body.get("withheld").is_none());
+    let body = json!({"key": "/n", "concurrency": 1});
+    let set = guarded
+        .send(&guarded.admin, ("PUT", limit), Some(&body))
+        .await;
+    assert!(set.is(StatusCode::OK).body.get("withheld").is_none());
+    refuse_firing(&guarded, "the limit l is full for zebra 2").await;
+    let firings = format!("{schedule}/firings");
+    for (path, part, withheld) in [
+        (schedule, "", "params"),
+        ("/api/v1/schedules", "/items/0", "params"),
+        (&*firings, "/items/0", "reason"),
+        (limit, "", "keys"),
+    ] {
+        let hidden = guarded
+            .send(&viewer, ("GET", path), None)
+            .await
+            .is(StatusCode::OK);
+        assert!(!hidden.text.contains("zebra"), "{path}: {}", hidden.text);
+        let document = hidden.body.pointer(part).unwrap();
+        assert_eq!(
+            document["withheld"],
+            json!([withheld]),
+            "{path}: {document}"
+        );
+        let shown = guarded
+            .send(&guarded.admin, ("GET", path), None)
+            .await
+            .is(StatusCode::OK);
+        let document = shown.body.pointer(part).unwrap();
+        assert!(document.get("withheld").is_none(), "{path}: {document}");
+        assert_eq!(
+            shown.text.contains("zebra"),
+            path != limit,
+            "{}",
+            shown.text
+        );
+    }
+}
+
+/// Lets the schedule `s` fire at its next time, with a job that is refused.
+async fn refuse_firing(guarded: &Guarded, reason: &str) {
+    let dispatch = &guarded.host.dispatch;
+    let name: Name = "s".parse().unwrap();
+    let wanted = name.clone();
+    let kept = dispatch
+        .read(move |reader| reader.get::<KeptSchedule>(&wanted))
+        .await
+        .unwrap()
+        .unwrap();
+    let fire = Fire {
+        schedule: name,
+        version: kept.progress.version,
+        open: Vec::new(),
+        wall: kept.fires_at().unwrap(),
+        ids: vec![late_job().id, late_job().id],
+        job: Err(reason.to_owned()),
+        nominals: None,
+    };
+    let firings = dispatch.submit(fire).await.unwrap();
+    assert_eq!(firings.len(), 1, "{firings:?}");
 }
