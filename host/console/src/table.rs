@@ -13,6 +13,12 @@ pub enum Column {
     Right(&'static str),
 }
 
+/// How narrow a column of text may become, in characters. Where it would be narrower, rows become lists of keys and values.
+const TEXT_WIDTH_MIN: u16 = 6;
+
+/// The space after a column, in characters.
+const GAP: u16 = 2;
+
 #[derive(Debug)]
 pub struct Rows {
     table: Table,
@@ -62,11 +68,55 @@ impl Rows {
         Table::new().width()
     }
 
-    /// Breaks the text of wide cells, so that no line is longer than `width` if its numbers and ids leave room.
+    /// Breaks the text of wide cells, so that no line is longer than `width`. If the columns do not fit, each row becomes a
+    /// list of keys and values.
     pub(crate) fn fit(&mut self, width: u16) {
+        if self.least_width() > width {
+            self.turn();
+        }
         self.table.set_width(width);
         self.table
             .set_content_arrangement(ContentArrangement::Dynamic);
+    }
+
+    /// Returns how wide the table is if its columns of text are as narrow as they may become.
+    fn least_width(&self) -> u16 {
+        let Some(header) = self.table.header() else {
+            return 0;
+        };
+        let widths = self.table.column_max_content_widths();
+        let columns = self.table.column_iter().zip(widths);
+        let least = columns
+            .zip(header.cell_iter())
+            .map(|((column, content), title)| {
+                if column.constraint().is_some() {
+                    return content;
+                }
+                let title = u16::try_from(title.content().len()).unwrap_or(u16::MAX);
+                content.min(title.max(TEXT_WIDTH_MIN))
+            });
+        least
+            .reduce(|sum, width| sum.saturating_add(GAP).saturating_add(width))
+            .unwrap_or_default()
+    }
+
+    /// Makes each row a list of keys and values, with an empty line between two rows. Empty cells are left out.
+    fn turn(&mut self) {
+        let turned = std::mem::replace(self, Self::pairs()).table;
+        let titles: Vec<String> = turned
+            .header()
+            .map(|header| header.cell_iter().map(Cell::content).collect())
+            .unwrap_or_default();
+        for (place, row) in turned.row_iter().enumerate() {
+            if place > 0 {
+                self.row(vec![Cell::new(""), Cell::new("")]);
+            }
+            let filled = titles.iter().zip(row.cell_iter());
+            for (title, cell) in filled.filter(|(_, cell)| !cell.content().is_empty()) {
+                let key = Cell::new(title).add_attribute(Attribute::Dim);
+                self.row(vec![key, cell.clone()]);
+            }
+        }
     }
 
     /// Lays the rows out as text.
@@ -77,7 +127,7 @@ impl Rows {
             self.table.force_no_tty();
         }
         for column in self.table.column_iter_mut() {
-            column.set_padding((0, 2));
+            column.set_padding((0, GAP));
         }
         self.table
             .lines()
@@ -125,5 +175,51 @@ mod tests {
             text.contains("4fGh01QwErTy") && text.contains("1,234,567"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn rows_that_do_not_fit_become_lists() {
+        let mut rows = Rows::new(&[
+            Column::Left("ID"),
+            Column::Left("HANDLER"),
+            Column::Left("QUEUE"),
+            Column::Left("STATE"),
+            Column::Right("ATTEMPT"),
+            Column::Right("RAN"),
+            Column::Left("NOTE"),
+        ]);
+        let long = "q".repeat(90);
+        let note = "cancel requested 2s ago";
+        for (id, queue, note) in [
+            ("01a22679-0479", &*long, ""),
+            ("01a22679-0261", "漢字", note),
+        ] {
+            let cells = [id, "send_email", queue, "running", "1/20", "2.6 s", note];
+            rows.row(cells.map(Cell::new).into());
+        }
+        rows.fit(40);
+        let text = rows.render(false);
+        let lines: Vec<&str> = text.lines().collect();
+        assert!(
+            lines.iter().all(|line| line.chars().count() <= 40),
+            "{text}"
+        );
+        assert_eq!(lines[0], "ID       01a22679-0479", "{text}");
+        let count = |is: fn(&str) -> bool| lines.iter().filter(|line| is(line)).count();
+        assert_eq!(count(str::is_empty), 1, "{text}");
+        assert_eq!(count(|line| line.starts_with("NOTE")), 1, "{text}");
+    }
+
+    #[test]
+    fn a_long_name_in_the_first_column_fits_too() {
+        let mut rows = Rows::new(&[Column::Left("QUEUE"), Column::Right("JOBS")]);
+        rows.row(vec![Cell::new("q".repeat(90)), Cell::new("7")]);
+        rows.fit(80);
+        let text = rows.render(false);
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert_eq!(text.matches('q').count(), 90, "{text}");
     }
 }
