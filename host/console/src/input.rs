@@ -14,13 +14,13 @@ use crate::plain;
 const TEXT_BYTES_MAX: u64 = 16 << 20;
 
 /// Reads the argument `given` of the option `option`, which takes `kind`: the text itself, `@FILE`, or
-/// `-` for standard input. Returns where the text is from, unless it is the argument, and the text.
+/// `-` for standard input, also written `@-` as for curl. Returns where the text is from, unless it is the argument, and the text.
 pub fn argument(
     option: &str,
     kind: &str,
     given: &str,
 ) -> Result<(Option<String>, String), CliError> {
-    let (source, text) = if given == "-" {
+    let (source, text) = if matches!(given, "-" | "@-") {
         ("standard input".into(), standard())
     } else if let Some(path) = given.strip_prefix('@') {
         (plain::line(path), file(path.as_ref()))

@@ -1,4 +1,4 @@
-//! Says what becomes of a job when Ctrl-C ends the command that waits for it.
+//! Says what becomes of jobs when Ctrl-C ends the command that waits for them, enqueues or changes them.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};

@@ -4,6 +4,7 @@ use super::job::filter::Filter;
 use super::job::many::Caution;
 use super::job::{purge, retry};
 use super::notify::NotifyArgs;
+use crate::complete;
 use clap::{Args, Subcommand};
 use host_api::batch::{BatchView, NewBatchBody};
 use host_api::client::{Client, Item};
@@ -98,6 +99,7 @@ struct New {
 #[derive(Debug, Args)]
 struct Add {
     /// The batch's id
+    #[arg(add = complete::batches())]
     id: String,
     /// The jobs: a JSON array, @FILE, or - for standard input
     #[arg(value_name = "JOBS")]
@@ -126,6 +128,7 @@ struct Change {
 #[derive(Debug, Args)]
 struct BatchArgs {
     /// The batch's id
+    #[arg(add = complete::batches())]
     id: String,
     #[command(flatten)]
     remote: Remote,

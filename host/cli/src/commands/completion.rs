@@ -11,8 +11,9 @@ use crate::complete::VARIABLE;
 /// Print a completion script.
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The script asks `host` for words, so it also completes names of handlers, queues, schedules, components,
-limits and tokens: those of the host that HOST_SERVER or the current context names.
+The script asks `host` for words, so it also completes the names and ids that a host has, such as
+handlers, queues, the newest jobs, batches and nodes: those of the host that HOST_SERVER or the
+current context names.
 
 Examples:
   host completion bash > ~/.local/share/bash-completion/completions/host

@@ -12,6 +12,8 @@ use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
 use serde::Serialize;
 
+use crate::complete;
+
 /// Keep hosts by name: where they are and which token they get.
 #[derive(Debug, Args)]
 pub(crate) struct Context {
@@ -43,6 +45,7 @@ The first context becomes the current one.")]
 #[derive(Debug, Args)]
 struct ContextArgs {
     /// The name of the context
+    #[arg(add = complete::contexts())]
     name: String,
 }
 

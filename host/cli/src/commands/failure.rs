@@ -64,6 +64,7 @@ struct Ls {
 #[derive(Debug, Args)]
 struct Cause {
     /// The fingerprint of the cause, from `host failure ls`
+    #[arg(add = complete::causes())]
     fingerprint: String,
     #[command(flatten)]
     remote: Remote,

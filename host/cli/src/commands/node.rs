@@ -12,6 +12,8 @@ use host_console::options::Remote;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
+use crate::complete;
+
 /// List, show, drain and resume the nodes that share a store.
 #[derive(Debug, Args)]
 pub(crate) struct Node {
@@ -37,6 +39,7 @@ enum Verb {
 #[derive(Debug, Args)]
 struct NodeArgs {
     /// The node's id or a prefix of it, or the name of its machine
+    #[arg(add = complete::nodes())]
     id: String,
     #[command(flatten)]
     remote: Remote,

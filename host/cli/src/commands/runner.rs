@@ -10,6 +10,7 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
 use super::node;
+use crate::complete;
 
 /// List, show and restart foreign runners.
 #[derive(Debug, Args)]
@@ -41,6 +42,7 @@ Examples:
 #[derive(Debug, Args)]
 struct RunnerArgs {
     /// The pool's name, or that of one of its runners: python/2
+    #[arg(add = complete::runners())]
     name: String,
     #[command(flatten)]
     remote: Remote,
@@ -51,6 +53,7 @@ struct Show {
     /// The pool of this node: its id, a prefix of it, or the name of its machine [default: the node that
     /// answers, if it has one]
     #[arg(long)]
+    #[arg(add = complete::nodes())]
     node: Option<String>,
     #[command(flatten)]
     named: RunnerArgs,

@@ -82,6 +82,7 @@ struct Set {
     phase: Option<Seconds>,
     /// The time zone of the patterns, such as Europe/Berlin [default: UTC]
     #[arg(long, value_name = "ZONE", conflicts_with = "every")]
+    #[arg(add = complete::time_zones())]
     time_zone: Option<String>,
     /// The handler's params: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]

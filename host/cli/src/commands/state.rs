@@ -12,6 +12,8 @@ use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 use host_core::state::VALUE_BYTES_MAX;
 
+use crate::complete;
+
 /// List, show, write and remove the state that handlers keep.
 #[derive(Debug, Args)]
 pub(crate) struct State {
@@ -46,6 +48,7 @@ enum Verb {
 #[derive(Debug, Args)]
 struct Ls {
     /// The space: `handler:NAME` or `shared:NAME`; all spaces without it
+    #[arg(add = complete::spaces())]
     space: Option<String>,
     /// Only keys that start with this
     #[arg(long, value_name = "TEXT", requires = "space")]
@@ -57,6 +60,7 @@ struct Ls {
 #[derive(Debug, Args)]
 struct Get {
     /// The space: `handler:NAME` or `shared:NAME`
+    #[arg(add = complete::spaces())]
     space: String,
     /// The key
     key: String,
@@ -67,6 +71,7 @@ struct Get {
 #[derive(Debug, Args)]
 struct Set {
     /// The space: `handler:NAME` or `shared:NAME`
+    #[arg(add = complete::spaces())]
     space: String,
     /// The key
     key: String,
@@ -81,6 +86,7 @@ struct Set {
 #[command(override_usage = "host state rm [OPTIONS] <SPACE> <KEY|--prefix <TEXT>|--all>")]
 struct Rm {
     /// The space: `handler:NAME` or `shared:NAME`
+    #[arg(add = complete::spaces())]
     space: String,
     /// The key
     key: Option<String>,

@@ -50,3 +50,36 @@ fn names_come_from_the_host() {
     let offered = words(&["host", "queue", "show", "x"], "http://127.0.0.1:1");
     assert!(offered.is_empty(), "{offered:?}");
 }
+
+#[test]
+fn every_argument_that_names_something_has_words() {
+    let counts = r#"{"jobs":0,"not_ended":0,"completed":0,"discarded":0,"cancelled":0}"#;
+    let id = "01a22679-0479-7483-8997-e44704e8427b";
+    let ids = format!(
+        r#"{{"items":[{{"id":"{id}","state":"live","handler":"h","queue":"q","priority":5,"counts":{counts},"callbacks":[],"created_at":""}}],"next_cursor":null}}"#
+    );
+    let causes = r#"{"items":[{"fingerprint":"5f0e","handler":"h","kind":"trapped","pattern":"","jobs":1,"first_at":"","last_at":"","example":""}],"examined":1,"complete":true}"#;
+    let spaces = r#"{"items":[{"space":"handler:import"}],"next_cursor":null}"#;
+    let pools = r#"{"items":[{"name":"python"}],"next_cursor":null}"#;
+    for (line, answer, word) in [
+        ("batch show", &*ids, id),
+        ("batch add", &*ids, id),
+        ("job ls --batch", &*ids, id),
+        ("job cancel", &*ids, id),
+        ("node drain", &*ids, id),
+        ("failure show", causes, "5f0e"),
+        ("state get", spaces, "handler:import"),
+        ("runner restart", pools, "python"),
+    ] {
+        let host = CannedHost::start(&[(200, answer)]);
+        let mut words_of_line = vec!["host"];
+        words_of_line.extend(line.split(' '));
+        words_of_line.push("");
+        let offered = words(&words_of_line, &host.url());
+        assert!(offered.iter().any(|it| it == word), "{line}: {offered:?}");
+    }
+    let zone = ["host", "schedule", "set", "--time-zone", "Europe/Ber"];
+    assert_eq!(words(&zone, "http://127.0.0.1:1"), ["Europe/Berlin"]);
+    let none = ["host", "schedule", "set", "--time-zone", "Fac"];
+    assert!(words(&none, "http://127.0.0.1:1").is_empty());
+}

@@ -101,19 +101,21 @@ fn enqueue_sends_what_it_was_given() {
 #[test]
 fn params_from_standard_input() {
     let accepted = format!(r#"{{"id":"{A}","state":"available"}}"#);
-    let host = CannedHost::start(&[(201, &accepted)]);
-    let arguments = [
-        "job",
-        "enqueue",
-        "echo",
-        "--params",
-        "-",
-        "--server",
-        &host.url(),
-    ];
-    let ran = run(&arguments, "{\"from\": \"stdin\"}\n", &[]);
-    assert!(ran.contains("exit 0"), "{ran}");
-    assert!(host.requests().contains(r#""params":{"from": "stdin"}"#));
+    for standard_input in ["-", "@-"] {
+        let host = CannedHost::start(&[(201, &accepted)]);
+        let arguments = [
+            "job",
+            "enqueue",
+            "echo",
+            "--params",
+            standard_input,
+            "--server",
+            &host.url(),
+        ];
+        let ran = run(&arguments, "{\"from\": \"stdin\"}\n", &[]);
+        assert!(ran.contains("exit 0"), "{ran}");
+        assert!(host.requests().contains(r#""params":{"from": "stdin"}"#));
+    }
 }
 
 #[test]

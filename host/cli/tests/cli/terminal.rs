@@ -1,7 +1,7 @@
 //! What holds for every command: servers that do not answer, readers that go away, wrong usage.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
@@ -245,4 +245,35 @@ fn an_interrupted_wait_says_that_the_job_continues() {
             "{text}"
         );
     }
+}
+
+#[test]
+fn an_interrupted_import_says_where_to_continue() {
+    let id = "01990f3c-1a2b-7000-8000-000000000001";
+    let accepted = format!("{{\"id\":\"{id}\",\"state\":\"available\",\"existing\":false}}\n");
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    let mut ran = Command::new(env!("CARGO_BIN_EXE_host"))
+        .args(["job", "import", "-", "-o", "name", "--server", &server])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Standard input stays open, so the command waits for the next line.
+    let mut lines = ran.stdin.take().unwrap();
+    lines.write_all(b"{\"handler\":\"echo\"}\n").unwrap();
+    let (stream, _) = listener.accept().unwrap();
+    answer(&stream, &accepted);
+    let mut printed = BufReader::new(ran.stdout.take().unwrap());
+    let mut line = String::new();
+    printed.read_line(&mut line).unwrap();
+    assert_eq!(line.trim(), id);
+    kill_process(Pid::from_child(&ran), Signal::INT).unwrap();
+    let status = ran.wait().unwrap();
+    assert_eq!(status.signal(), Some(Signal::INT.as_raw()), "{status}");
+    let mut said = String::new();
+    let mut errors = ran.stderr.take().unwrap();
+    errors.read_to_string(&mut said).unwrap();
+    assert!(said.contains("`--from-line "), "{said}");
 }

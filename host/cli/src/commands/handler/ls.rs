@@ -8,6 +8,8 @@ use host_console::options::Remote;
 use host_console::table::{Cell, Column, Rows};
 use host_console::{human, plain};
 
+use crate::complete;
+
 /// List the handlers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -17,6 +19,7 @@ Examples:
 pub(super) struct Ls {
     /// Only handlers of this component
     #[arg(long)]
+    #[arg(add = complete::components())]
     component: Option<String>,
     #[command(flatten)]
     remote: Remote,

@@ -15,6 +15,7 @@ use host_core::seconds::Seconds;
 
 use super::many::{Action, Many};
 use super::{parse_id, short_id, wait};
+use crate::complete;
 
 /// Stop jobs.
 #[derive(Debug, Args)]
@@ -27,6 +28,7 @@ Examples:
 pub(super) struct Cancel {
     /// The jobs' ids or prefixes of them
     #[arg(value_name = "ID", value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

@@ -52,9 +52,11 @@ pub(crate) struct Filter {
     params: Vec<(String, String)>,
     /// Only jobs that this batch counts
     #[arg(long, value_name = "ID")]
+    #[arg(add = complete::batches())]
     batch: Option<String>,
     /// Only jobs that failed for this cause, as the dashboard shows it under failures
     #[arg(long, value_name = "FINGERPRINT")]
+    #[arg(add = complete::causes())]
     fingerprint: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use host_api::client::{Client, Item, LineView};
 use host_api::new_job::{LINE_BYTES_MAX, LINES_AT_ONCE};
 use host_console::error::{CliError, Exit, cannot};
+use host_console::interrupt::Farewell;
 use host_console::options::Remote;
 use host_console::output::{Format, Output, put_line, say};
 use host_console::progress::Spinner;
@@ -86,12 +87,24 @@ impl Import {
         skip_mark(&mut reader).map_err(unreadable)?;
         let (mut totals, mut next) = (Totals::default(), 1);
         let spinner = Spinner::new(output, &doing);
+        let mut farewell = None;
+        let mut leave_at = |number: u64| {
+            // The earlier one ends first.
+            farewell = None;
+            let words = format!(
+                "line {number} and the rest may not be enqueued; {}",
+                from(number)
+            );
+            farewell = Some(Farewell::say(output, words));
+        };
         loop {
             let lines = Lines::read(&mut reader, &mut next, self.from_line).map_err(unreadable)?;
             if lines.numbers.is_empty() && lines.too_long.is_none() {
                 break;
             }
+            leave_at(lines.first());
             totals.send(&client, output, &lines)?;
+            leave_at(next);
             spinner.say(&format!("{doing}: {}", human::counted(next - 1, "line")));
         }
         drop(spinner);
@@ -108,6 +121,12 @@ fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
 }
 
 impl Lines {
+    /// Returns the number of the first line, or 1 if there are none.
+    fn first(&self) -> u64 {
+        let sent = self.numbers.first().copied();
+        sent.or(self.too_long).unwrap_or(1)
+    }
+
     /// Reads the lines that have arrived, waiting for at least one, and skips those before line `from`. `next` is the
     /// number of the next line. Returns no lines at the end of the input.
     fn read(reader: &mut BufReader<impl Read>, next: &mut u64, from: u64) -> io::Result<Self> {
@@ -240,7 +259,11 @@ fn rest(number: u64) -> String {
 }
 
 fn continuing_at(error: CliError, number: u64) -> CliError {
-    error.next(format!(
+    error.next(from(number))
+}
+
+fn from(number: u64) -> String {
+    format!(
         "`--from-line {number}` continues from there; jobs with a unique key are not enqueued twice"
-    ))
+    )
 }

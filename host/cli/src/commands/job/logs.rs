@@ -12,6 +12,7 @@ use host_console::plain;
 use host_core::seconds::Seconds;
 
 use super::{fetch, has_ended, parse_id};
+use crate::complete;
 use crate::log;
 
 /// How often the host is polled for more of a followed log.
@@ -26,6 +27,7 @@ Examples:
 pub(super) struct Logs {
     /// The job's id or a prefix of it
     #[arg(value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     id: String,
     /// Print new lines as they come, until the job ends
     #[arg(short, long)]

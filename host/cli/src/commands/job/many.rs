@@ -8,6 +8,7 @@ use host_api::change::{CountView, ManyView, RefusalView};
 use host_api::client::{Answer, Client, Error};
 use host_api::filter::FilterQuery;
 use host_console::error::{CliError, Exit, cannot};
+use host_console::interrupt::Farewell;
 use host_console::output::{Output, say};
 use host_console::progress::Bar;
 use host_console::table::Rows;
@@ -138,6 +139,8 @@ impl Many {
         self.confirm(&doing)?;
         let bar = Bar::new(output, &doing, matching.min(limit));
         let mut changed = Totals::default();
+        let words = "jobs that were changed stay so; the same command continues with the others";
+        let _farewell = Farewell::say(output, words.to_owned());
         for state in states {
             let doing = format!("{doing} that are {}", state.as_str());
             pages(query(state), limit, &mut changed, &bar, &change).map_err(cannot(&doing))?;

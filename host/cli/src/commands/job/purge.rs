@@ -13,6 +13,7 @@ use host_core::job::State;
 use super::filter::Filter;
 use super::many::{Action, Caution, Many};
 use super::parse_id;
+use crate::complete;
 
 /// Forget jobs that have ended.
 #[derive(Debug, Args)]
@@ -28,6 +29,7 @@ retention, by default 7 days.")]
 pub(super) struct Purge {
     /// The jobs' ids or prefixes of them
     #[arg(value_name = "ID", value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

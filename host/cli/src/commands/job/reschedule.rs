@@ -11,6 +11,7 @@ use host_console::plain;
 use host_core::seconds::Seconds;
 
 use super::parse_id;
+use crate::complete;
 
 /// Change when waiting jobs start.
 #[derive(Debug, Args)]
@@ -24,6 +25,7 @@ A time in the past means now. A job that waits for other jobs still waits for th
 pub(super) struct Reschedule {
     /// The jobs' ids or prefixes of them
     #[arg(required = true, value_name = "ID", value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     ids: Vec<String>,
     /// Start at this time
     #[arg(long, value_name = "TIME", value_parser = human::parse_time)]

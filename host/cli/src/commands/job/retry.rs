@@ -14,6 +14,7 @@ use host_core::job::State;
 use super::filter::Filter;
 use super::many::{Action, Caution, Many};
 use super::{parse_id, short_id, wait};
+use crate::complete;
 
 /// Run discarded or cancelled jobs again.
 #[derive(Debug, Args)]
@@ -27,6 +28,7 @@ Examples:
 pub(super) struct Retry {
     /// The jobs' ids or prefixes of them
     #[arg(value_name = "ID", value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

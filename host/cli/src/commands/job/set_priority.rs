@@ -12,6 +12,7 @@ use host_core::job::State;
 
 use super::many::{Action, Many};
 use super::parse_id;
+use crate::complete;
 
 /// Change the priority of jobs.
 #[derive(Debug, Args)]
@@ -25,6 +26,7 @@ A running job gets it with its next attempt.")]
 pub(super) struct SetPriority {
     /// The jobs' ids or prefixes of them
     #[arg(value_name = "ID", value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     ids: Vec<String>,
     #[command(flatten)]
     many: Many,

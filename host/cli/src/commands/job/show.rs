@@ -14,6 +14,7 @@ use super::{
     View, between, failure_name, failure_text, fetch, parse_id, progress_line, requests, short_id,
 };
 use crate::commands::node;
+use crate::complete;
 
 /// Show everything about a job.
 #[derive(Debug, Args)]
@@ -24,6 +25,7 @@ Examples:
 pub(super) struct Show {
     /// The job's id or a prefix of it
     #[arg(value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     id: String,
     #[command(flatten)]
     remote: Remote,

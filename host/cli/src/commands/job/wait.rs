@@ -14,6 +14,7 @@ use host_core::job::State;
 use host_core::seconds::Seconds;
 
 use super::{View, failure_line, failure_text, parse_id, progress_line, short_id};
+use crate::complete;
 
 /// How long one request waits before the failed attempts are fetched.
 const POLL: Seconds = Seconds { ms: 1_000 };
@@ -31,6 +32,7 @@ Exit codes: 0 completed, 3 discarded, 4 cancelled, 6 the host does not answer, 7
 pub(super) struct Wait {
     /// The job's id or a prefix of it
     #[arg(value_parser = parse_id)]
+    #[arg(add = complete::jobs())]
     id: String,
     /// Stop waiting after this long; the job continues
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]

@@ -12,6 +12,8 @@ use host_console::progress::Spinner;
 use host_console::{human, plain, waiting};
 use host_core::seconds::Seconds;
 
+use crate::complete;
+
 use super::{LISTED, NodeArgs, display_name, running};
 
 /// How often a draining node is read, in milliseconds.
@@ -28,6 +30,7 @@ A node stays drained across restarts, until `host node resume`. What runs there 
 is not cut short; to do that, stop the host.")]
 pub(super) struct Drain {
     /// The node's id or a prefix of it, or the name of its machine
+    #[arg(add = complete::nodes())]
     id: String,
     /// Wait until nothing runs there
     #[arg(long)]
