@@ -141,9 +141,9 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// Returns whether the database does not answer, or accepts no writes.
+    /// Returns whether the database does not answer, or accepts no writes. An idle host knows it from its heartbeats.
     pub fn is_store_away(&self) -> bool {
-        self.away.is_away()
+        self.away.is_away() || self.presence.is_unheard()
     }
 
     /// Makes what the loop publishes on a host that does not share its store.

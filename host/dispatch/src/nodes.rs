@@ -111,7 +111,6 @@ impl Membership {
             presence,
             events,
             showing,
-            is_silent: false,
         };
         let thread = std::thread::Builder::new()
             .name("heartbeat".to_owned())
@@ -162,8 +161,6 @@ struct Beats {
     presence: Arc<Presence>,
     events: mpsc::Sender<NodeEvent>,
     showing: latest::Sender<(ChangeCounters, bool)>,
-    /// Whether the last heartbeat was not answered.
-    is_silent: bool,
 }
 
 impl Beats {
@@ -173,7 +170,7 @@ impl Beats {
         let (sent, before) = (Lifeline::now(), self.clock.now());
         match self.heartbeat.beat(self.ahead_ms, &info, &components) {
             Ok(view) => {
-                if std::mem::take(&mut self.is_silent) {
+                if self.presence.set_unheard(false) {
                     tracing::info!("the database answers heartbeats again");
                 }
                 let answered = Lifeline::now();
@@ -197,7 +194,7 @@ impl Beats {
                 None
             }
             Err(error) => {
-                if !std::mem::replace(&mut self.is_silent, true) {
+                if !self.presence.set_unheard(true) {
                     let stop_s = STOP.as_secs();
                     tracing::warn!(%error, stop_s, "a heartbeat got no answer; running guests are stopped if this lasts");
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use host_core::name::Name;
 use host_engine::node::{Components, NodeInfo, Running};
@@ -16,6 +17,8 @@ pub struct Presence {
     components: watch::Sender<Arc<Components>>,
     unrunnable: watch::Sender<BTreeSet<Name>>,
     drain: watch::Sender<bool>,
+    /// Whether the latest heartbeat got no answer.
+    is_unheard: AtomicBool,
 }
 
 /// Completes an info with what holds now. It must not wait.
@@ -46,6 +49,16 @@ impl Presence {
         let mut info = self.info.lock();
         info.running = running;
         info.is_draining = is_draining;
+    }
+
+    /// Records whether the latest heartbeat got no answer. Returns what was known before.
+    pub(crate) fn set_unheard(&self, is_unheard: bool) -> bool {
+        self.is_unheard.swap(is_unheard, Ordering::Relaxed)
+    }
+
+    /// Returns whether the latest heartbeat got no answer.
+    pub(crate) fn is_unheard(&self) -> bool {
+        self.is_unheard.load(Ordering::Relaxed)
     }
 
     /// Sets which components this node has.
