@@ -139,7 +139,7 @@ impl Layer {
         if self == Self::E2e {
             step("tools of scripts", MinuteAtFirst, peers::shell_tools)?;
         }
-        if matches!(self, Self::E2e | Self::Store) {
+        if matches!(self, Self::E2e | Self::Peers | Self::Store) {
             step("PostgreSQL", MinuteAtFirst, peers::postgres)?;
         }
         if matches!(self, Self::E2e | Self::Peers) {
