@@ -29,6 +29,7 @@ mod hero_slow;
 mod hero_storm;
 mod hero_tls;
 mod hero_worker;
+mod in_component;
 mod languages;
 mod life;
 mod neighbors;

@@ -1,4 +1,4 @@
-//! Runs a handler once without a host: compiles, describes, checks and executes it. Keeps nothing
+//! Runs a handler without a host, once or several times: compiles, describes, checks and executes it. Keeps nothing
 //! but the compiled component.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use host_cells::compile::CACHE_BYTES_MAX;
 use host_cells::deploy::examine::{Candidate, Component, Examiner, Flaw, Setup, StartError};
 use host_cells::deploy::trust::Trust;
-use host_cells::process::once::RunEvent;
+use host_cells::process::once::{RunEvent, SoloCell};
 use host_cells::run::build::{Caps, Environment, RunBuilder, RunRequest};
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Reach;
@@ -25,6 +25,7 @@ use host_runtime::clock::Clock;
 use host_runtime::ids;
 use host_runtime::tasks::Tasks;
 use thiserror::Error;
+use tokio::runtime::Runtime;
 
 use crate::config;
 
@@ -40,8 +41,6 @@ pub struct OnceRequest {
     pub manifest: Manifest,
     /// The handler to run.
     pub handler: Name,
-    /// The params of the handler.
-    pub params: JsonText,
     /// The variables that may be granted.
     pub environment: Environment,
     /// The servers that requests of the handler may reach.
@@ -76,26 +75,57 @@ pub enum OnceError {
     },
 }
 
-/// Runs a handler once and passes its events to `on_event`. Keeps compiled components in `cache`.
-pub fn run(
+/// A cell for one handler. Each run has a fresh instance.
+pub struct Session {
+    // It is dropped before the runtime that its cell needs.
+    cell: SoloCell,
+    runs: RunBuilder,
+    handler: Name,
+    runtime: Runtime,
+}
+
+impl Session {
+    /// Compiles the component, unless `cache` has the compiled one, and checks that it has the handler.
+    pub fn start(
+        program: CellProgram,
+        cache: PathBuf,
+        asked: OnceRequest,
+    ) -> Result<Self, OnceError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(system("start the runtime"))?;
+        let handler = asked.handler.clone();
+        let (cell, runs) = runtime.block_on(prepare(program, cache, asked))?;
+        Ok(Self {
+            cell,
+            runs,
+            handler,
+            runtime,
+        })
+    }
+
+    /// Runs the handler and passes its events to `on_event`.
+    pub fn run(
+        &mut self,
+        params: JsonText,
+        on_event: impl FnMut(RunEvent),
+    ) -> Result<(Outcome, Meter), OnceError> {
+        let now = Clock::start().now();
+        let request = request(now, &self.handler, params);
+        let (order, _) = self
+            .runs
+            .build(now, request)
+            .map_err(|refused| OnceError::Refused(refused.failure.message))?;
+        Ok(self.runtime.block_on(self.cell.run(order.start, on_event)))
+    }
+}
+
+async fn prepare(
     program: CellProgram,
     cache: PathBuf,
     asked: OnceRequest,
-    on_event: impl FnMut(RunEvent),
-) -> Result<(Outcome, Meter), OnceError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(system("start the runtime"))?;
-    runtime.block_on(execute(program, cache, asked, on_event))
-}
-
-async fn execute(
-    program: CellProgram,
-    cache: PathBuf,
-    mut asked: OnceRequest,
-    on_event: impl FnMut(RunEvent),
-) -> Result<(Outcome, Meter), OnceError> {
+) -> Result<(SoloCell, RunBuilder), OnceError> {
     let limits = asked.manifest.limits(&asked.handler);
     let setup = Setup {
         program,
@@ -106,7 +136,7 @@ async fn execute(
         slots: 1,
         memory_mib: limits.memory_bytes.div_ceil(1 << 20) + CELL_SPARE_MIB,
         environment: asked.environment.clone(),
-        reach: asked.reach.clone(),
+        reach: asked.reach,
         // A file that is run by hand needs no signature.
         trust: Trust::default(),
     };
@@ -117,23 +147,19 @@ async fn execute(
     let named = asked.manifest.name.clone();
     let name = named.unwrap_or_else(|| asked.handler.clone());
     let component = Component {
-        bytes: std::mem::take(&mut asked.component),
+        bytes: asked.component,
         signature: None,
     };
-    let candidate = Candidate::new(name, asked.manifest.clone(), component)?;
+    let candidate = Candidate::new(name, asked.manifest, component)?;
     let handlers = Handlers::default();
     let revision = examiner.first_revision(&handlers, candidate).await?;
     check_offered(&asked.handler, &revision.handlers)?;
     handlers.replace(vec![revision]);
-    let runs = RunBuilder::new(handlers, asked.environment.clone(), BTreeMap::new());
-    let now = Clock::start().now();
-    let (order, program) = runs
-        .build(now, request(now, asked))
-        .map_err(|refused| OnceError::Refused(refused.failure.message))?;
-    Ok(examiner
-        .cells
-        .run_once(&program, order.start, on_event)
-        .await)
+    let (_, program) = handlers
+        .executable(&asked.handler)
+        .map_err(|failure| OnceError::Refused(failure.message))?;
+    let runs = RunBuilder::new(handlers, asked.environment, BTreeMap::new());
+    Ok((SoloCell::new(examiner.cells, program), runs))
 }
 
 fn check_offered(handler: &Name, offered: &[HandlerInfo]) -> Result<(), OnceError> {
@@ -147,7 +173,7 @@ fn check_offered(handler: &Name, offered: &[HandlerInfo]) -> Result<(), OnceErro
     })
 }
 
-fn request(now: Time, asked: OnceRequest) -> RunRequest {
+fn request(now: Time, handler: &Name, params: JsonText) -> RunRequest {
     let job = ids::job(now);
     RunRequest {
         origin: None,
@@ -156,7 +182,7 @@ fn request(now: Time, asked: OnceRequest) -> RunRequest {
         context: Context {
             request_id: format!("{job}-1"),
             job_id: job.to_string(),
-            handler: asked.handler.to_string(),
+            handler: handler.to_string(),
             queue: Name::default_queue().to_string(),
             protocol: "run".to_owned(),
             attempt: 1,
@@ -167,7 +193,7 @@ fn request(now: Time, asked: OnceRequest) -> RunRequest {
             trace: Vec::new(),
             attributes: Vec::new(),
         },
-        params: asked.params,
+        params,
         check_params: true,
         may_write: false,
         is_limited: false,

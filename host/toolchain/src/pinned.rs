@@ -22,6 +22,8 @@ const INTERFACES: [&str; 9] = [
 const BUILD: (&str, &str) = ("build.mjs", include_str!("pinned/build.mjs"));
 const GLOBALS: (&str, &str) = ("globals.mjs", include_str!("pinned/globals.mjs"));
 const MODULES: (&str, &str) = ("modules.mjs", include_str!("pinned/modules.mjs"));
+const NODE_TEST: (&str, &str) = ("node_test.mjs", include_str!("pinned/node_test.mjs"));
+const TESTING: (&str, &str) = ("testing.mjs", include_str!("pinned/testing.mjs"));
 const STACK: (&str, &str) = ("stack.mjs", include_str!("pinned/stack.mjs"));
 
 /// A builder that is installed once for each user.
@@ -90,6 +92,10 @@ pub const COMPONENTIZE_PY: Pinned = Pinned {
             "packages/host_bundle/scan.py",
             include_str!("pinned/componentize-py/host_bundle/scan.py"),
         ),
+        (
+            "packages/host_bundle/tests.py",
+            include_str!("pinned/componentize-py/host_bundle/tests.py"),
+        ),
         WIT,
     ],
 };
@@ -117,7 +123,9 @@ pub const QUICKJS: Pinned = Pinned {
         BUILD,
         GLOBALS,
         MODULES,
+        NODE_TEST,
         STACK,
+        TESTING,
     ],
 };
 
@@ -138,7 +146,9 @@ pub const STARLINGMONKEY: Pinned = Pinned {
         BUILD,
         GLOBALS,
         MODULES,
+        NODE_TEST,
         STACK,
+        TESTING,
         WIT,
     ],
 };

@@ -5,16 +5,9 @@ import { test } from 'node:test';
 
 import { MockHost, Response } from 'host-jobs';
 
-import { fetches, throws } from './handlers';
+import { fetches } from './handlers';
 
 test('a request is sent', async () => {
   const host = new MockHost({ answer: ({ body }) => new Response(body, { status: 201 }) });
   assert.deepEqual(await host.run(fetches, { url: 'https://a.b/c' }), [201, 'hello']);
-});
-
-test('an error has the lines of the source', async () => {
-  await assert.rejects(
-    async () => throws(new MockHost().ctx, {}),
-    (error: Error) => /handlers\.ts:16/.test(error.stack ?? ''),
-  );
 });

@@ -1,12 +1,15 @@
-//! Executes one run in a cell of its own, without a store: nothing is kept and nothing is retried.
+//! Executes runs of one component in a cell of its own, one after another and without a store: nothing is kept and
+//! nothing is retried.
 
-use host_core::cell::{FromCell, Handover, LogLine, Start, ToCell};
+use std::sync::Arc;
+
+use host_core::cell::{FromCell, Handover, LogLine, RunId, Start, ToCell};
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome, Progress};
 use tokio::sync::mpsc;
 
 use crate::port::{CellEvent, CellId};
-use crate::process::Cells;
+use crate::process::{Cells, Line};
 use crate::run::handlers::Program;
 
 /// The reports of a run before its end.
@@ -17,32 +20,54 @@ pub enum RunEvent {
     Progress(Progress),
 }
 
-impl Cells {
-    /// Runs `start` and calls `on_event` with each report. If the future is dropped, the cell and
-    /// its guest are killed.
-    pub async fn run_once(
-        &self,
-        program: &Program,
+/// A cell for one component. If it ends, the next run starts another. When this is dropped, the cell and its guest are
+/// killed.
+pub struct SoloCell {
+    cells: Cells,
+    program: Arc<Program>,
+    /// How many runs it has started.
+    runs: u64,
+    open: Option<OpenCell>,
+}
+
+struct OpenCell {
+    line: Line,
+    events: mpsc::Receiver<CellEvent>,
+}
+
+impl SoloCell {
+    /// Makes a cell that the first run starts.
+    pub const fn new(cells: Cells, program: Arc<Program>) -> Self {
+        Self {
+            cells,
+            program,
+            runs: 0,
+            open: None,
+        }
+    }
+
+    /// Runs `start` and calls `on_event` with each report.
+    pub async fn run(
+        &mut self,
         mut start: Start,
         mut on_event: impl FnMut(RunEvent),
     ) -> (Outcome, Meter) {
-        let (sender, mut events) = mpsc::channel(16);
-        let line = self.open(CellId(u64::MAX), "cell-once", 1, sender);
-        start.component = program.component;
-        let run = start.run;
-        let messages = vec![
-            ToCell::Load {
-                component: program.component,
-                path: program.path.clone(),
-                sha256: program.sha256,
-                file: Handover::Comes,
-            },
-            ToCell::Start(Box::new(start)),
-        ];
-        if line.outbound.send(messages).await.is_err() {
+        let run = RunId(self.runs);
+        self.runs += 1;
+        (start.run, start.component) = (run, self.program.component);
+        let mut messages = Vec::new();
+        let mut cell = match self.open.take() {
+            Some(cell) => cell,
+            None => {
+                messages.push(self.load());
+                self.start_cell()
+            }
+        };
+        messages.push(ToCell::Start(Box::new(start)));
+        if cell.line.outbound.send(messages).await.is_err() {
             return lost("it did not start");
         }
-        while let Some(event) = events.recv().await {
+        while let Some(event) = cell.events.recv().await {
             let messages = match event {
                 CellEvent::Received { messages, .. } => messages,
                 CellEvent::Gone { how, .. } => return lost(&how),
@@ -56,12 +81,30 @@ impl Cells {
                         run: ended,
                         outcome,
                         meter,
-                    } if ended == run => return (outcome, meter),
+                    } if ended == run => {
+                        self.open = Some(cell);
+                        return (outcome, meter);
+                    }
                     _ => {}
                 }
             }
         }
         lost("the host is stopping")
+    }
+
+    fn start_cell(&self) -> OpenCell {
+        let (sender, events) = mpsc::channel(16);
+        let line = self.cells.open(CellId(u64::MAX), "cell-once", 1, sender);
+        OpenCell { line, events }
+    }
+
+    fn load(&self) -> ToCell {
+        ToCell::Load {
+            component: self.program.component,
+            path: self.program.path.clone(),
+            sha256: self.program.sha256,
+            file: Handover::Comes,
+        }
     }
 }
 

@@ -2,17 +2,19 @@
 //! its language, and puts the manifest beside it.
 
 pub(crate) mod project;
+mod test_run;
 
 use std::path::PathBuf;
 
 use clap::Args;
 use host_console::error::{CliError, Exit};
 use host_console::options::OutputOptions;
-use host_console::output::{put_line, say};
+use host_console::output::{Format, Output, put_line, say};
 use host_console::{human, plain};
 use serde_json::json;
 
 use self::project::Project;
+use self::test_run::{TestRun, Verdict};
 
 /// Build a handler's project into a component.
 #[derive(Debug, Args)]
@@ -20,9 +22,13 @@ use self::project::Project;
 Examples:
   host build
   host build word-count --test
+  host build word-count --test --local
   host deploy $(host build word-count -q)
 
 The component and its manifest are written to target/NAME.wasm and target/NAME.toml.
+
+Tests in Python, JavaScript and TypeScript run in a component that is built for them, each in a fresh
+instance: what passes there passes in jobs.
 
 Rust needs the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
 rustc-web, cargo-web, rust-web-src and wasi-libc beside it. JavaScript and TypeScript need Node.js
@@ -32,9 +38,12 @@ pub(crate) struct Build {
     /// The folder of the project
     #[arg(default_value = ".")]
     dir: PathBuf,
-    /// Run the project's tests first
+    /// Run the project's tests first: in the component, or on this machine if they are in Rust
     #[arg(long)]
     test: bool,
+    /// Run the tests on this machine, without a component
+    #[arg(long, requires = "test")]
+    local: bool,
     /// Fail if the handlers will miss something when they run
     #[arg(long)]
     strict: bool,
@@ -47,9 +56,11 @@ impl Build {
     pub(crate) fn run(self) -> Result<(), CliError> {
         let output = self.shown.open();
         let project = Project::find(&self.dir)?;
-        if self.test {
-            project.test()?;
-        }
+        let tests = if self.test {
+            self.run_tests(&project, output)?
+        } else {
+            None
+        };
         let built = project.build()?;
         for warning in &built.warnings {
             say(&format!("warning: {}", plain::line(warning)));
@@ -67,6 +78,7 @@ impl Build {
             "manifest": built.manifest,
             "bytes": built.bytes,
             "warnings": built.warnings,
+            "tests": tests.map(|tests| tests.ended),
         });
         output.print_item(&document.to_string(), &shown, || put_line(&shown))?;
         if output.is_human() {
@@ -78,5 +90,30 @@ impl Build {
         }
         output.hint(&format!("`host deploy {shown}` deploys it"));
         Ok(())
+    }
+
+    /// Returns how the tests have ended, unless their own program has shown it.
+    fn run_tests(&self, project: &Project, output: Output) -> Result<Option<TestRun>, CliError> {
+        let run = if self.local {
+            None
+        } else {
+            TestRun::make(project, output)?
+        };
+        let Some(run) = run else {
+            return project.test().map(|()| None);
+        };
+        let failed = run.count(Verdict::Failed);
+        if failed == 0 {
+            return Ok(Some(run));
+        }
+        if matches!(output.format(), Format::Json | Format::Jsonl) {
+            output.json(&json!({"tests": run.ended}).to_string())?;
+        }
+        let cause = format!("{failed} of {} tests failed", run.ended.len());
+        Err(
+            CliError::new(Exit::Failed, project.doing("build it"), cause).next(
+                "see above; `host build --test --local` runs them on this machine, with its debugger",
+            ),
+        )
     }
 }

@@ -16,7 +16,7 @@ use host_core::json::JsonText;
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome};
 use host_server::config::{self, ForOneRun};
-use host_server::once::{self, OnceError, OnceRequest};
+use host_server::once::{OnceError, OnceRequest, Session};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -113,20 +113,16 @@ impl Run {
             component: component(&self.file)?,
             manifest,
             handler: self.name.clone(),
-            params: JsonText(params),
             environment,
             reach,
         };
         let spinner = Spinner::new(output, &doing);
-        let (outcome, meter) = once::run(
-            serve::program(&doing, confinement)?,
-            cache,
-            asked,
-            |event| {
-                show(output, &spinner, event);
-            },
-        )
-        .map_err(failed)?;
+        let program = serve::program(&doing, confinement)?;
+        let (outcome, meter) = Session::start(program, cache, asked)
+            .and_then(|mut session| {
+                session.run(JsonText(params), |event| show(output, &spinner, event))
+            })
+            .map_err(failed)?;
         drop(spinner);
         print(output, &outcome, meter)
     }

@@ -1,19 +1,22 @@
-// Bundles the project in the working folder and makes a component of it, or runs its tests:
-//   node build.mjs quickjs|starlingmonkey FOLDER MAIN
+// Bundles the project in the working folder and makes a component of it, of its tests without MAIN, or runs its tests in Node:
+//   node build.mjs quickjs|starlingmonkey COMPONENT [MAIN]
 //   node build.mjs test FOLDER
 
 import { spawnSync } from 'node:child_process';
 import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs';
-import { dirname, join, relative, resolve } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
 
 import { build } from 'esbuild';
 
 import { bundling, webModules } from './modules.mjs';
 import { withLargeStack } from './stack.mjs';
+import { located, testFiles, testImports, testing } from './testing.mjs';
 
-const [task, folder, main] = process.argv.slice(2);
-const wit = join(dirname(fileURLToPath(import.meta.url)), 'wit');
+const [task, made, main] = process.argv.slice(2);
+const folder = task === 'test' ? made : dirname(made);
+const own = dirname(fileURLToPath(import.meta.url));
+const wit = join(own, 'wit');
 
 /** What each engine cannot run itself. */
 const LOWERED = {
@@ -45,15 +48,19 @@ async function bundle(options) {
 }
 
 async function component() {
-  const from = JSON.stringify(resolve(main));
-  const bundled = join(folder, 'bundle.js');
-  const options = { ...bundling, target: 'es2022', supported: LOWERED[task], write: false };
+  const hasTests = main === undefined;
+  if (hasTests) checkTypes();
+  const from = hasTests ? ["'node:test'", ...testImports(testFiles())] : [JSON.stringify(resolve(main))];
+  const bundled = join(folder, `${basename(made, '.wasm')}.js`);
+  const ofTests = [testing, located((path) => `file:///${relative('.', path)}`)];
+  const plugins = hasTests ? [...ofTests, ...bundling.plugins] : bundling.plugins;
+  const options = { ...bundling, plugins, target: 'es2022', supported: LOWERED[task], write: false };
   const entry = (contents) => ({ contents, resolveDir: process.cwd(), sourcefile: 'host-jobs/src/entry.js' });
-  const before = task === 'quickjs' ? await modulesBefore({ ...options, stdin: entry(`import ${from};\n`) }) : [];
   const statement = (rest) => `${rest.startsWith('{') ? 'export' : 'import'} ${rest};\n`;
-  const made = await bundle({
+  const before = task === 'quickjs' ? await modulesBefore({ ...options, stdin: entry(from.map(statement).join('')) }) : [];
+  const { outputFiles } = await bundle({
     ...options,
-    stdin: entry([...before, `{ handler } from 'host-jobs/${task}'`, from].map(statement).join('')),
+    stdin: entry([...before, `{ handler } from 'host-jobs/${task}'`, ...from].map(statement).join('')),
     external: ['host:*', 'wasi:*'],
     minifyWhitespace: true,
     lineLimit: 200,
@@ -61,10 +68,10 @@ async function component() {
     sourcemap: 'external',
     outfile: bundled,
   });
-  const [map, code] = ['.map', '.js'].map((ending) => made.outputFiles.find((file) => file.path.endsWith(ending)).text);
+  const [map, code] = ['.map', '.js'].map((ending) => outputFiles.find((file) => file.path.endsWith(ending)).text);
   writeFileSync(bundled, `${withOwnAsync(code)}globalThis.sourceMapOfHandlers = ${JSON.stringify(authorsLines(JSON.parse(map)))};\n`);
   const { component: bytes } = await MAKERS[task](bundled);
-  writeFileSync(join(folder, 'component.wasm'), bytes);
+  writeFileSync(made, bytes);
 }
 
 /** Lets our promises run async functions, which is faster than the bundler's way; `runAsync` is of the SDK. */
@@ -83,11 +90,11 @@ async function modulesBefore(options) {
 const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
 
 /** Returns for each line of a bundle where its parts begin (from 0), and from which source and line (from 1) they are, as text:
-    it is small in the memory of each job. What calls the handler is in the SDK and left out. */
+    it is small in the memory of each job. What calls the handler is in the SDK or the builder, and left out. */
 function authorsLines({ sources, mappings }) {
   const sdk = realpathSync('node_modules/host-jobs');
   const paths = sources.map((source) => resolve(folder, source));
-  const isAuthors = paths.map((path) => !path.startsWith(join(sdk, 'src')));
+  const isAuthors = paths.map((path) => ![join(sdk, 'src'), own + sep].some((start) => path.startsWith(start)));
   let [source, line] = [0, 0];
   const lines = mappings.split(';').map((text) => {
     let at = 0;
@@ -121,16 +128,14 @@ function decoded(segment) {
   return numbers;
 }
 
-/** Returns the files with tests, without those of packages. */
-function testFiles() {
-  const files = readdirSync('.', { recursive: true });
-  const isApart = (file) => /(^|\/)(node_modules|target|host-jobs|\.[^/]*)\//.test(file);
-  return files.filter((file) => /\.test\.[mc]?[jt]s$/.test(file) && !isApart(file));
+/** Checks the types of the project, if it has any. */
+function checkTypes() {
+  const tsc = 'node_modules/typescript/bin/tsc';
+  if (existsSync('tsconfig.json') && existsSync(tsc)) ended(process.execPath, [tsc, '--noEmit']);
 }
 
 async function test() {
-  const tsc = 'node_modules/typescript/bin/tsc';
-  if (existsSync('tsconfig.json') && existsSync(tsc)) ended(process.execPath, [tsc, '--noEmit']);
+  checkTypes();
   const entryPoints = testFiles();
   if (entryPoints.length === 0) {
     console.error('no tests: their files end in .test.js or .test.ts');
@@ -138,7 +143,7 @@ async function test() {
   }
   const outdir = join(folder, 'tests');
   rmSync(outdir, { recursive: true, force: true });
-  await bundle({ entryPoints, outdir, outbase: '.', platform: 'node', packages: 'external', loader: bundling.loader, sourcemap: 'inline' });
+  await bundle({ entryPoints, outdir, outbase: '.', platform: 'node', packages: 'external', loader: bundling.loader, plugins: [located((path) => pathToFileURL(path).href)], sourcemap: 'inline' });
   const files = readdirSync(outdir, { recursive: true }).filter((file) => file.endsWith('.js'));
   ended(process.execPath, ['--enable-source-maps', '--test', '--test-reporter=spec', ...files.map((file) => relative('.', join(outdir, file)))]);
 }

@@ -9,11 +9,12 @@ const own = dirname(fileURLToPath(import.meta.url));
 
 /** The modules of Node that a package of ours serves, and those that the SDK does. */
 const SERVED = [
-  ...['assert', 'async_hooks', 'buffer', 'constants', 'diagnostics_channel', 'events', 'os', 'path', 'path/posix', 'punycode'],
+  ...['assert', 'assert/strict', 'async_hooks', 'buffer', 'constants', 'diagnostics_channel', 'events', 'os', 'path'],
+  ...['path/posix', 'punycode'],
   ...['querystring', 'stream', 'string_decoder', 'timers', 'timers/promises', 'tty', 'url', 'util', 'zlib'],
 ];
 const OF_SDK = ['crypto', 'process'];
-const ALIASES = { 'assert/strict': 'assert', 'stream/web': 'stream/web', sys: 'util', 'util/types': 'util' };
+const ALIASES = { 'stream/web': 'stream/web', sys: 'util', 'util/types': 'util' };
 
 /** What the modules of Node that cannot be served would need. */
 const NEEDS = [
@@ -58,7 +59,8 @@ function refusal(name) {
         apply() { throw new Error(${JSON.stringify(message)} + ' (' + path + ' was called)'); },
         construct() { throw new Error(${JSON.stringify(message)} + ' (' + path + ' was made)'); },
       });
-    module.exports = refuse(${JSON.stringify(name)});`;
+    // An import by name looks for it in a copy, which has this prototype.
+    module.exports = new Proxy(refuse(${JSON.stringify(name)}), { getPrototypeOf: () => refuse(${JSON.stringify(name)}) });`;
 }
 
 /** Marks what must not come back to us. */

@@ -47,6 +47,24 @@ enum Engine {
     StarlingMonkey,
 }
 
+/// What a component is built for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Jobs,
+    /// It has the project's tests as one more handler.
+    Tests,
+}
+
+impl Purpose {
+    /// Returns the name of its file.
+    const fn file(self) -> &'static str {
+        match self {
+            Self::Jobs => "component.wasm",
+            Self::Tests => "tests.wasm",
+        }
+    }
+}
+
 /// A component that was built.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -113,7 +131,7 @@ impl Project {
         matches!(self.source, Source::Rust { .. })
     }
 
-    /// Runs its tests. What they print goes to standard error.
+    /// Runs its tests on this machine. What they print goes to standard error.
     pub(crate) fn test(&self) -> Result<(), CliError> {
         let mut command = match &self.source {
             Source::Rust { .. } => rust::test(self),
@@ -123,12 +141,28 @@ impl Project {
         self.run(&mut command, "run its tests")
     }
 
+    /// Builds the component with its tests, unless its language runs them only on this machine.
+    pub(crate) fn build_tests(&self) -> Result<Option<PathBuf>, CliError> {
+        let purpose = Purpose::Tests;
+        match &self.source {
+            Source::Rust { .. } => Ok(None),
+            Source::JavaScript { main, engine } => {
+                javascript::build(self, main, *engine, purpose).map(Some)
+            }
+            Source::Python(settings) => {
+                python::build(self, settings, purpose).map(|made| Some(made.component))
+            }
+        }
+    }
+
     /// Builds the component and puts it and its manifest into the target folder.
     pub(crate) fn build(&self) -> Result<Built, CliError> {
         let made = match &self.source {
             Source::Rust { library } => rust::build(self, library)?.into(),
-            Source::JavaScript { main, engine } => javascript::build(self, main, *engine)?.into(),
-            Source::Python(settings) => python::build(self, settings)?,
+            Source::JavaScript { main, engine } => {
+                javascript::build(self, main, *engine, Purpose::Jobs)?.into()
+            }
+            Source::Python(settings) => python::build(self, settings, Purpose::Jobs)?,
         };
         let failed = |error| CliError::new(Exit::Failed, self.doing("build it"), error);
         let bytes = std::fs::metadata(&made.component).map_err(failed)?.len();
@@ -181,7 +215,8 @@ impl Project {
         })
     }
 
-    fn doing(&self, what: &str) -> String {
+    /// Says what is being done to it.
+    pub(crate) fn doing(&self, what: &str) -> String {
         let dir = self.dir.display().to_string();
         format!("{what}: {} in {}", self.name, plain::line(&dir))
     }

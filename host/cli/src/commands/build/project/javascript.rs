@@ -8,7 +8,7 @@ use host_console::error::{CliError, Exit};
 use host_toolchain::pinned::{Pinned, QUICKJS, STARLINGMONKEY, packages_of_npm};
 use serde::Deserialize;
 
-use super::{Engine, Project, Source, TARGET_DIR, tools};
+use super::{Engine, Project, Purpose, Source, TARGET_DIR, tools};
 
 const LOCK: &str = "package-lock.json";
 
@@ -78,7 +78,7 @@ pub(super) fn find(dir: &Path, doing: &str) -> Result<Project, CliError> {
     })
 }
 
-/// Makes the command that checks its types, if it has any, and runs its tests.
+/// Makes the command that checks its types, if it has any, and runs its tests on this machine.
 pub(super) fn test(project: &Project, engine: Engine) -> Result<Command, CliError> {
     packages(project)?;
     let mut command = builder(engine)?;
@@ -87,13 +87,21 @@ pub(super) fn test(project: &Project, engine: Engine) -> Result<Command, CliErro
 }
 
 /// Builds the component and returns its file.
-pub(super) fn build(project: &Project, main: &str, engine: Engine) -> Result<PathBuf, CliError> {
+pub(super) fn build(
+    project: &Project,
+    main: &str,
+    engine: Engine,
+    purpose: Purpose,
+) -> Result<PathBuf, CliError> {
     packages(project)?;
-    let bundles = project.folder(BUNDLES)?;
+    let component = project.folder(BUNDLES)?.join(purpose.file());
     let mut command = builder(engine)?;
-    command.arg(engine.name()).arg(&bundles).arg(main);
+    command.arg(engine.name()).arg(&component);
+    if purpose == Purpose::Jobs {
+        command.arg(main);
+    }
     project.run(&mut command, "build it")?;
-    Ok(bundles.join("component.wasm"))
+    Ok(component)
 }
 
 fn builder(engine: Engine) -> Result<Command, CliError> {

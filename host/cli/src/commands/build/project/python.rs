@@ -10,7 +10,7 @@ use host_toolchain::pinned::{COMPONENTIZE_PY, PACKAGES, packages_of_pip};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{Component, Project, Source, TARGET_DIR, tools};
+use super::{Component, Project, Purpose, Source, TARGET_DIR, tools};
 
 /// The packages that the project locks, with hashes.
 const REQUIREMENTS: &str = "requirements.txt";
@@ -20,6 +20,9 @@ const ENVIRONMENT: &str = "python";
 
 /// The module with the exports.
 const EXPORTS: &str = "host_component";
+
+/// What finds and runs tests.
+const TESTS: &str = "host_bundle.tests";
 
 #[derive(Deserialize)]
 struct PyProject {
@@ -81,16 +84,15 @@ pub(super) fn find(dir: &Path, doing: &str) -> Result<Project, CliError> {
     })
 }
 
-/// Makes the command that runs its tests.
+/// Makes the command that runs its tests on this machine.
 pub(super) fn test(project: &Project, settings: &Settings) -> Result<Command, CliError> {
-    let packages = [packages(project)?];
+    let tool = tools::folder(&COMPONENTIZE_PY)?;
+    let packages = [packages(project)?, tool.join(PACKAGES)];
     let own = settings.paths.iter().map(|path| project.dir.join(path));
     let paths = std::env::join_paths(own.chain(packages))
         .map_err(|error| CliError::new(Exit::Failed, project.doing("run its tests"), error))?;
     let mut command = Command::new("python3");
-    command
-        .args(["-B", "-m", "unittest", "discover", "--pattern", "test*.py"])
-        .env("PYTHONPATH", paths);
+    command.args(["-B", "-m", TESTS]).env("PYTHONPATH", paths);
     Ok(command)
 }
 
@@ -104,7 +106,11 @@ struct Report {
 const REPORT: &str = "report.json";
 
 /// Builds the component and returns its file.
-pub(super) fn build(project: &Project, settings: &Settings) -> Result<Component, CliError> {
+pub(super) fn build(
+    project: &Project,
+    settings: &Settings,
+    purpose: Purpose,
+) -> Result<Component, CliError> {
     let tool = tools::folder(&COMPONENTIZE_PY)?;
     packages(project)?;
     compile_library(project, &tool)?;
@@ -113,8 +119,8 @@ pub(super) fn build(project: &Project, settings: &Settings) -> Result<Component,
         CliError::new(Exit::Failed, project.doing("build it"), error)
     };
     let exports = environment.join(format!("{EXPORTS}.py"));
-    fs::write(&exports, exported(settings)).map_err(|error| failed(&error))?;
-    let component = environment.join("component.wasm");
+    fs::write(&exports, exported(settings, purpose)).map_err(|error| failed(&error))?;
+    let component = environment.join(purpose.file());
     let mut command = COMPONENTIZE_PY.program(&tool);
     command
         .args(["componentize", EXPORTS])
@@ -165,16 +171,23 @@ fn compile_library(project: &Project, tool: &Path) -> Result<(), CliError> {
 }
 
 /// Returns the module with the exports. In the builder the folders of modules have numbers, in their order.
-fn exported(settings: &Settings) -> String {
+fn exported(settings: &Settings, purpose: Purpose) -> String {
     let module = &settings.module;
+    let (tests, has_tests) = match purpose {
+        Purpose::Jobs => (String::new(), "False"),
+        Purpose::Tests => (
+            format!("from {TESTS} import register\nregister(\"/0\")\n"),
+            "True",
+        ),
+    };
     let packages = (3..=3 + settings.paths.len())
         .map(|number| format!("/{number}"))
         .collect::<Vec<_>>();
     format!(
         "import host_bundle\nhost_bundle.install(\"/2\")\ntry:\n    import {module}\n\
          except ImportError as error:\n    host_bundle.explain(error, \"/1\")\n    raise\n\
-         from host_jobs.component import Handler\n\
-         host_bundle.finish(project=\"/0\", report=\"/1\", zones=\"/2\", packages={}, patterns={})\n",
+         {tests}from host_jobs.component import Handler\n\
+         host_bundle.finish(project=\"/0\", report=\"/1\", zones=\"/2\", packages={}, patterns={}, has_tests={has_tests})\n",
         json!(packages),
         json!(settings.files),
     )

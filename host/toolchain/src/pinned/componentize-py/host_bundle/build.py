@@ -9,22 +9,26 @@ import marshal
 import os
 import sys
 import traceback
-from typing import Iterable
+from typing import Container, Iterable
 
 from . import files, library, memory, platform, scan
 
 _LARGEST = 16 << 20
 """The most bytes that the files of a component may have together, compressed."""
 _ZONES = "tzdata"
+_OF_TESTS = 8 << 20
+"""The most bytes of other files that tests may read, compressed."""
 
 
-def finish(modules: dict, project: str, report: str, patterns: list[str], packages: list[str], zones: str) -> None:
+def finish(
+    modules: dict, project: str, report: str, patterns: list[str], packages: list[str], zones: str, has_tests: bool
+) -> None:
     """Reports what the imports have shown, and keeps the files of the component."""
-    found = scan.examine(project, packages)
+    found = {"warnings": [], "errors": []} if has_tests else scan.examine(project, packages)
     archive = files.Archive()
     *shared, locked = packages
     shared_files = itertools.chain.from_iterable(map(library.files_below, shared))
-    named = _add(archive, itertools.chain(_own(project, patterns), shared_files))
+    named = _add(archive, itertools.chain(_own(project, patterns), shared_files), () if has_tests else _tests_below(project))
     found_by_name: set[str] = set()
     named |= _add_locked(archive, locked, os.path.join(report, "lib", "packed.bin"), found_by_name)
     if "zoneinfo" in named or "zoneinfo" in sys.modules:
@@ -41,6 +45,8 @@ def finish(modules: dict, project: str, report: str, patterns: list[str], packag
         )
     with open(os.path.join(report, "report.json"), "w") as file:
         json.dump(found, file)
+    if has_tests:
+        files.keep_for_tests(_add_for_tests(archive, project))
     modules.clear()
     archive.seal()
     _warm()
@@ -52,12 +58,31 @@ def _imported() -> set[str]:
     return {str(getattr(module, "__file__", "")) for module in list(sys.modules.values())}
 
 
-def _add(archive: files.Archive, contents: Iterable[tuple[str, bytes]]) -> set[str]:
-    """Adds files. Returns the packages that their modules name."""
+def _tests_below(project: str) -> set[str]:
+    """Returns the modules of tests that no handler has imported."""
+    paths = (path for path, _ in library.files_below(project))
+    return {path for path in paths if library.is_of_tests(os.path.relpath(path, project))} - _imported()
+
+
+def _add_for_tests(archive: files.Archive, project: str) -> set[str]:
+    """Adds the other files of the project, the smallest first, and returns their paths."""
+    added: set[str] = set()
+    end = archive.size + _OF_TESTS
+    for path, content in sorted(library.files_below(project), key=lambda it: len(it[1])):
+        if not archive.has(path):
+            archive.add(path, content)
+            added.add(path)
+        if archive.size > end:
+            break
+    return added
+
+
+def _add(archive: files.Archive, contents: Iterable[tuple[str, bytes]], unused: Container[str] = ()) -> set[str]:
+    """Adds files. Returns the packages that their modules name, without those of `unused` modules."""
     named = set()
     for path, content in contents:
         archive.add(path, content)
-        if path.endswith(".py"):
+        if path.endswith(".py") and path not in unused:
             try:
                 named |= library.names(content)
             except (SyntaxError, ValueError):

@@ -14,7 +14,7 @@ import stat as _stat
 import sys
 from typing import Iterable
 
-from .library import pack, unpack
+from .library import is_of_tests, pack, unpack
 
 # A file has its compressed contents and their length, a folder the names in it.
 _files: dict[str, tuple[bytes, int]] = {}
@@ -42,6 +42,10 @@ class Archive:
             self.size += len(packed)
         self._files[path] = (self._packed[packed], length)
 
+    def has(self, path: str) -> bool:
+        """Returns whether a file was added."""
+        return path in self._files
+
     def seal(self) -> None:
         """Makes these files those of the component, instead of those that the builder reads."""
         folders: dict[str, dict[str, None]] = {}
@@ -65,6 +69,28 @@ def contents() -> Iterable[bytes]:
     return (packed for packed, _ in _files.values())
 
 
+_of_tests: set[str] = set()
+"""Files that only tests read: a component that is deployed does not have them."""
+
+
+def keep_for_tests(paths: set[str]) -> None:
+    """Hides files from handlers."""
+    _of_tests.update(paths)
+
+
+def _is_hidden(path: str) -> bool:
+    """Returns whether a file is for tests, and the code of the project that reads it is no test."""
+    if path not in _of_tests:
+        return False
+    frame = sys._getframe(2)
+    while frame:
+        home, _, name = frame.f_code.co_filename.partition(_HOME + "/")
+        if name and not home and not name.startswith("host_jobs/"):
+            return not is_of_tests(name)
+        frame = frame.f_back
+    return False
+
+
 def _path(given):
     """Returns the path of what is carried, or None."""
     if not _folders or isinstance(given, int) or given is None:
@@ -72,7 +98,7 @@ def _path(given):
     path = os.fsdecode(given)
     if path not in _files and path not in _folders:
         path = os.path.normpath(os.path.join(_HOME, path))
-    return path if path in _files or path in _folders else None
+    return path if (path in _files and not _is_hidden(path)) or path in _folders else None
 
 
 def _read(path: str) -> bytes:

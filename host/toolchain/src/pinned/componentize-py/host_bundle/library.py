@@ -15,7 +15,7 @@ _LEFT_OUT = {
     "_pydecimal", "_pyio", "_pyrepl", "_sysconfigdata__wasi_wasm32-wasi", "antigravity", "bdb", "compileall", "config-3.14-wasm32-wasi",
     "ctypes", "curses", "doctest", "ensurepip", "ftplib", "idlelib", "imaplib", "lib", "modulefinder", "multiprocessing",
     "nturl2path", "pdb", "pty", "py_compile", "pydoc", "pydoc_data", "rlcompleter", "site-packages", "socketserver",
-    "tabnanny", "test", "this", "tkinter", "trace", "tty", "turtle", "turtledemo", "unittest", "venv", "webbrowser", "wsgiref", "zipapp",
+    "tabnanny", "test", "this", "tkinter", "trace", "tty", "turtle", "turtledemo", "venv", "webbrowser", "wsgiref", "zipapp",
 }  # fmt: skip
 """What needs a screen, a compiler, a server, other processes or another system, and tests."""
 _ALWAYS = ("encodings", "_strptime", "_pylong", "stringprep", "importlib", "traceback", "linecache", "tokenize")
@@ -71,6 +71,17 @@ def reachable(modules: dict[str, Module], named: set[str]) -> set[str]:
             seen.update(new)
             left.extend(new)
     return found
+
+
+def is_test_module(file: str) -> bool:
+    """Returns whether a file has tests, by its name."""
+    return file.startswith("test") and file.endswith(".py")
+
+
+def is_of_tests(path: str) -> bool:
+    """Returns whether a file belongs to tests, by its path in the project."""
+    *folders, file = path.split("/")
+    return is_test_module(file) or file == "conftest.py" or "test" in folders or "tests" in folders
 
 
 def package(path: str) -> str:
