@@ -56,12 +56,11 @@ impl SoloCell {
         self.runs += 1;
         (start.run, start.component) = (run, self.program.component);
         let mut messages = Vec::new();
-        let mut cell = match self.open.take() {
-            Some(cell) => cell,
-            None => {
-                messages.push(self.load());
-                self.start_cell()
-            }
+        let mut cell = if let Some(cell) = self.open.take() {
+            cell
+        } else {
+            messages.push(self.load());
+            self.start_cell()
         };
         messages.push(ToCell::Start(Box::new(start)));
         if cell.line.outbound.send(messages).await.is_err() {
