@@ -11,8 +11,10 @@ use thiserror::Error;
 use crate::glob;
 use crate::seconds::Seconds;
 
+mod oauth;
 mod signing;
 
+pub use self::oauth::{ClientAuth, OAuth, TokenUrl};
 pub use self::signing::{SignScheme, Signing};
 
 /// The longest name of a host, in bytes, as DNS limits it.
@@ -182,11 +184,11 @@ impl From<OriginPattern> for String {
 }
 
 /// A value of a header, with places for secrets: `Bearer {secret:stripe}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct HeaderTemplate(Vec<Part>);
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Part {
     Text(String),
     Secret(String),
@@ -298,6 +300,9 @@ pub struct HttpGrant {
     /// How each request is signed.
     #[serde(default)]
     pub sign: Option<Signing>,
+    /// How the broker gets the access token that each request carries.
+    #[serde(default)]
+    pub oauth: Option<OAuth>,
     /// The most requests of one attempt.
     #[serde(default)]
     pub max_requests: Option<u32>,
@@ -337,12 +342,16 @@ impl HttpGrant {
     /// Returns the names of the secrets that its requests need.
     pub fn secrets(&self) -> impl Iterator<Item = &str> {
         let in_headers = self.headers.values().flat_map(HeaderTemplate::secrets);
-        in_headers.chain(self.sign.iter().flat_map(Signing::secrets))
+        let in_signatures = self.sign.iter().flat_map(Signing::secrets);
+        let for_tokens = self.oauth.iter().flat_map(OAuth::secrets);
+        in_headers.chain(in_signatures).chain(for_tokens)
     }
 
     /// Returns whether the broker sets the header, so that the guest cannot.
     pub fn sets(&self, header: &str) -> bool {
-        self.headers.contains_key(header) || self.sign.is_some() && Signing::sets(header)
+        self.headers.contains_key(header)
+            || self.sign.is_some() && Signing::sets(header)
+            || self.oauth.is_some() && OAuth::sets(header)
     }
 
     /// Returns what is wrong with it: the key, its value, and what is expected.
@@ -375,10 +384,30 @@ impl HttpGrant {
         if let Some(flaw) = self.sign.as_ref().and_then(Signing::flaw) {
             return Some(flaw);
         }
-        let signed = |name: &&String| self.sign.is_some() && Signing::sets(name);
-        if let Some(other) = self.headers.keys().find(signed) {
-            let expected = "no header that `sign` sets".to_owned();
-            return Some(("http.headers", format!("{other:?}"), expected));
+        if self.sign.is_some() && self.oauth.is_some() {
+            let expected = "`sign` or `oauth`, not both".to_owned();
+            return Some(("http.oauth", "a table".to_owned(), expected));
+        }
+        if let Some(flaw) = self.oauth.as_ref().and_then(OAuth::flaw) {
+            return Some(flaw);
+        }
+        for (key, is_set) in [
+            (
+                "sign",
+                self.sign
+                    .as_ref()
+                    .map(|_| Signing::sets as fn(&str) -> bool),
+            ),
+            (
+                "oauth",
+                self.oauth.as_ref().map(|_| OAuth::sets as fn(&str) -> bool),
+            ),
+        ] {
+            let Some(is_set) = is_set else { continue };
+            if let Some(other) = self.headers.keys().find(|it| is_set(it)) {
+                let expected = format!("no header that `{key}` sets");
+                return Some(("http.headers", format!("{other:?}"), expected));
+            }
         }
         for (key, value, max) in [
             ("http.max_requests", self.max_requests, REQUESTS_MAX),

@@ -123,6 +123,21 @@ pub(crate) struct RequestCharge {
 }
 
 impl RequestCharge {
+    /// Returns the charge of a request that the broker makes itself, which counts for no attempt.
+    pub(crate) fn uncounted(response_bytes_max: usize) -> Self {
+        let no_grants = Allowance {
+            requests: RefCell::default(),
+            tcp: Vec::new(),
+            sql: Vec::new(),
+        };
+        Self {
+            allowance: Rc::new(no_grants),
+            grant: 0,
+            response_bytes_max,
+            unused: Cell::new(0),
+        }
+    }
+
     /// Returns how many bytes the body of the response may have.
     pub(crate) const fn response_bytes_max(&self) -> usize {
         self.response_bytes_max

@@ -27,6 +27,7 @@ use tokio::task::spawn_local;
 use self::reports::Reports;
 use crate::allowance::Attempts;
 use crate::client::{Clients, HttpClient, Revision};
+use crate::oauth::Tokens;
 use crate::permit::Permit;
 use crate::policy::{self, Order};
 use crate::secrets::Secrets;
@@ -92,6 +93,7 @@ impl Shares {
 /// The state that all runs share.
 pub(crate) struct Broker {
     secrets: RefCell<Secrets>,
+    pub(crate) tokens: Tokens,
     /// The authorities of this system.
     system: RootCertStore,
     clients: RefCell<Clients>,
@@ -121,6 +123,7 @@ impl Broker {
     ) -> io::Result<Self> {
         Ok(Self {
             secrets: RefCell::default(),
+            tokens: Tokens::default(),
             system,
             clients: RefCell::new(clients),
             attempts: Attempts::default(),
@@ -227,6 +230,7 @@ pub(crate) async fn serve(broker: Broker) -> io::Result<()> {
         match message.map_err(io::Error::other)? {
             ToBroker::Secret { name, value } => {
                 broker.secrets.borrow_mut().set(name, value);
+                broker.tokens.expire();
             }
             ToBroker::Authorities => {
                 let tls = match fds.pop() {

@@ -138,6 +138,7 @@ pub(crate) async fn send(
     let Order {
         grant: _,
         signer: _,
+        token: _,
         method,
         uri,
         headers,

@@ -12,6 +12,7 @@ pub mod child;
 mod client;
 mod dial;
 mod mask;
+mod oauth;
 mod permit;
 mod policy;
 mod secrets;

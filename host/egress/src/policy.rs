@@ -20,6 +20,7 @@ use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_RANG
 use hyper::{Method, Uri};
 use url::Url;
 
+use crate::oauth::TokenRequest;
 use crate::secrets::{Secrets, unset};
 use crate::sigv4::{self, Signer, Unsigned};
 
@@ -32,6 +33,8 @@ pub(crate) struct Order {
     pub(crate) grant: usize,
     /// Signs it before it is sent.
     pub(crate) signer: Option<Signer>,
+    /// Gets the access token that it carries.
+    pub(crate) token: Option<TokenRequest>,
     pub(crate) method: Method,
     pub(crate) uri: Uri,
     pub(crate) headers: HeaderMap,
@@ -100,6 +103,8 @@ pub(crate) fn decide(
     }
     let signing = grant.sign.as_ref();
     let signer = signing.map(|it| Signer::new(it, secrets)).transpose()?;
+    let oauth = grant.oauth.as_ref();
+    let token = oauth.map(|it| TokenRequest::new(it, secrets)).transpose()?;
     if signer.is_some() {
         sigv4::normalize(&mut url);
     }
@@ -110,6 +115,7 @@ pub(crate) fn decide(
     Ok(Order {
         grant: index,
         signer,
+        token,
         method,
         uri: uri.map_err(|_| invalid("the URL cannot be sent"))?,
         headers,

@@ -2,6 +2,7 @@
 
 mod descriptors;
 mod fixture;
+mod tokens;
 
 use std::cell::Cell;
 use std::rc::Rc;

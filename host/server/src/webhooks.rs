@@ -77,6 +77,7 @@ impl Allowed {
             paths: self.paths.clone(),
             headers: BTreeMap::new(),
             sign: None,
+            oauth: None,
             max_requests: Some(1),
             max_response_kib: Some(ANSWER_KIB_MAX),
             max_total_mib: Some(1),

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host_core::grant_words;
-use host_core::http_grant::HttpGrant;
+use host_core::http_grant::{ClientAuth, HttpGrant, OAuth, TokenUrl};
 use host_core::name::Name;
 use host_core::tcp_grant::TcpGrant;
 use host_engine::component::{Grants, Manifest, Revision};
@@ -113,6 +113,19 @@ impl Available<'_> {
                 "the manifest grants {handler} requests to {to}, which is not in grants.http"
             ));
         }
+        let token_urls = grants
+            .iter()
+            .filter_map(|grant| Some(&grant.oauth.as_ref()?.token_url));
+        let is_covered = |url: &&TokenUrl| {
+            let origin = url.origin();
+            origin.is_ok_and(|it| origins.iter().any(|origin| origin.covers(&it)))
+        };
+        let mut uncovered = token_urls.filter(|url| !is_covered(url));
+        if let Some(url) = uncovered.next() {
+            return Some(format!(
+                "the manifest gets access tokens for {handler} from {url}, whose server is not in grants.http"
+            ));
+        }
         let mut named = grants.iter().flat_map(HttpGrant::secrets);
         let unknown = named.find(|name| !secrets.contains_key(*name))?;
         Some(format!(
@@ -178,6 +191,9 @@ fn http_line(grant: &HttpGrant) -> String {
             line = format!("{line} and {token}");
         }
     }
+    if let Some(oauth) = &grant.oauth {
+        line = format!("{line}, {}", oauth_words(oauth));
+    }
     if let Some(requests) = grant.max_requests {
         line = format!("{line}, {requests} requests");
     }
@@ -191,6 +207,30 @@ fn http_line(grant: &HttpGrant) -> String {
         line = format!("{line}, within {} s", f64::from(timeout));
     }
     line
+}
+
+/// Describes how access tokens are got.
+fn oauth_words(oauth: &OAuth) -> String {
+    let mut words = format!("with access tokens of {}", oauth.token_url);
+    let credentials = [
+        (" for the client", &oauth.client_id),
+        (" with", &oauth.client_secret),
+        (" for the service account", &oauth.service_account),
+    ];
+    for (what, value) in credentials {
+        if let Some(value) = value {
+            words = format!("{words}{what} {value}");
+        }
+    }
+    if oauth.client_auth == ClientAuth::Body {
+        words.push_str(" in the body");
+    }
+    for (what, value) in [("scope", &oauth.scope), ("audience", &oauth.audience)] {
+        if let Some(value) = value {
+            words = format!("{words}, {what} {value}");
+        }
+    }
+    words
 }
 
 /// What a revision changes of the grants of handlers: one line for each, in order.

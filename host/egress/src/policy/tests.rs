@@ -28,6 +28,7 @@ fn grant(to: &str) -> HttpGrant {
         paths: Vec::new(),
         headers: BTreeMap::new(),
         sign: None,
+        oauth: None,
         max_requests: None,
         max_response_kib: None,
         max_total_mib: None,

@@ -156,6 +156,7 @@ pub(super) fn grant(to: &str) -> HttpGrant {
         paths: Vec::new(),
         headers: BTreeMap::new(),
         sign: None,
+        oauth: None,
         max_requests: None,
         max_response_kib: None,
         max_total_mib: None,
@@ -426,7 +427,7 @@ async fn converse(
             return;
         };
         text.extend_from_slice(&buffer[..read]);
-        if !text.ends_with(b"\r\n\r\n") {
+        if !is_whole(&text) {
             continue;
         }
         let request = String::from_utf8(std::mem::take(&mut text)).unwrap();
@@ -438,6 +439,19 @@ async fn converse(
             return;
         }
     }
+}
+
+/// Returns whether a request has its whole head and body.
+fn is_whole(text: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(text);
+    let Some((head, body)) = text.split_once("\r\n\r\n") else {
+        return false;
+    };
+    let length = head.split_once("content-length: ").map_or(0, |(_, rest)| {
+        let digits = rest.split('\r').next().unwrap_or_default();
+        digits.parse().unwrap()
+    });
+    body.len() == length
 }
 
 /// A scripted server.

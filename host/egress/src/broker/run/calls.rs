@@ -16,13 +16,14 @@ use host_core::time::Time;
 use host_core::trace::Parent;
 use tokio::net::UnixStream;
 use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::transactions::Transactions;
 use crate::allowance::{Allowance, RequestCharge};
 use crate::broker::Broker;
 use crate::broker::reports::Report;
-use crate::client;
+use crate::client::{self, HttpClient};
+use crate::oauth::{self, Token, TokenRequest};
 use crate::permit::Permit;
 use crate::policy::Order;
 use crate::tcp::{self, ByteCounts, GrantPlace, Session};
@@ -226,9 +227,77 @@ async fn exchange(
 ) -> Result<HttpResponse, HttpError> {
     let bytes = order.body.len() + taken.response_bytes_max();
     let _guard = broker.enter(pass, bytes).await;
-    let revision = (pass.component.clone(), pass.revision);
-    let client = broker.client(&revision);
+    if let Some(token) = order.token.take() {
+        let sending = TokenExchange {
+            broker,
+            pass,
+            permit,
+            order,
+            taken,
+            token,
+        };
+        return sending.run().await;
+    }
+    broker.tokens.reveal(pass, &mut order.secrets);
     // Not before its turn: a signature is valid for minutes.
     order.sign(wall_time())?;
-    client::send(&client, order, taken, permit).await
+    let revision = (pass.component.clone(), pass.revision);
+    client::send(&broker.client(&revision), order, taken, permit).await
+}
+
+/// A request that carries an access token.
+struct TokenExchange<'a> {
+    broker: &'a Broker,
+    pass: &'a Pass,
+    permit: &'a Arc<Permit>,
+    order: Order,
+    taken: &'a RequestCharge,
+    token: TokenRequest,
+}
+
+impl TokenExchange<'_> {
+    /// Sends the request, and once more with another token if the server refuses the first. Getting tokens takes of the
+    /// request's time.
+    async fn run(mut self) -> Result<HttpResponse, HttpError> {
+        let (tokens, component) = (&self.broker.tokens, &self.pass.component);
+        let (oauth, limit) = (self.token.oauth.clone(), self.order.timeout);
+        let deadline = Instant::now() + limit;
+        let late = |_| {
+            let (url, ms) = (&oauth.token_url, limit.as_millis());
+            let message = format!("{url} gave no access token within {ms} ms");
+            HttpError::new(HttpErrorKind::TimedOut, message)
+        };
+        let getting = tokens.get(component, &oauth, || self.fetch());
+        let first = timeout_at(deadline, getting).await.map_err(late)??;
+        self.order.timeout = deadline.saturating_duration_since(Instant::now());
+        let response = self.send(&first).await?;
+        if response.status != 401 {
+            return Ok(response);
+        }
+        let replacing = tokens.replace(component, &oauth, &first, || self.fetch());
+        let second = timeout_at(deadline, replacing).await.map_err(late)??;
+        self.order.timeout = deadline.saturating_duration_since(Instant::now());
+        match second {
+            Some(second) => self.send(&second).await,
+            None => Ok(response),
+        }
+    }
+
+    async fn fetch(&self) -> Result<Token, HttpError> {
+        let asked = self.token.order(&self.order, wall_time())?;
+        let charge = RequestCharge::uncounted(asked.response_bytes_max);
+        let answer = client::send(&self.client(), asked, &charge, self.permit).await;
+        self.token.read(answer, Instant::now())
+    }
+
+    async fn send(&self, token: &str) -> Result<HttpResponse, HttpError> {
+        let mut order = oauth::authorize(&self.order, token)?;
+        self.broker.tokens.reveal(self.pass, &mut order.secrets);
+        client::send(&self.client(), order, self.taken, self.permit).await
+    }
+
+    fn client(&self) -> HttpClient {
+        self.broker
+            .client(&(self.pass.component.clone(), self.pass.revision))
+    }
 }
