@@ -46,3 +46,4 @@ mod servers;
 mod stops;
 mod timeouts;
 mod tls;
+mod tokens;

@@ -629,9 +629,13 @@ class HttpGrant(TypedDict):
     paths: List[str]
     """Patterns of paths; all if empty."""
     secrets: List[str]
-    """The names of secrets in these headers."""
+    """The names of secrets in headers, signatures and requests for access tokens."""
+    sign: NotRequired[str | None]
+    """How the host signs: `aws-sigv4`."""
     to: str
     """The server, as `https://api.example.com`."""
+    token_url: NotRequired[str | None]
+    """Where the host gets access tokens."""
 
 
 class Job(TypedDict):

@@ -518,10 +518,14 @@ export interface HttpGrant {
   methods: Array<string>;
   /** Patterns of paths; all if empty. */
   paths: Array<string>;
-  /** The names of secrets in these headers. */
+  /** The names of secrets in headers, signatures and requests for access tokens. */
   secrets: Array<string>;
+  /** How the host signs: `aws-sigv4`. */
+  sign?: string | null;
   /** The server, as `https://api.example.com`. */
   to: string;
+  /** Where the host gets access tokens. */
+  token_url?: string | null;
 }
 
 /** A job. Lists leave out what is large: params, result and the rest that does not change. */

@@ -151,7 +151,13 @@ impl GrantsView {
             .iter()
             .map(|dir| grant_words::dir(&dir.host, &dir.guest));
         let http = self.http.iter().map(|grant| {
-            let line = grant_words::http(&grant.to, &grant.methods, &grant.paths);
+            let mut line = grant_words::http(&grant.to, &grant.methods, &grant.paths);
+            if let Some(scheme) = &grant.sign {
+                line = format!("{line}, signed by {scheme}");
+            }
+            if let Some(url) = &grant.token_url {
+                line = format!("{line}, with access tokens of {url}");
+            }
             match &grant.secrets[..] {
                 [] => line,
                 secrets => format!("{line}, with the secrets {}", secrets.join(", ")),
@@ -216,8 +222,14 @@ pub struct HttpGrantView {
     pub paths: Vec<String>,
     /// The names of headers that the host adds.
     pub headers: Vec<String>,
-    /// The names of secrets in these headers.
+    /// The names of secrets in headers, signatures and requests for access tokens.
     pub secrets: Vec<String>,
+    /// How the host signs: `aws-sigv4`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sign: Option<String>,
+    /// Where the host gets access tokens.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_url: Option<String>,
 }
 
 /// Connections to one server.
@@ -381,6 +393,8 @@ impl From<&HttpGrant> for HttpGrantView {
             paths: grant.paths.clone(),
             headers: grant.headers.keys().cloned().collect(),
             secrets: grant.secrets().map(str::to_owned).collect(),
+            sign: grant.sign.as_ref().map(|it| it.scheme.as_str().to_owned()),
+            token_url: grant.oauth.as_ref().map(|it| it.token_url.to_string()),
         }
     }
 }

@@ -73,6 +73,10 @@ timeout_seconds = 10
 to = "https://reports.s3.eu-central-1.amazonaws.com"
 sign = { scheme = "aws-sigv4", region = "eu-central-1", service = "s3", key_id = "{secret:aws-key-id}", secret_key = "{secret:aws-secret-key}" }
 
+[[handlers.report.http]]
+to = "https://api.example.com"
+oauth = { token_url = "https://login.example.com/oauth/token", client_id = "reports", client_secret = "{secret:reports}", scope = "orders.read" }
+
 [[handlers.charge.tcp]]
 to = "cache.internal:6379"
 tls = "direct"
@@ -235,6 +239,13 @@ fn http_keys() -> Vec<(&'static str, String, String, &'static str)> {
             "a table".to_owned(),
             "How the host [signs](requests.md#sign-requests-for-aws) each request: `scheme` is `aws-sigv4`; `region`, `service`, \
              `key_id`, `secret_key`, and `session_token` for temporary keys",
+        ),
+        (
+            "oauth",
+            "none".to_owned(),
+            "a table".to_owned(),
+            "How the host gets the [access token](requests.md#sign-in-with-oauth) of each request: `token_url`; `client_id` and \
+             `client_secret`, or `service_account`; `client_auth`, `scope` and `audience`",
         ),
         (
             "max_requests",

@@ -23,6 +23,15 @@ pub enum SignScheme {
     AwsSigV4,
 }
 
+impl SignScheme {
+    /// Returns its name in manifests.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::AwsSigV4 => "aws-sigv4",
+        }
+    }
+}
+
 /// How requests are signed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
