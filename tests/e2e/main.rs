@@ -43,6 +43,7 @@ mod node_share;
 mod node_wires;
 mod nodes;
 mod numbers;
+mod outbox;
 mod pages;
 mod postgres;
 mod postgres_ways;

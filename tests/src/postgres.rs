@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use host_testing::database::{Database, database, programs};
+use host_testing::database::{Database, PORT, database, programs};
 
 /// Makes a schema on the server of this process unless it exists, and returns the address of a database in
 /// which it is the only one.
@@ -31,4 +31,23 @@ pub fn dump(schema: &str) -> String {
         .expect("pg_dump starts");
     assert!(output.status.success(), "cannot dump {schema}: {output:?}");
     String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Makes a database of an application, and returns its address for a role, which is made too.
+///
+/// # Panics
+///
+/// If there is no server to start. The message names the package.
+pub fn application(name: &str, role: &str) -> String {
+    // Both may be there.
+    database().execute(&format!("CREATE DATABASE {name}"));
+    database().execute(&format!("CREATE ROLE {role} LOGIN"));
+    let folder = database().folder.display().to_string().replace('/', "%2F");
+    format!("postgres://{role}@{folder}/{name}")
+}
+
+/// Runs statements in the database `name` as a role. Returns their output if all succeed.
+pub fn query(name: &str, role: &str, sql: &str) -> Option<String> {
+    let sql = format!("\\connect {name} {role}\n{sql}");
+    Database::client(&database().folder, PORT, &sql)
 }

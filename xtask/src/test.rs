@@ -174,6 +174,7 @@ const ON_POSTGRES: &[&str] = &[
     "durability::",
     "events::",
     "life::",
+    "outbox::",
     "runners::",
     "scripts::",
 ];

@@ -9,8 +9,8 @@ use host_wires::WIRES;
 
 use crate::commands::{
     audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
-    egress, explain, failure, handler, job, limit, man, new, node, queue, run, runner, schedule,
-    serve, state, store, token, up, webhook, worker,
+    egress, explain, failure, handler, job, limit, man, new, node, outbox, queue, run, runner,
+    schedule, serve, state, store, token, up, webhook, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -107,6 +107,8 @@ enum Noun {
     Restore(backup::Restore),
     /// Check the store of a data directory
     Store(store::Store),
+    /// Enqueue jobs in transactions of your own PostgreSQL
+    Outbox(outbox::Outbox),
     /// Explain an error code and what to do about it
     Explain(explain::Explain),
     /// Print a completion script for a shell
@@ -215,6 +217,7 @@ impl Noun {
             Self::Backup(backup) => backup.run(),
             Self::Restore(restore) => restore.run(),
             Self::Store(store) => store.run(),
+            Self::Outbox(outbox) => outbox.run(),
             Self::Worker(worker) => worker.run(),
             Self::Explain(explain) => explain.run(),
             Self::Completion(completion) => completion.run(),

@@ -24,6 +24,7 @@ mod moment;
 pub(crate) mod new;
 pub(crate) mod node;
 mod notify;
+pub(crate) mod outbox;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod runner;

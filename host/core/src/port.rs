@@ -1,12 +1,14 @@
-//! The ports between wires and the host. Each is a pair of plain traits: one side calls without
+//! The ports between wires, other sources of jobs, and the host. Each is a pair of plain traits: one side calls without
 //! waiting, the other answers with the same tag. No async, no I/O, no clock: wires bring sockets,
 //! the host brings the store and the cells.
 //!
+//! - [`accept`]: jobs that come from elsewhere become ours.
 //! - [`execute`]: a foreign orchestrator sends work, and the host executes it.
 //! - [`lease`]: foreign workers execute our jobs, and the host grants and tracks their leases.
 
 #![warn(missing_docs)]
 
+pub mod accept;
 pub mod execute;
 pub mod lease;
 pub mod requests;

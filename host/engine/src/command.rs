@@ -13,7 +13,7 @@ use host_core::transition::Effect;
 use crate::audit::{Note, Noted};
 use crate::batch::{CancelBatch, CloseBatch};
 use crate::component::Deployed;
-use crate::job::{Enqueue, Enqueued, Ticked};
+use crate::job::{Enqueue, EnqueueOnce, Enqueued, Ticked};
 use crate::lease::{Claimed, Complete};
 use crate::node::TakenBack;
 use crate::schedule::{Fire, Firing};
@@ -184,6 +184,7 @@ impl Command {
     pub fn new_jobs(&self) -> &[NewJob] {
         match self.bare() {
             Self::Job(job::Command::Enqueue(Enqueue(jobs))) => jobs,
+            Self::Job(job::Command::EnqueueOnce(EnqueueOnce(job))) => std::slice::from_ref(job),
             Self::Batch(batch::Command::NewBatch(new)) => &new.jobs,
             Self::Lease(lease::Command::Complete(Complete {
                 writes: Some(writes),

@@ -67,6 +67,7 @@ use self::scrape::Scrape;
 use crate::auth::Auth;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
+use crate::outbox::ConfiguredOutbox;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
 
@@ -91,6 +92,8 @@ pub struct Api {
     pub webhooks: Webhooks,
     /// The memory budget for request bodies.
     pub bodies: ByteBudget,
+    /// The databases of applications whose jobs are accepted.
+    pub outboxes: Vec<ConfiguredOutbox>,
     /// The routes of wires.
     pub wire_routes: Vec<Group>,
     /// The nodes that share the store.
@@ -226,6 +229,7 @@ impl ServedApi {
 fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
     let mut groups = std::mem::take(&mut api.wire_routes);
     let visits = api.desk.take();
+    let outboxes = std::mem::take(&mut api.outboxes);
     let shared = Shared::new(ApiState {
         api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
@@ -237,6 +241,18 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
         tasks.spawn(desk::serve(Shared::clone(&shared), visits, tasks.clone()));
     }
     let draining = shared.api.draining.clone();
+    for ConfiguredOutbox { outbox, source } in outboxes {
+        let offers = enqueue::Offers {
+            shared: Shared::clone(&shared),
+            source: Arc::new(source),
+            tasks: tasks.clone(),
+        };
+        tasks.spawn(host_outbox::drain(
+            outbox,
+            Arc::new(offers),
+            draining.clone(),
+        ));
+    }
     tasks.spawn(schedules::firing::run(Shared::clone(&shared), draining));
     let own = routes::list().into_iter();
     groups.push(Group {

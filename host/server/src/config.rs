@@ -7,6 +7,7 @@ mod file;
 mod grants;
 mod http;
 mod keys;
+mod outbox;
 mod store;
 mod webhooks;
 
@@ -35,6 +36,7 @@ use host_wires::WIRES;
 use self::keys::{Auth, Limits, OWN_SETTINGS, Queue, Root};
 use crate::auth::AuthMode;
 use crate::executors::Routes;
+use crate::outbox::ConfiguredOutbox;
 use crate::retention::Retentions;
 use crate::webhooks::Webhooks;
 
@@ -102,6 +104,8 @@ pub struct Config {
     pub routes: Routes,
     /// How long jobs of queues are kept.
     pub retentions: Retentions,
+    /// The databases of applications whose jobs it accepts.
+    pub outboxes: Vec<ConfiguredOutbox>,
     /// Where webhooks may go, and the webhooks of queues.
     pub webhooks: Webhooks,
     /// How many cells execute jobs.
@@ -257,6 +261,7 @@ impl Config {
                 .parse::<Key>("public keys of minisign, which begin with RW")?
                 .into_iter()
                 .collect(),
+            outboxes: outbox::read(&section, root.outbox)?,
             webhooks: webhooks::read(root.webhooks, &root.secrets, root.queues)?,
             limits: by_name::limits(root.limits.by)?,
             schedules: by_name::schedules(root.schedules)?,

@@ -17,6 +17,7 @@ mod manifest_doc;
 pub mod metrics;
 pub mod nodes;
 pub mod once;
+mod outbox;
 pub mod probe;
 #[cfg(test)]
 mod published;

@@ -24,6 +24,7 @@ mod list;
 pub mod logs;
 pub mod nodes;
 pub mod others;
+pub mod outside;
 mod overlay;
 mod passed;
 mod pipeline;

@@ -13,7 +13,7 @@ use host_core::port::spans::{Attribute, Kind, Spans};
 use host_core::query::Change;
 use host_core::time::Time;
 use host_core::transition::{Effect, Loss};
-use host_engine::job::Enqueue;
+use host_engine::job::{Enqueue, EnqueueOnce};
 use host_engine::lease::Claimed;
 use host_engine::{Command, Committed, Rejection, Reply, job};
 
@@ -49,8 +49,12 @@ impl Traces {
 
     /// Begins the span of each new job.
     pub(super) fn enqueues(now: Time, command: &mut Command) -> Enqueues {
-        let Command::Job(job::Command::Enqueue(Enqueue(jobs))) = command else {
-            return Vec::new();
+        let jobs = match command {
+            Command::Job(job::Command::Enqueue(Enqueue(jobs))) => &mut jobs[..],
+            Command::Job(job::Command::EnqueueOnce(EnqueueOnce(job))) => {
+                std::slice::from_mut(&mut **job)
+            }
+            _ => return Vec::new(),
         };
         let begin = |job: &mut host_core::job::NewJob| {
             let mut open = Open::begin(now, ENQUEUE, &mut job.payload.trace_context)?;

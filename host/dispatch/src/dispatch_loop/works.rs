@@ -25,7 +25,7 @@ impl Works {
             .map(|job| 1 + job.depends_on.len())
             .sum();
         let size = match (command, reply) {
-            (Command::Job(job::Command::Enqueue(_)), _) => new,
+            (Command::Job(job::Command::Enqueue(_) | job::Command::EnqueueOnce(_)), _) => new,
             (_, Ok(Reply::Claimed(jobs))) => jobs.len(),
             (_, Ok(Reply::Ticked(Ticked { jobs }) | Reply::TakenBack(TakenBack { jobs, .. }))) => {
                 *jobs as usize

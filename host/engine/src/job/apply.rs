@@ -4,7 +4,7 @@ use host_core::job::Lifecycle;
 use host_core::time::Time;
 use host_core::transition::Input;
 
-use super::{Cancel, Enqueue, Enqueued, Purge, Reschedule, SetPriority, Tick, Ticked};
+use super::{Cancel, Enqueue, EnqueueOnce, Enqueued, Purge, Reschedule, SetPriority, Tick, Ticked};
 use crate::{Batch, Rows, Stop};
 
 /// How long a tick takes at most, in milliseconds, besides its last job; and how long the commands of a batch settle
@@ -17,6 +17,21 @@ impl<R: Rows> Batch<'_, R> {
         Enqueue(jobs): &Enqueue,
     ) -> Result<Vec<Enqueued>, Stop> {
         self.enqueue(jobs)
+    }
+
+    pub(super) fn enqueue_once(
+        &mut self,
+        EnqueueOnce(new): &EnqueueOnce,
+    ) -> Result<Vec<Enqueued>, Stop> {
+        if let Some(job) = self.rows.job(new.id)? {
+            return Ok(vec![Enqueued {
+                id: job.id,
+                state: job.state,
+                existing: true,
+                params_differ: false,
+            }]);
+        }
+        self.enqueue(std::slice::from_ref(new))
     }
 
     pub(super) fn cancel(&mut self, cancel: &Cancel) -> Result<Box<Lifecycle>, Stop> {

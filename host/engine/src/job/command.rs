@@ -12,6 +12,10 @@ use crate::commands;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Enqueue(pub Vec<NewJob>);
 
+/// Accept a job whose id was given elsewhere, unless it was accepted before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EnqueueOnce(pub Box<NewJob>);
+
 /// A user wants the job stopped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cancel {
@@ -96,6 +100,7 @@ pub struct Ticked {
 commands! {
     Job {
         Enqueue(Enqueue) "enqueue" -> Vec<Enqueued>, enqueue_request, |enqueue| enqueue.0.len(), "the jobs and dependencies of a request, both limited";
+        EnqueueOnce(EnqueueOnce) "enqueue_once" -> Vec<Enqueued>, enqueue_once, |it| 1 + it.0.depends_on.len(), "one job and its dependencies";
         Cancel(Cancel) "cancel" -> Box<Lifecycle>, cancel, |_| 1, "one job and a slice of its dependents";
         Retry(Retry) "retry" -> Box<Lifecycle>, retry, |_| 1, "one job and its prerequisites";
         SetPriority(SetPriority) "set_priority" -> Box<Lifecycle>, set_priority, |_| 1, "one job";
@@ -115,6 +120,7 @@ impl Command {
             | Self::SetPriority(SetPriority { job, .. })
             | Self::Reschedule(Reschedule { job, .. })
             | Self::Purge(Purge { job }) => Some(*job),
+            Self::EnqueueOnce(EnqueueOnce(new)) => Some(new.id),
             Self::Enqueue(_) | Self::Tick(_) | Self::Record(_) => None,
         }
     }

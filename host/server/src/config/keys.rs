@@ -24,6 +24,7 @@ use serde::de::{Deserialize, Deserializer, Error as _, IgnoredAny};
 use super::http::{HttpKeys, ListenerKeys};
 use super::store::StoreKeys;
 use crate::auth::AuthMode;
+use crate::outbox;
 use crate::webhooks::Allowed;
 
 /// A year, in seconds.
@@ -50,6 +51,7 @@ settings! {
         listeners: Vec<At<ListenerKeys>>,
         queues: Tables<Queue>,
         webhooks: Tables<Allowed>,
+        outbox: Tables<outbox::Keys>,
         secrets: Tables<Secret>,
         schedules: Tables<ScheduleKeys>,
         protocol: BTreeMap<WireName, IgnoredAny>,
@@ -198,6 +200,19 @@ documented_settings! {
 }
 
 documented_settings! {
+    OUTBOX "outbox.NAME." {
+        /// The database of an application, which enqueues jobs there by `host.enqueue`: postgres://USER@HOST/DATABASE
+        "database" = "none",
+        /// A file with this address, which only the host may read
+        "database_file" = "none",
+        /// The handlers of which it may enqueue jobs, by globs: `["mail", "pay-*"]`
+        "handlers" = "all handlers",
+        /// The queues in which it may enqueue jobs, by globs
+        "queues" = "all queues",
+    }
+}
+
+documented_settings! {
     LIMITS_BY "limits.by.NAME." {
         /// Which jobs this limit concerns: `{ queue = "mail*", handler = "send_*" }`, or one of the two
         "match" = "all jobs",
@@ -230,6 +245,7 @@ pub(super) const OWN_SETTINGS: &[&[Setting]] = &[
     StoreKeys::SETTINGS,
     Queue::SETTINGS,
     WEBHOOKS,
+    OUTBOX,
     Secret::SETTINGS,
     LIMITS_BY,
     ScheduleKeys::SETTINGS,

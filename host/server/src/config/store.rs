@@ -45,17 +45,7 @@ pub(super) fn database(
     let Some(url) = section.text_or_file(keys.url.as_ref(), keys.url_file.as_ref())? else {
         return Ok(None);
     };
-    let passfile = match section.variable("PGPASSFILE") {
-        Some(path) => Some(PathBuf::from(path)),
-        None => section
-            .variable("HOME")
-            .map(|home| PathBuf::from(home).join(".pgpass")),
-    };
-    let parse = |url: &At<String>| {
-        let refused = |error| url.hidden(format!("invalid database URL: {error}"));
-        let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
-        Ok(target.named_by(&url.origin))
-    };
+    let parse = |url: &At<String>| target_of(section, url);
     if let Some(path) = &keys.url_file {
         Target::check_file(path).map_err(|error| path.hidden(error.to_string()))?;
     }
@@ -71,4 +61,17 @@ pub(super) fn database(
         allow_unsafe: keys.allow_unsafe,
         listen: !keys.poll,
     }))
+}
+
+/// Interprets the address of a database, whose password may be in the file of `PGPASSFILE`.
+pub(super) fn target_of(section: &Section<'_>, url: &At<String>) -> Result<Target, ConfigError> {
+    let passfile = match section.variable("PGPASSFILE") {
+        Some(path) => Some(PathBuf::from(path)),
+        None => section
+            .variable("HOME")
+            .map(|home| PathBuf::from(home).join(".pgpass")),
+    };
+    let refused = |error| url.hidden(format!("invalid database URL: {error}"));
+    let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
+    Ok(target.named_by(&url.origin))
 }

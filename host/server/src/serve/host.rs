@@ -296,6 +296,7 @@ impl Host {
             retentions: config.retentions.clone(),
             webhooks: config.webhooks.clone(),
             bodies: ports.bodies.clone(),
+            outboxes: config.outboxes.clone(),
             wire_routes: config
                 .wires
                 .iter()

@@ -33,6 +33,8 @@ pub(super) struct Named {
     keys: BTreeSet<Key>,
     /// Jobs that do not exist yet.
     new: Vec<JobId>,
+    /// How many jobs may exist or not, which other hosts may insert too.
+    offered: usize,
     /// Whether the registry of components is read or changed.
     registry: bool,
     /// The components of new jobs, which must stay while the batch runs.
@@ -56,8 +58,13 @@ impl Named {
     fn add(&mut self, command: &Command) {
         self.state.add(command);
         self.batches.extend(command.batches());
+        let is_offered = matches!(command.bare(), Command::Job(job::Command::EnqueueOnce(_)));
         for new in command.new_jobs() {
-            self.new.push(new.id);
+            if is_offered {
+                self.offered += 1;
+            } else {
+                self.new.push(new.id);
+            }
             self.components.extend(new.component.clone());
             self.principals.extend(limited(new));
             self.jobs.extend(&new.depends_on);
@@ -166,7 +173,8 @@ pub(super) async fn begin(
     } else {
         named.jobs.len()
     };
-    let numbers = i32::try_from(named.new.len() + ranks).unwrap_or(i32::MAX);
+    let numbers = named.new.len() + named.offered + ranks;
+    let numbers = i32::try_from(numbers).unwrap_or(i32::MAX);
     let counted = counts.next_change;
     let values = values![writer.node, writer.epoch, writer.batch, numbers, counted];
     let operation = "write the number of a batch";

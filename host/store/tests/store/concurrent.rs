@@ -8,7 +8,7 @@ use host_core::job::{NewJob, UniqueScope};
 use host_core::lease::Fence;
 use host_core::prerequisite::{Conditions, When};
 use host_core::query::NumberedChange;
-use host_engine::job::{Cancel, Enqueue, Purge, Reschedule, Retry, SetPriority};
+use host_engine::job::{Cancel, Enqueue, EnqueueOnce, Purge, Reschedule, Retry, SetPriority};
 use host_engine::lease::{Ack, Claim};
 use host_engine::{Command, Committed, Rejection, Reply, Store as _, lease};
 use host_store::postgres::PostgresStore;
@@ -31,6 +31,7 @@ const JOBS: u128 = 8;
 #[derive(Clone, Debug)]
 enum Step {
     Enqueue { key: u8, depends: u8 },
+    Offer { job: u8 },
     Claim { job: u8 },
     Complete { lease: u8, succeeds: bool },
     Ack { lease: u8 },
@@ -46,6 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     let number = any::<u8>;
     prop_oneof![
         3 => (0_u8..6, number()).prop_map(|(key, depends)| Step::Enqueue { key, depends }),
+        2 => (0_u8..6).prop_map(|job| Step::Offer { job }),
         5 => number().prop_map(|job| Step::Claim { job }),
         4 => (number(), any::<bool>())
             .prop_map(|(lease, succeeds)| Step::Complete { lease, succeeds }),
@@ -132,6 +134,11 @@ impl Writer {
                     })
                 });
                 Command::from(Enqueue(vec![new]))
+            }
+            // Some of these exist, and any writer may be the first to insert one of the others.
+            Step::Offer { job } => {
+                let new = own(JOBS - 2 + u128::from(job));
+                Command::from(EnqueueOnce(Box::new(new)))
             }
             Step::Claim { job } => {
                 let job = self.pick(job);

@@ -296,6 +296,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         executors: executors(None, &metrics),
         retentions: Retentions::default(),
         webhooks: Webhooks::default(),
+        outboxes: Vec::new(),
         wire_routes: wire_routes(&bodies, tasks, clock),
         bodies,
         nodes: Arc::new(Two::default()),

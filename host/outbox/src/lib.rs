@@ -1,0 +1,9 @@
+//! Jobs that an application enqueues in a transaction of its own `PostgreSQL`: it calls the function `host.enqueue`, which
+//! writes a row of the table `host.outbox`. [`drain`] hands the rows over to the host, any number of which may share an
+//! outbox, and deletes what was accepted.
+
+mod drain;
+mod sql;
+
+pub use self::drain::{Outbox, drain};
+pub use self::sql::{Refused, Roles, Status, install, retry, script, status};
