@@ -5,19 +5,18 @@ mod tokens;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use host_core::egress::{HttpError, HttpErrorKind, HttpResponse};
 use host_core::http_grant::{ClientAuth, OAuth};
-use host_core::secret::Revealed;
 use host_core::time::Time;
+use hyper::Uri;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use hyper::{Method, Uri};
 use serde_json::Value;
 use tokio::time::{Duration, Instant};
 use url::form_urlencoded;
 
 use self::service_account::ServiceAccount;
 pub(crate) use self::tokens::Tokens;
-use crate::policy::Order;
 use crate::secrets::{Secrets, unset};
 
 /// The largest answer of a token endpoint, in bytes.
@@ -25,6 +24,9 @@ pub(crate) const ANSWER_BYTES_MAX: usize = 64 << 10;
 
 /// How long a token is used whose server does not say how long it is valid, in seconds.
 const LIFETIME_SECONDS_DEFAULT: u64 = 300;
+
+/// The longest time that a token is used, in seconds, whatever its server says.
+const LIFETIME_SECONDS_MAX: u64 = 86_400;
 
 /// How long before its end a token is replaced at the latest, in seconds.
 const MARGIN_SECONDS_MAX: u64 = 60;
@@ -41,6 +43,13 @@ pub(crate) struct TokenRequest {
 enum Credentials {
     Client { id: String, secret: String },
     ServiceAccount(ServiceAccount),
+}
+
+/// What is posted to a token endpoint.
+pub(crate) struct TokenPost {
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 /// A token, and until when it is used.
@@ -73,8 +82,8 @@ impl TokenRequest {
         })
     }
 
-    /// Writes the request as of `at`. It may take as long as `request`, which needs the token.
-    pub(crate) fn order(&self, request: &Order, at: Time) -> Result<Order, HttpError> {
+    /// Writes what is posted as of `at`.
+    pub(crate) fn post(&self, at: Time) -> Result<TokenPost, HttpError> {
         let OAuth {
             token_url,
             client_auth,
@@ -122,19 +131,10 @@ impl TokenRequest {
             headers.insert(name, HeaderValue::from_static(value));
         }
         let uri: Result<Uri, _> = token_url.as_str().parse();
-        Ok(Order {
-            grant: request.grant,
-            signer: None,
-            token: None,
-            method: Method::POST,
+        Ok(TokenPost {
             uri: uri.map_err(|_| unset(format!("the URL {token_url} cannot be sent")))?,
             headers,
             body: form.finish().into(),
-            timeout: request.timeout,
-            response_bytes_max: ANSWER_BYTES_MAX,
-            // A guest sees nothing of the answer.
-            secrets: Revealed::default(),
-            cuts_body: false,
         })
     }
 
@@ -175,12 +175,13 @@ impl TokenRequest {
         if value.is_empty() || value.len() > TOKEN_BYTES_MAX || !is_token {
             return Err(refused(""));
         }
-        let seconds = match &document["expires_in"] {
+        let lifetime = match &document["expires_in"] {
             Value::String(text) => text.parse().ok(),
             other => other.as_u64(),
         };
-        // It must not overflow, and a clock may be set.
-        let seconds = seconds.unwrap_or(LIFETIME_SECONDS_DEFAULT).min(86_400);
+        let seconds = lifetime
+            .unwrap_or(LIFETIME_SECONDS_DEFAULT)
+            .min(LIFETIME_SECONDS_MAX);
         let margin = MARGIN_SECONDS_MAX.min(seconds / 10);
         Ok(Token {
             value: value.to_owned(),
@@ -189,28 +190,14 @@ impl TokenRequest {
     }
 }
 
-/// Returns a request with a token.
-pub(crate) fn authorize(request: &Order, token: &str) -> Result<Order, HttpError> {
-    let mut headers = request.headers.clone();
-    headers.insert(AUTHORIZATION, sensitive(&format!("Bearer {token}"))?);
-    Ok(Order {
-        grant: request.grant,
-        signer: None,
-        token: None,
-        method: request.method.clone(),
-        uri: request.uri.clone(),
-        headers,
-        body: request.body.clone(),
-        timeout: request.timeout,
-        response_bytes_max: request.response_bytes_max,
-        secrets: request.secrets.clone(),
-        cuts_body: request.cuts_body,
-    })
+/// Returns the header of a request with a token.
+pub(crate) fn bearer(token: &str) -> Result<HeaderValue, HttpError> {
+    sensitive(&format!("Bearer {token}"))
 }
 
 fn sensitive(text: &str) -> Result<HeaderValue, HttpError> {
-    let value = HeaderValue::from_str(text);
-    let mut value = value.map_err(|_| unset("a credential has a line break".to_owned()))?;
+    let mut value = HeaderValue::from_str(text)
+        .map_err(|_| unset("a credential has a line break".to_owned()))?;
     value.set_sensitive(true);
     Ok(value)
 }

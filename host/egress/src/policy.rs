@@ -16,11 +16,13 @@ use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
 use host_core::secret::Revealed;
 use host_core::time::Time;
 use host_core::trace::{Parent, TRACEPARENT};
-use hyper::header::{ACCEPT_ENCODING, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE};
+use hyper::header::{
+    ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE,
+};
 use hyper::{Method, Uri};
 use url::Url;
 
-use crate::oauth::TokenRequest;
+use crate::oauth::{self, TokenPost, TokenRequest};
 use crate::secrets::{Secrets, unset};
 use crate::sigv4::{self, Signer, Unsigned};
 
@@ -62,6 +64,46 @@ impl Order {
         // A server may answer with what it was sent.
         self.secrets.add(signature);
         Ok(())
+    }
+}
+
+impl Order {
+    /// Returns the request of the token that this one needs, as of `at`. It may take as long as this one.
+    pub(crate) fn token_order(&self, token: &TokenRequest, at: Time) -> Result<Self, HttpError> {
+        let TokenPost { uri, headers, body } = token.post(at)?;
+        Ok(Self {
+            grant: self.grant,
+            signer: None,
+            token: None,
+            method: Method::POST,
+            uri,
+            headers,
+            body,
+            timeout: self.timeout,
+            response_bytes_max: oauth::ANSWER_BYTES_MAX,
+            // A guest sees nothing of the answer.
+            secrets: Revealed::default(),
+            cuts_body: false,
+        })
+    }
+
+    /// Returns this request with a token.
+    pub(crate) fn with_token(&self, token: &str) -> Result<Self, HttpError> {
+        let mut headers = self.headers.clone();
+        headers.insert(AUTHORIZATION, oauth::bearer(token)?);
+        Ok(Self {
+            grant: self.grant,
+            signer: None,
+            token: None,
+            method: self.method.clone(),
+            uri: self.uri.clone(),
+            headers,
+            body: self.body.clone(),
+            timeout: self.timeout,
+            response_bytes_max: self.response_bytes_max,
+            secrets: self.secrets.clone(),
+            cuts_body: self.cuts_body,
+        })
     }
 }
 

@@ -164,6 +164,10 @@ const MAY_SEE: &[(&str, &[&str])] = &[
     ("host-runtime", &["host-core"]),
     ("host-console", &["host-core", ENGINE, API]),
     ("host-store", &["host-core", ENGINE]),
+    (
+        "host-outbox",
+        &["host-core", ENGINE, "host-runtime", "host-store"],
+    ),
     ("host-confine", &["host-core"]),
     ("host-cell", &["host-core", "host-confine"]),
     ("host-egress", &["host-core", "host-confine"]),
@@ -201,6 +205,7 @@ const MAY_SEE: &[(&str, &[&str])] = &[
             "host-web",
             KIT,
             WIRES,
+            "host-outbox",
         ],
     ),
 ];

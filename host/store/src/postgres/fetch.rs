@@ -173,8 +173,7 @@ pub(super) async fn begin(
     } else {
         named.jobs.len()
     };
-    let numbers = named.new.len() + named.offered + ranks;
-    let numbers = i32::try_from(numbers).unwrap_or(i32::MAX);
+    let numbers = i32::try_from(named.new.len() + named.offered + ranks).unwrap_or(i32::MAX);
     let counted = counts.next_change;
     let values = values![writer.node, writer.epoch, writer.batch, numbers, counted];
     let operation = "write the number of a batch";

@@ -23,7 +23,7 @@ use crate::allowance::{Allowance, RequestCharge};
 use crate::broker::Broker;
 use crate::broker::reports::Report;
 use crate::client::{self, HttpClient};
-use crate::oauth::{self, Token, TokenRequest};
+use crate::oauth::{Token, TokenRequest};
 use crate::permit::Permit;
 use crate::policy::Order;
 use crate::tcp::{self, ByteCounts, GrantPlace, Session};
@@ -284,14 +284,14 @@ impl TokenExchange<'_> {
     }
 
     async fn fetch(&self) -> Result<Token, HttpError> {
-        let asked = self.token.order(&self.order, wall_time())?;
+        let asked = self.order.token_order(&self.token, wall_time())?;
         let charge = RequestCharge::uncounted(asked.response_bytes_max);
         let answer = client::send(&self.client(), asked, &charge, self.permit).await;
         self.token.read(answer, Instant::now())
     }
 
     async fn send(&self, token: &str) -> Result<HttpResponse, HttpError> {
-        let mut order = oauth::authorize(&self.order, token)?;
+        let mut order = self.order.with_token(token)?;
         self.broker.tokens.reveal(self.pass, &mut order.secrets);
         client::send(&self.client(), order, self.taken, self.permit).await
     }
