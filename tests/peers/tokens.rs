@@ -69,7 +69,7 @@ fn a_handler_uses_an_api_whose_token_it_never_sees() {
         .unwrap();
     let mut line = String::new();
     let stdout = child.stdout.take().unwrap();
-    let _running = Process(child);
+    let _guard = Process(child);
     BufReader::new(stdout).read_line(&mut line).unwrap();
     let (origin, account): (String, String) = serde_json::from_str(&line).unwrap();
     let file = data.path().join("host.toml");

@@ -45,7 +45,7 @@ pub struct Outbox {
 }
 
 /// What one look has found.
-enum Found {
+enum Intake {
     /// There may be more.
     Many,
     /// There was nothing else.
@@ -117,15 +117,15 @@ async fn drain_connected(
     settings.map_err(wrap)?;
     loop {
         match take(&mut connection, outbox, accept).await.map_err(wrap)? {
-            Found::Many => trouble.end(outbox),
-            Found::Few => {
+            Intake::Many => trouble.end(outbox),
+            Intake::Few => {
                 trouble.end(outbox);
                 tokio::select! {
                     () = connection.notified() => {}
                     () = tokio::time::sleep(LOOK_EVERY) => {}
                 }
             }
-            Found::NoRoom(why) => {
+            Intake::NoRoom(why) => {
                 trouble.warn(outbox, &why);
                 tokio::time::sleep(trouble.pause).await;
             }
@@ -138,7 +138,7 @@ async fn take(
     connection: &mut Outside,
     outbox: &Outbox,
     accept: &dyn Accept,
-) -> Result<Found, tokio_postgres::Error> {
+) -> Result<Intake, tokio_postgres::Error> {
     let transaction = connection.client.transaction().await?;
     let rows = transaction.query(TAKE, &[&ROWS_MAX]).await?;
     let offers = rows.iter().map(|row| {
@@ -171,8 +171,8 @@ async fn take(
     }
     transaction.commit().await?;
     Ok(match no_room {
-        Some(why) => Found::NoRoom(why),
-        None if i64::try_from(rows.len()) == Ok(ROWS_MAX) => Found::Many,
-        None => Found::Few,
+        Some(why) => Intake::NoRoom(why),
+        None if i64::try_from(rows.len()) == Ok(ROWS_MAX) => Intake::Many,
+        None => Intake::Few,
     })
 }

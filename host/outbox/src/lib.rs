@@ -6,4 +6,4 @@ mod drain;
 mod sql;
 
 pub use self::drain::{Outbox, drain};
-pub use self::sql::{Refused, Roles, Status, install, retry, script, status};
+pub use self::sql::{RefusedJob, Roles, Status, install, retry, script, status};

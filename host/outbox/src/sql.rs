@@ -66,12 +66,12 @@ pub struct Status {
     pub oldest_seconds: i64,
     /// How many jobs were refused, the latest of them, and why.
     pub refused: i64,
-    pub refusals: Vec<Refused>,
+    pub refusals: Vec<RefusedJob>,
 }
 
 /// A job that was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedJob {
     pub id: Uuid,
     pub handler: String,
     pub problem: String,
@@ -87,7 +87,7 @@ pub fn status(target: &Target, refusals_max: i64) -> Result<Status, OutsideError
             .query(REFUSALS, &[&refusals_max])
             .await
             .map_err(wrap)?;
-        let refusals = rows.iter().map(|row| Refused {
+        let refusals = rows.iter().map(|row| RefusedJob {
             id: row.get(0),
             handler: row.get(1),
             problem: row.get(2),

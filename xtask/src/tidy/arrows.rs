@@ -62,6 +62,11 @@ const RULES: &[Rule] = &[
         never_directly: &[],
     },
     Rule {
+        package: "host-outbox",
+        never: &["axum", "hyper", "redis", "toml", "clap"],
+        never_directly: &["rusqlite"],
+    },
+    Rule {
         package: TESTING,
         never: &["axum", "hyper", "redis", "toml", "clap"],
         never_directly: &[],

@@ -22,13 +22,13 @@ const REPLACE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub(crate) struct Tokens {
-    by_login: RefCell<HashMap<(String, OAuth), Rc<Kept>>>,
+    by_login: RefCell<HashMap<(String, OAuth), Rc<TokenSlot>>>,
     /// How often a secret has got another value.
     generation: Cell<u64>,
 }
 
 #[derive(Default)]
-struct Kept {
+struct TokenSlot {
     /// Locked while a token is fetched.
     state: Mutex<State>,
     /// The last two tokens: a server may know both.
@@ -104,7 +104,7 @@ impl Tokens {
     async fn fetch_into(
         &self,
         state: &mut State,
-        kept: &Kept,
+        kept: &TokenSlot,
         fetch: impl AsyncFnOnce() -> Result<Token, HttpError>,
     ) -> Result<String, HttpError> {
         let generation = self.generation.get();
@@ -131,7 +131,7 @@ impl Tokens {
         }
     }
 
-    fn kept(&self, component: &str, oauth: &OAuth) -> Rc<Kept> {
+    fn kept(&self, component: &str, oauth: &OAuth) -> Rc<TokenSlot> {
         let mut by_login = self.by_login.borrow_mut();
         if by_login.len() >= TOKENS_MAX {
             by_login.retain(|_, kept| Rc::strong_count(kept) > 1);
