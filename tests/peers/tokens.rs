@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// A token endpoint for one service account, and an API that takes its tokens. Prints the key's file.
-const SERVER: &str = r#"
+const SERVER: &str = r"
 import base64, http.server, json, time, urllib.parse
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
@@ -47,7 +47,7 @@ origin = f'http://127.0.0.1:{server.server_port}'
 account = {'type': 'service_account', 'client_email': 'jobs@example.com', 'private_key_id': 'k1', 'private_key': pem.decode()}
 print(json.dumps([origin, json.dumps(account)]), flush=True)
 server.serve_forever()
-"#;
+";
 
 /// Ends its process when it is dropped.
 struct Process(Child);

@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 use crate::context::Guest;
 use crate::scratch::OpenNode;
 use crate::scratch::streams::{Reader, Writer};
-use crate::scratch::tree::Status;
+use crate::scratch::tree::{Status, wall_time};
 
 /// A descriptor of a file or folder in the scratch directory.
 #[derive(Clone)]
@@ -113,7 +113,7 @@ const fn hash(status: &Status) -> MetadataHashValue {
 fn set_modified(node: &OpenNode, path: Option<&str>, time: NewTimestamp) -> FsResult<()> {
     let at = match time {
         NewTimestamp::NoChange => return Ok(()),
-        NewTimestamp::Now => SystemTime::now(),
+        NewTimestamp::Now => wall_time(),
         NewTimestamp::Timestamp(at) => SystemTime::UNIX_EPOCH
             .checked_add(Duration::from_secs(at.seconds))
             .and_then(|time| time.checked_add(Duration::from_nanos(at.nanoseconds.into())))

@@ -35,6 +35,15 @@ pub(crate) const ROOT: Inode = 1;
 
 pub(crate) type Result<T> = std::result::Result<T, Errno>;
 
+/// Returns the time that files show.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "guests compare the times of files with their own clock, which is the wall clock"
+)]
+pub(crate) fn wall_time() -> SystemTime {
+    SystemTime::now()
+}
+
 /// What is known about a file or folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
@@ -110,7 +119,7 @@ impl Tree {
             parent: ROOT,
             opens: 0,
             is_linked: true,
-            modified_at: SystemTime::now(),
+            modified_at: wall_time(),
         };
         Self {
             nodes: BTreeMap::from([(ROOT, root)]),
@@ -141,7 +150,7 @@ impl Tree {
 
     fn entries_mut(&mut self, inode: Inode) -> Result<&mut BTreeMap<String, Inode>> {
         let node = self.node_mut(inode)?;
-        node.modified_at = SystemTime::now();
+        node.modified_at = wall_time();
         match &mut node.content {
             Content::Folder(entries) => Ok(entries),
             Content::File { .. } => Err(Errno::NOTDIR),
@@ -210,7 +219,7 @@ impl Tree {
             parent,
             opens: 0,
             is_linked: true,
-            modified_at: SystemTime::now(),
+            modified_at: wall_time(),
         };
         self.nodes.insert(inode, node);
         Ok(inode)
@@ -404,7 +413,7 @@ impl Tree {
 
     fn file_mut(&mut self, inode: Inode) -> Result<(&mut u64, &mut Vec<u32>, &mut Blocks)> {
         let node = self.nodes.get_mut(&inode).ok_or(Errno::BADF)?;
-        node.modified_at = SystemTime::now();
+        node.modified_at = wall_time();
         match &mut node.content {
             Content::File { size, blocks } => Ok((size, blocks, &mut self.blocks)),
             Content::Folder(_) => Err(Errno::ISDIR),
@@ -455,7 +464,8 @@ impl Tree {
             let block = *blocks.get(place).ok_or(Errno::NOSPC)?;
             let within = offset % BLOCK_BYTES;
             let bytes = left.min(BLOCK_BYTES - within);
-            let (position, len) = (u64::from(block) * BLOCK_BYTES + within, bytes as usize);
+            let position = u64::from(block) * BLOCK_BYTES + within;
+            let len = usize::try_from(bytes).map_err(|_| Errno::NOSPC)?;
             match segments.last_mut() {
                 Some(last) if last.position + last.len as u64 == position => last.len += len,
                 _ => segments.push(Segment { position, len }),

@@ -11,6 +11,7 @@ use host_console::output::put_with;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
 use host_outbox::Roles;
+use host_server::config::environment;
 use host_store::postgres::outside::OutsideError;
 use host_store::postgres::target::Target;
 use serde_json::json;
@@ -176,11 +177,11 @@ impl Place {
     }
 }
 
-/// Returns the file with passwords that other clients of PostgreSQL read.
+/// Returns the file with passwords that other clients of `PostgreSQL` read.
 fn passfile() -> Option<PathBuf> {
-    let given = std::env::var_os("PGPASSFILE").map(PathBuf::from);
-    let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pgpass"));
-    given.or_else(home)
+    let variables = environment();
+    let home = || Some(PathBuf::from(variables.get("HOME")?).join(".pgpass"));
+    variables.get("PGPASSFILE").map(PathBuf::from).or_else(home)
 }
 
 fn failed(doing: &str, error: &OutsideError) -> CliError {

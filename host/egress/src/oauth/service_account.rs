@@ -58,12 +58,12 @@ impl ServiceAccount {
                 .filter_map(|(key, it)| Some((key.to_owned(), json!(it?)))),
         );
         let encode = |it: &Value| URL_SAFE_NO_PAD.encode(it.to_string());
-        let signed = format!("{}.{}", encode(&header), encode(&Value::Object(claims)));
+        let text = format!("{}.{}", encode(&header), encode(&Value::Object(claims)));
         let key = any_supported_type(&self.key).ok();
         let signer = key.and_then(|key| key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]));
         let signature = signer
-            .and_then(|it| it.sign(signed.as_bytes()).ok())
+            .and_then(|it| it.sign(text.as_bytes()).ok())
             .ok_or("the secret of service_account has a private_key that is not RSA")?;
-        Ok(format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature)))
+        Ok(format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature)))
     }
 }

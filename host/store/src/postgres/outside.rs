@@ -65,17 +65,15 @@ impl Outside {
 pub async fn connect(target: &Target) -> Result<Outside, OutsideError> {
     let connector = Connector::new(target)?;
     let connected = tokio::time::timeout(ANSWER_TIMEOUT, connector.listen()).await;
+    let Ok(connected) = connected else {
+        let (target, seconds) = (target.with_origin(), ANSWER_TIMEOUT.as_secs());
+        let message = format!("{target}: the server did not answer within {seconds} s");
+        return Err(OutsideError(message));
+    };
     let Listening {
         client,
         mut messages,
-    } = match connected {
-        Ok(connected) => connected.map_err(|trouble| trouble.into_error(CONNECT))?,
-        Err(_) => {
-            let (target, seconds) = (target.with_origin(), ANSWER_TIMEOUT.as_secs());
-            let message = format!("{target}: the server did not answer within {seconds} s");
-            return Err(OutsideError(message));
-        }
-    };
+    } = connected.map_err(|trouble| trouble.into_error(CONNECT))?;
     let notified = Arc::new(Notify::new());
     let hinted = Arc::clone(&notified);
     tokio::spawn(async move {

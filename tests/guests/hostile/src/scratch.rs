@@ -7,7 +7,7 @@ use guest_sdk::{Ctx, Error, handler};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const CHUNK: [u8; 64 << 10] = [7; 64 << 10];
+static CHUNK: [u8; 64 << 10] = [7; 64 << 10];
 
 #[derive(Deserialize)]
 pub(crate) struct Attack {
@@ -24,7 +24,7 @@ pub(crate) fn scratch(_ctx: &Ctx, params: Attack) -> Result<Value, Error> {
         "long names" => count(|n| fs::create_dir(format!("/scratch/{n:0>255}"))),
         "depth" => depth(),
         "sparse" => sparse()?,
-        "unlinked" => unlinked()?,
+        "unlinked" => unlinked(),
         "renamed" => renamed()?,
         "links" => links()?,
         "outside" => outside(),
@@ -111,7 +111,7 @@ fn sparse() -> io::Result<Value> {
 }
 
 /// Writes files that no longer have a name, and closes them.
-fn unlinked() -> io::Result<Value> {
+fn unlinked() -> Value {
     let mut open = Vec::new();
     let failed = loop {
         let made = File::create("/scratch/a").and_then(|mut file| {
@@ -127,7 +127,7 @@ fn unlinked() -> io::Result<Value> {
     let files = open.len();
     drop(open);
     let again = outcome(fs::write("/scratch/b", vec![1; files * CHUNK.len()]));
-    Ok(json!([files, failed, again]))
+    json!([files, failed, again])
 }
 
 fn renamed() -> io::Result<Value> {
@@ -183,7 +183,7 @@ fn stale() -> io::Result<Value> {
         .create(true)
         .truncate(false)
         .open("/scratch/b")?;
-    file.write_all(&[9; 40_000])?;
+    file.write_all(&CHUNK[..40_000])?;
     file.set_len(10)?;
     file.set_len(100_000)?;
     file.seek(SeekFrom::Start(200_000))?;

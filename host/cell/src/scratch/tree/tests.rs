@@ -3,6 +3,9 @@
 use std::sync::Arc;
 
 use super::*;
+
+/// The same as a length.
+const BLOCK_LEN: usize = 16 << 10;
 use crate::limits::{CellMemory, MemoryLimit};
 
 const CREATE: OpenFlags = OpenFlags::CREATE;
@@ -94,9 +97,9 @@ fn blocks_are_free_again_when_the_last_user_of_a_file_is_gone() {
     assert_eq!(tree.status(other).unwrap().size, 0, "nothing is half done");
     tree.close(file);
     write(&mut tree, other, 4 * BLOCK_BYTES).unwrap();
-    let segments = tree.segments(other, 0, 4 * BLOCK_BYTES as usize).unwrap();
+    let segments = tree.segments(other, 0, 4 * BLOCK_LEN).unwrap();
     let len: usize = segments.iter().map(|segment| segment.len).sum();
-    assert_eq!(len, 4 * BLOCK_BYTES as usize);
+    assert_eq!(len, 4 * BLOCK_LEN);
     assert!(segments.iter().all(|it| it.position < 4 * BLOCK_BYTES));
     tree.truncate(other, 1).unwrap();
     let third = create(&mut tree, "c");
@@ -108,7 +111,7 @@ fn neighbouring_blocks_are_one_segment() {
     let mut tree = tree(4);
     let file = create(&mut tree, "a");
     write(&mut tree, file, 3 * BLOCK_BYTES).unwrap();
-    let (position, len) = (100, 2 * BLOCK_BYTES as usize);
+    let (position, len) = (100, 2 * BLOCK_LEN);
     let found = tree.segments(file, 100, len).unwrap();
     assert_eq!(found, [Segment { position, len }]);
     let beyond = tree.segments(file, 2 * BLOCK_BYTES, len);

@@ -37,7 +37,7 @@ impl Accept for Offers {
         self.tasks.spawn(async move {
             let accepted = accept(&shared, source, offer).await;
             // A source that no longer waits offers it again.
-            let _ = answer.respond(accepted.map_err(refusal));
+            let _ = answer.respond(accepted.map_err(|error| refusal(&error)));
         });
     }
 }
@@ -61,7 +61,7 @@ async fn accept(shared: &Shared, source: Arc<Source>, offer: Offer) -> Result<()
     Ok(())
 }
 
-fn refusal(error: ApiError) -> Refusal {
+fn refusal(error: &ApiError) -> Refusal {
     let detail = error.detail().to_owned();
     match error.kind().status {
         429 | 500.. => Refusal::Later(detail),
