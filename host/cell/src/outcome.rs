@@ -6,6 +6,8 @@ mod trace;
 use std::time::Duration;
 
 use host_core::cell::TimeBound;
+use host_core::desk::DESK_JOBS_BYTES_MAX;
+use host_core::egress::BODY_BYTES_MAX;
 use host_core::failure::{Category, Failure, FailureKind};
 use host_core::handler::Limits;
 use host_core::json::JsonText;
@@ -186,8 +188,11 @@ fn hostcall_fuel_failure(in_host_call: bool, limits: &Limits) -> Failure {
         return Failure::new(
             FailureKind::Trapped,
             format!(
-                "the handler passed more than {limit} bytes to one host call; pass less, or raise result_kib in \
-                 the manifest"
+                "the handler passed more to one host call than it takes: the body of a request may have {}, the \
+                 jobs of one call {}, and all else {} (result_kib in the manifest)",
+                size(BODY_BYTES_MAX as u64),
+                size(DESK_JOBS_BYTES_MAX as u64),
+                size(limit)
             ),
         );
     }

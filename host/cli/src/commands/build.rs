@@ -27,8 +27,8 @@ Examples:
 
 The component and its manifest are written to target/NAME.wasm and target/NAME.toml.
 
-Tests in Python, JavaScript and TypeScript run in a component that is built for them, each in a fresh
-instance: what passes there passes in jobs.
+Tests in Python, JavaScript and TypeScript run in a component that is built for them, each in an
+instance of its own: what passes there passes in jobs.
 
 Rust needs the target wasm32-wasip2 (`rustup target add wasm32-wasip2`), or Debian's packages
 rustc-web, cargo-web, rust-web-src and wasi-libc beside it. JavaScript and TypeScript need Node.js

@@ -53,10 +53,6 @@ fn what_is_out_of_range_is_named() {
             Some("[handlers.a]: invalid value a text for http.sign.secret_key: expected {secret:NAME}: a manifest is no place for a key")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\nheaders = { authorization = \"b\" }\nsign = { scheme = \"aws-sigv4\", region = \"eu\", service = \"s3\", key_id = \"a\", secret_key = \"{secret:b}\" }",
             Some("[handlers.a]: invalid value \"authorization\" for http.headers: expected no header that `sign` sets")),
-        ("[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"login.a.com\", client_id = \"a\", client_secret = \"{secret:b}\" }",
-            Some("expected the URL of a token endpoint such as https://login.example.com/oauth/token, got \"login.a.com\"")),
-        ("[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"https://*.a.com/token\", client_id = \"a\", client_secret = \"{secret:b}\" }",
-            Some("expected the URL of a token endpoint")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"https://a.com/token\", client_id = \"a\", client_secret = \"b\" }",
             Some("[handlers.a]: invalid value a text for http.oauth.client_secret: expected {secret:NAME}: a manifest is no place for a key")),
         ("[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"https://a.com/token\", client_id = \"a\" }",
@@ -89,6 +85,14 @@ fn what_no_manifest_has_is_named_with_its_place() {
         (
             "[defaults]\nmemory_mib = -1",
             "expected a whole number that is not negative, got -1",
+        ),
+        (
+            "[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"login.a.com\" }",
+            "expected the URL of a token endpoint such as https://login.example.com/oauth/token, got \"login.a.com\"",
+        ),
+        (
+            "[[handlers.a.http]]\nto = \"https://a.com\"\noauth = { token_url = \"https://*.a.com/token\" }",
+            "expected the URL of a token endpoint",
         ),
         ("[defaults]\nbackoff = 3", "expected a table, got 3"),
         ("[defaults]\nbackoff = { base = 3 }", "base"),
