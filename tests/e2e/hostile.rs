@@ -197,7 +197,10 @@ fn guests_that_write_too_much_are_limited() {
     let huge = client.job(&ended[1]);
     let message = huge["failure"]["message"].as_str().unwrap();
     assert!(message.contains("result_kib in the manifest"), "{huge}");
-    assert!(message.contains("the body of a request may have 4 MiB"), "{huge}");
+    assert!(
+        message.contains("the body of a request may have 4 MiB"),
+        "{huge}"
+    );
     let printed = log(&client, &ended[4]);
     let forged = printed
         .iter()

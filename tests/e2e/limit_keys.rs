@@ -48,12 +48,15 @@ fn attempts(client: &Client, jobs: &[String]) -> Vec<Vec<(i64, i64)>> {
     jobs.iter().map(of_job).collect()
 }
 
+/// How far the clocks of two hosts on one machine may be apart: each follows the system's with a delay.
+const CLOCKS_APART_MS: i64 = 10;
+
 /// Checks that no two of these attempts were at the same time.
 fn one_after_the_other(attempts: &[Vec<(i64, i64)>]) {
     let mut all: Vec<(i64, i64)> = attempts.iter().flatten().copied().collect();
     all.sort_unstable();
     for pair in all.windows(2) {
-        assert!(pair[0].1 <= pair[1].0, "{all:?}");
+        assert!(pair[0].1 <= pair[1].0 + CLOCKS_APART_MS, "{all:?}");
     }
 }
 

@@ -79,6 +79,7 @@ pages! {
     metrics: "metrics.md",
     network: "network.md",
     operate: "operate.md",
+    outbox: "outbox.md",
     postgresql: "postgres.md",
     production: "guides/production.md",
     schedules: "schedules.md",

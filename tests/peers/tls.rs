@@ -33,7 +33,7 @@ fn certificates() -> TempDir {
     let folder = TempDir::new().unwrap();
     let page = include_str!("../../docs/network.md");
     let block = page.split("```sh\n").nth(1).unwrap();
-    let commands = block.split("install -o").next().unwrap();
+    let commands = block.split("\n```").next().unwrap();
     assert!(commands.matches("openssl").count() == 3, "{commands}");
     done(&folder, commands);
     folder

@@ -43,6 +43,10 @@ class Docs(unittest.TestCase):
         self.assertEqual(host.call("report", "2026-01-01"), 1)
         self.assertEqual(host.statements[-1][1], "COMMIT")
 
+    def test_files(self) -> None:
+        # Only a component has the folder: a test of hosts calls the handler.
+        load("files")
+
     def test_from_sidekiq(self) -> None:
         load("from/sidekiq")
         host = MockHost(answer=lambda _: Response(200))
