@@ -194,7 +194,7 @@ fn guests_that_write_too_much_are_limited() {
             lines.last()
         );
     }
-    let huge = client.job(&ended[1]);
+    let huge = &ended[1];
     let message = huge["failure"]["message"].as_str().unwrap();
     assert!(message.contains("result_kib in the manifest"), "{huge}");
     assert!(
