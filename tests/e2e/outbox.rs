@@ -204,7 +204,9 @@ fn kills_of_hosts_and_of_connections_lose_no_job_and_accept_none_twice() {
             (application.status()["waiting"].as_i64()? < left).then_some(())
         });
         let end = format!(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '{HOST}'"
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE usename = '{HOST}' AND datname = '{}'",
+            application.name
         );
         postgres::query(application.name, "postgres", &end).unwrap();
         server.kill();
