@@ -3,7 +3,7 @@
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_rustls::TlsAcceptor;
 
 use super::*;
@@ -207,9 +207,14 @@ async fn an_answer_has_limits() {
     let error = HttpClient::default().post(request).await.unwrap_err();
     assert_eq!(error, RequestError::TimedOut(Duration::from_millis(20)));
     assert!(error.may_be_delivered());
-    drop(listener);
+    // It keeps its port, and does not listen.
+    let deaf = TcpSocket::new_v4().unwrap();
+    deaf.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let closed: BaseUrl = format!("http://{}", deaf.local_addr().unwrap())
+        .parse()
+        .unwrap();
     let error = HttpClient::default()
-        .post(post(&silent, &[]))
+        .post(post(&closed, &[]))
         .await
         .unwrap_err();
     assert!(matches!(error, RequestError::Connect(_)), "{error}");
