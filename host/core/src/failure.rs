@@ -220,6 +220,11 @@ impl Failure {
         }
     }
 
+    /// Returns the handler's own name for the error, or else the kind.
+    pub fn error_name(&self) -> &str {
+        self.user_kind.as_deref().unwrap_or(self.kind.as_str())
+    }
+
     /// Returns the failure without what may be large.
     #[must_use]
     pub fn brief(&self) -> Self {

@@ -349,9 +349,15 @@ impl HttpGrant {
 
     /// Returns whether the broker sets the header, so that the guest cannot.
     pub fn sets(&self, header: &str) -> bool {
-        self.headers.contains_key(header)
-            || self.sign.is_some() && Signing::sets(header)
-            || self.oauth.is_some() && OAuth::sets(header)
+        self.headers.contains_key(header) || self.key_that_sets(header).is_some()
+    }
+
+    /// Returns the key other than `headers` by which the broker sets the header.
+    fn key_that_sets(&self, header: &str) -> Option<&'static str> {
+        if self.sign.is_some() && Signing::sets(header) {
+            return Some("sign");
+        }
+        (self.oauth.is_some() && OAuth::sets(header)).then_some("oauth")
     }
 
     /// Returns what is wrong with it: the key, its value, and what is expected.
@@ -391,23 +397,11 @@ impl HttpGrant {
         if let Some(flaw) = self.oauth.as_ref().and_then(OAuth::flaw) {
             return Some(flaw);
         }
-        for (key, is_set) in [
-            (
-                "sign",
-                self.sign
-                    .as_ref()
-                    .map(|_| Signing::sets as fn(&str) -> bool),
-            ),
-            (
-                "oauth",
-                self.oauth.as_ref().map(|_| OAuth::sets as fn(&str) -> bool),
-            ),
-        ] {
-            let Some(is_set) = is_set else { continue };
-            if let Some(other) = self.headers.keys().find(|it| is_set(it)) {
-                let expected = format!("no header that `{key}` sets");
-                return Some(("http.headers", format!("{other:?}"), expected));
-            }
+        let mut headers = self.headers.keys();
+        let set_twice = headers.find_map(|header| Some((header, self.key_that_sets(header)?)));
+        if let Some((header, key)) = set_twice {
+            let expected = format!("no header that `{key}` sets");
+            return Some(("http.headers", format!("{header:?}"), expected));
         }
         for (key, value, max) in [
             ("http.max_requests", self.max_requests, REQUESTS_MAX),

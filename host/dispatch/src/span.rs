@@ -143,10 +143,7 @@ impl From<&Outcome> for Ended {
         let well = Self::well(outcome.as_str());
         match outcome {
             Outcome::Failed(failure) => {
-                let kind = failure
-                    .user_kind
-                    .as_deref()
-                    .unwrap_or(failure.kind.as_str());
+                let kind = failure.error_name();
                 Self {
                     error_type: Some(kind.to_owned()),
                     error: Some(failure.message.clone()),

@@ -26,7 +26,7 @@ use tokio::task::spawn_local;
 
 use self::reports::Reports;
 use crate::allowance::Attempts;
-use crate::client::{Clients, HttpClient, Revision};
+use crate::client::{Clients, HttpClient};
 use crate::oauth::Tokens;
 use crate::permit::Permit;
 use crate::policy::{self, Order};
@@ -157,8 +157,10 @@ impl Broker {
         policy::decide(pass, &self.secrets.borrow(), request, trace, asked)
     }
 
-    pub(crate) fn client(&self, revision: &Revision) -> HttpClient {
-        self.clients.borrow_mut().get(revision)
+    /// Returns the client of the run's revision.
+    pub(crate) fn client(&self, pass: &Pass) -> HttpClient {
+        let revision = (pass.component.clone(), pass.revision);
+        self.clients.borrow_mut().get(&revision)
     }
 
     /// Waits until the component and the grant have fewer connections than they may, and opens one. Cancel safe.

@@ -42,7 +42,7 @@ use crate::webhooks::Webhooks;
 
 pub use self::grants::{ForOneRun, check_roots, for_one_run};
 pub use self::http::{Http, Listener};
-pub use self::store::Database;
+pub use self::store::{Database, passfile};
 
 /// The variable with the path of the configuration file, used if no flag gives it.
 const FILE_ENV: &str = "HOST_CONFIG";

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use host_api::new_job::NewJobBody;
-use host_core::access::Glob;
+use host_core::access::{Glob, Object, Scope};
 use host_core::name::Name;
 use host_store::postgres::target::Target;
 use host_wire_kit::section::At;
@@ -29,8 +29,10 @@ impl Keys {
             source: Source {
                 wire: "outbox",
                 name: name.clone(),
-                handlers: self.handlers,
-                queues: self.queues,
+                scope: Scope {
+                    queues: self.queues,
+                    handlers: self.handlers,
+                },
             },
             outbox: host_outbox::Outbox { name, target },
         }
@@ -50,25 +52,22 @@ pub(crate) struct Source {
     /// What jobs say of where they come from.
     pub(crate) wire: &'static str,
     name: Name,
-    handlers: Vec<Glob>,
-    queues: Vec<Glob>,
+    /// What it may enqueue.
+    scope: Scope,
 }
 
 impl Source {
     /// Returns why the source may not enqueue a job.
     pub(crate) fn denies(&self, job: &NewJobBody) -> Option<String> {
-        let has = |globs: &[Glob], name: &str| {
-            globs.is_empty() || globs.iter().any(|glob| glob.has(name))
-        };
         let default_queue = Name::default_queue();
         let queue = job.queue.as_deref().unwrap_or(default_queue.as_str());
         let (wire, name, handler) = (self.wire, &self.name, &job.handler);
-        if !has(&self.handlers, handler) {
+        if !self.scope.has(Object::Handler(None, handler)) {
             return Some(format!(
                 "[{wire}.{name}] allows no jobs of the handler {handler:?}"
             ));
         }
-        (!has(&self.queues, queue))
+        (!self.scope.has(Object::Queue(queue)))
             .then(|| format!("[{wire}.{name}] allows no jobs in the queue {queue:?}"))
     }
 }

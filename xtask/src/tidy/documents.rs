@@ -67,7 +67,7 @@ fn links_between_documents_lead_somewhere() {
             };
             assert!(
                 root().join(&file).is_file(),
-                "{shown} links to {target}, which is no file"
+                "{shown} links to {target}, which is not a file"
             );
             let Some(page) = pages.get(&file).filter(|_| !anchor.is_empty()) else {
                 continue;

@@ -11,7 +11,7 @@ use host_console::output::put_with;
 use host_console::plain;
 use host_console::table::{Cell, Column, Rows};
 use host_outbox::Roles;
-use host_server::config::environment;
+use host_server::config::{environment, passfile};
 use host_store::postgres::outside::OutsideError;
 use host_store::postgres::target::Target;
 use serde_json::json;
@@ -125,7 +125,9 @@ impl Place {
                     .next("name it with --database or --database-file"));
             }
         };
-        let target = Target::parse(url.trim(), passfile().as_deref());
+        let variables = environment();
+        let passfile = passfile(|name| variables.get(name).map(String::as_str));
+        let target = Target::parse(url.trim(), passfile.as_deref());
         target.map_err(|error| refused(format!("invalid database URL: {error}")))
     }
 
@@ -175,13 +177,6 @@ impl Place {
         output.note(&format!("{retried} jobs wait again"));
         Ok(())
     }
-}
-
-/// Returns the file with passwords that other clients of `PostgreSQL` read.
-fn passfile() -> Option<PathBuf> {
-    let variables = environment();
-    let home = || Some(PathBuf::from(variables.get("HOME")?).join(".pgpass"));
-    variables.get("PGPASSFILE").map(PathBuf::from).or_else(home)
 }
 
 fn failed(doing: &str, error: &OutsideError) -> CliError {

@@ -65,13 +65,14 @@ pub(super) fn database(
 
 /// Interprets the address of a database, whose password may be in the file of `PGPASSFILE`.
 pub(super) fn target_of(section: &Section<'_>, url: &At<String>) -> Result<Target, ConfigError> {
-    let passfile = match section.variable("PGPASSFILE") {
-        Some(path) => Some(PathBuf::from(path)),
-        None => section
-            .variable("HOME")
-            .map(|home| PathBuf::from(home).join(".pgpass")),
-    };
+    let passfile = passfile(|name| section.variable(name));
     let refused = |error| url.hidden(format!("invalid database URL: {error}"));
     let target = Target::parse(url, passfile.as_deref()).map_err(refused)?;
     Ok(target.named_by(&url.origin))
+}
+
+/// Returns the file with passwords that other clients of `PostgreSQL` read, by the variables of the environment.
+pub fn passfile<'a>(variable: impl Fn(&str) -> Option<&'a str>) -> Option<PathBuf> {
+    let given = variable("PGPASSFILE").map(PathBuf::from);
+    given.or_else(|| Some(PathBuf::from(variable("HOME")?).join(".pgpass")))
 }

@@ -114,10 +114,7 @@ impl Calls {
         self.answers.push(match result {
             Ok(result) => format!(r#"{{"key":{key},"ok":{}{kept}}}"#, result.as_str()),
             Err(failure) => {
-                let kind = failure
-                    .user_kind
-                    .as_deref()
-                    .unwrap_or(failure.kind.as_str());
+                let kind = failure.error_name();
                 let failed = json!({"kind": kind, "message": failure.message});
                 format!(r#"{{"key":{key},"failed":{failed}{kept}}}"#)
             }

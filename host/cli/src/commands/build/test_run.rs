@@ -236,10 +236,7 @@ impl TestCell {
 fn message_of(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Failed(failure) => {
-            let kind = failure
-                .user_kind
-                .as_deref()
-                .unwrap_or(failure.kind.as_str());
+            let kind = failure.error_name();
             let said = format!("{kind}: {}", failure.message);
             match &failure.stack {
                 Some(stack) if stack.contains(&said) => stack.clone(),

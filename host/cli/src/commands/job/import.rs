@@ -121,7 +121,7 @@ fn skip_mark(reader: &mut impl BufRead) -> io::Result<()> {
 }
 
 impl Lines {
-    /// Returns the number of the first line, or 1 if there are none.
+    /// Returns the number of the first line, or 1 if there is no line.
     fn first(&self) -> u64 {
         let sent = self.numbers.first().copied();
         sent.or(self.too_long).unwrap_or(1)

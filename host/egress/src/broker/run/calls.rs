@@ -241,8 +241,7 @@ async fn exchange(
     broker.tokens.reveal(pass, &mut order.secrets);
     // Not before its turn: a signature is valid for minutes.
     order.sign(wall_time())?;
-    let revision = (pass.component.clone(), pass.revision);
-    client::send(&broker.client(&revision), order, taken, permit).await
+    client::send(&broker.client(pass), order, taken, permit).await
 }
 
 /// A request that carries an access token.
@@ -297,7 +296,6 @@ impl TokenExchange<'_> {
     }
 
     fn client(&self) -> HttpClient {
-        self.broker
-            .client(&(self.pass.component.clone(), self.pass.revision))
+        self.broker.client(self.pass)
     }
 }

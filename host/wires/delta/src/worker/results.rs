@@ -100,10 +100,8 @@ pub(super) fn failed_text(outcome: Outcome) -> (Status, String) {
             (Status::TimedOut, failure.message)
         }
         Outcome::Failed(failure) => {
-            let kind = failure
-                .user_kind
-                .unwrap_or_else(|| failure.kind.as_str().to_owned());
-            (Status::Failed, format!("{kind}: {}", failure.message))
+            let message = format!("{}: {}", failure.error_name(), failure.message);
+            (Status::Failed, message)
         }
         Outcome::Retry { reason, .. } => (Status::Failed, format!("retry requested: {reason}")),
         Outcome::Cancelled { partial } => {
