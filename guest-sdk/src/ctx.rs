@@ -4,9 +4,12 @@ use std::fmt::Display;
 use std::rc::Rc;
 use std::time::Duration;
 
+use serde_json::Value;
+
 use crate::database::Sql;
 use crate::error::Error;
 use crate::http::Http;
+use crate::limits::{FIELD_NAME_BYTES_MAX, FIELDS_MAX, LINE_BYTES_MAX, check_name, cut};
 use crate::log::LogFields;
 use crate::services::{Level, Services};
 use crate::state::State;
@@ -92,7 +95,8 @@ impl Ctx {
 
     /// Reports progress: 0 to 100 percent, and what the job is doing.
     pub fn progress(&self, percent: f32, message: impl Display) {
-        self.services.progress(Some(percent), &message.to_string());
+        let message = cut(message, LINE_BYTES_MAX);
+        self.services.progress(Some(percent), &message);
     }
 
     /// Sleeps without using CPU, for 49 days at most.
@@ -198,6 +202,7 @@ impl Ctx {
     /// }
     /// ```
     pub fn secret(&self, name: &str) -> Result<String, StoreError> {
+        check_name("the name of a secret", name)?;
         self.services.reveal(name)
     }
 
@@ -219,6 +224,7 @@ impl Ctx {
     /// ```
     pub fn hold(&self, limit: &str, time: Duration) -> Result<(), StoreError> {
         let ms = u32::try_from(time.as_millis()).unwrap_or(u32::MAX);
+        check_name("the name of a limit", limit)?;
         self.services.hold(limit, ms)
     }
 
@@ -233,8 +239,10 @@ impl Ctx {
     /// }
     /// ```
     pub fn log(&self, level: Level, message: impl Display, fields: impl LogFields) {
-        let fields = fields.into_pairs();
-        self.services.log(level, &message.to_string(), fields);
+        let fields = fields.into_pairs().into_iter().take(FIELDS_MAX);
+        let short = fields.map(|(name, value)| (cut(name, FIELD_NAME_BYTES_MAX), field(value)));
+        self.services
+            .log(level, &cut(message, LINE_BYTES_MAX), short.collect());
     }
 
     /// Writes a line to the job's log.
@@ -245,6 +253,18 @@ impl Ctx {
     /// Writes a warning to the job's log.
     pub fn warn(&self, message: impl Display) {
         self.log(Level::Warn, message, &[][..]);
+    }
+}
+
+/// Returns the value of a field. One that is too long becomes a text without its end.
+fn field(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(cut(text, LINE_BYTES_MAX)),
+        Value::Array(_) | Value::Object(_) => match value.to_string() {
+            json if json.len() > LINE_BYTES_MAX => Value::String(cut(json, LINE_BYTES_MAX)),
+            _ => value,
+        },
+        _ => value,
     }
 }
 

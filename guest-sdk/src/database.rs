@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use serde::Serialize;
 
+use crate::limits::check_statement;
 use crate::services::Services;
 use crate::sql::{Rows, SqlAnswer, SqlError, SqlErrorKind};
 
@@ -24,6 +25,7 @@ impl Transaction {
     /// Runs a statement of the transaction. See [`Sql::query`].
     pub fn query(&self, statement: &str, params: impl Serialize) -> Result<Rows, SqlError> {
         let params = to_json(params)?;
+        check_statement("", statement, &params)?;
         rows(
             self.services
                 .sql_query_in(self.number, statement, &params)?,
@@ -40,6 +42,7 @@ impl Sql {
     /// Runs one statement in a transaction of its own. `params` is a list or a tuple with the values of `$1`, `$2` and so on.
     pub fn query(&self, statement: &str, params: impl Serialize) -> Result<Rows, SqlError> {
         let params = to_json(params)?;
+        check_statement(&self.name, statement, &params)?;
         rows(self.services.sql_query(&self.name, statement, &params)?)
     }
 
@@ -48,6 +51,7 @@ impl Sql {
         &self,
         run: impl FnOnce(&Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
+        check_statement(&self.name, "", "")?;
         let transaction = Transaction {
             services: Rc::clone(&self.services),
             number: self.services.sql_begin(&self.name)?,

@@ -129,6 +129,7 @@ pub mod wasm {
     use crate::bindings::host::jobs::types as wit;
     use crate::ctx::{Ctx, Job};
     use crate::error::{Category, Error};
+    use crate::limits::{DETAILS_BYTES_MAX, LINE_BYTES_MAX, cut};
     use crate::services::Imports;
 
     /// The handlers of a component. `export_handlers!` implements it.
@@ -176,6 +177,15 @@ pub mod wasm {
         }
     }
 
+    /// Returns details as JSON. If they are too long, they become a text without its end.
+    fn details(value: serde_json::Value) -> String {
+        let json = value.to_string();
+        if json.len() <= DETAILS_BYTES_MAX {
+            return json;
+        }
+        serde_json::Value::String(cut(json, DETAILS_BYTES_MAX)).to_string()
+    }
+
     fn failure(error: Error) -> wit::Failure {
         match error {
             Error::Failed(failed) => wit::Failure::Error(wit::JobError {
@@ -186,16 +196,17 @@ pub mod wasm {
                     Category::Configuration => wit::Category::Configuration,
                     Category::Timeout => wit::Category::Timeout,
                 },
-                kind: failed.kind,
-                message: failed.message,
-                code: failed.code,
-                details: failed.details.map(|details| details.to_string()),
+                kind: cut(failed.kind, LINE_BYTES_MAX),
+                message: cut(failed.message, LINE_BYTES_MAX),
+                code: failed.code.map(|code| cut(code, LINE_BYTES_MAX)),
+                details: failed.details.map(details),
                 stack: None,
                 retryable: failed.retryable,
             }),
-            Error::Retry { reason, after_ms } => {
-                wit::Failure::Retry(wit::RetryRequest { reason, after_ms })
-            }
+            Error::Retry { reason, after_ms } => wit::Failure::Retry(wit::RetryRequest {
+                reason: cut(reason, LINE_BYTES_MAX),
+                after_ms,
+            }),
             Error::Cancelled { partial } => {
                 wit::Failure::Cancelled(partial.map(|partial| partial.to_string()))
             }

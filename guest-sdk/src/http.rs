@@ -5,6 +5,7 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use crate::error::Error;
+use crate::limits::check_request;
 use crate::request::{HttpError, HttpRequest, HttpResponse};
 use crate::services::Services;
 
@@ -80,6 +81,7 @@ impl RequestBuilder<'_> {
 
     /// Sends the request and waits for the response. Any status is a response; see [`HttpResponse::ok`].
     pub fn send(self) -> Result<HttpResponse, HttpError> {
+        check_request(&self.request)?;
         self.services.http(&self.request)
     }
 }

@@ -45,6 +45,7 @@ mod error;
 #[doc(hidden)]
 pub mod export;
 mod http;
+mod limits;
 mod log;
 #[cfg(not(target_family = "wasm"))]
 mod mock;

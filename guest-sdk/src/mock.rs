@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::ctx::{Ctx, Job};
 use crate::error::Error;
+use crate::limits::write_jobs;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::{Expected, Level, Services, Write};
@@ -383,6 +384,7 @@ impl Services for MockHost {
     }
 
     fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError> {
+        write_jobs(jobs)?;
         let mut state = self.store()?;
         let first = state.enqueued.len() + state.enqueued_now.len() + 1;
         let kept = if now {

@@ -146,11 +146,7 @@ impl Services for Imports {
 
     fn enqueue(&self, jobs: &[NewJob], now: bool) -> Result<Vec<String>, StoreError> {
         use crate::bindings::host::jobs::jobs;
-        use crate::store::StoreErrorKind;
-        let text = serde_json::to_string(jobs).map_err(|error| StoreError {
-            kind: StoreErrorKind::InvalidRequest,
-            message: format!("cannot serialize the jobs as JSON: {error}"),
-        })?;
+        let text = crate::limits::write_jobs(jobs)?;
         let enqueued = if now {
             jobs::enqueue_now(&text)
         } else {

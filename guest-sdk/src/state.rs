@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Category, Error};
+use crate::limits::{check_key, check_name, check_value};
 use crate::services::{Expected, Services, Write};
 use crate::store::StoreError;
 
@@ -54,6 +55,7 @@ impl<'a> State<'a> {
 
     /// Returns the bytes of a key.
     pub fn get_bytes(self, key: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.check(key)?;
         self.services.state_get(self.space, key)
     }
 
@@ -97,6 +99,8 @@ impl<'a> State<'a> {
 
     /// Returns all keys that start with `prefix`, in the order of their bytes.
     pub fn list(self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        check_name("a prefix of keys", prefix)?;
+        self.check_space()?;
         let mut keys: Vec<String> = Vec::new();
         loop {
             let after = keys.last().map(String::as_str);
@@ -114,6 +118,11 @@ impl<'a> State<'a> {
         expected: Expected<'_>,
         value: Option<&[u8]>,
     ) -> Result<bool, StoreError> {
+        self.check(key)?;
+        check_value(value)?;
+        if let Expected::Exactly(expected) = expected {
+            check_value(expected)?;
+        }
         let now = self.now;
         let write = Write {
             key,
@@ -122,6 +131,15 @@ impl<'a> State<'a> {
             now,
         };
         self.services.state_set(self.space, &write)
+    }
+
+    fn check(self, key: &str) -> Result<(), StoreError> {
+        self.check_space()?;
+        check_key(key)
+    }
+
+    fn check_space(self) -> Result<(), StoreError> {
+        check_name("a shared space", self.space.unwrap_or_default())
     }
 }
 

@@ -177,7 +177,7 @@ fn guests_that_write_too_much_are_limited() {
             ("progress_flood", "completed"),
             ("random_flood", "trapped"),
             ("pollable_flood", "trapped"),
-            ("giant_error", "result_too_large"),
+            ("giant_error", "user_error"),
             ("giant_result", "result_too_large"),
         ],
     );
@@ -196,7 +196,7 @@ fn guests_that_write_too_much_are_limited() {
     }
     let huge = &ended[1];
     let message = huge["failure"]["message"].as_str().unwrap();
-    assert!(message.contains("result_kib in the manifest"), "{huge}");
+    assert!(message.contains("passed more than 8 MiB"), "{huge}");
     assert!(
         message.contains("the body of a request may have 4 MiB"),
         "{huge}"

@@ -52,6 +52,7 @@ fn host(component: &Path) -> Own {
     let manifest = format!(
         "[handlers.\"case.keep\".state]\nquota_kib = 64\n[handlers.\"case.compare\".state]\nquota_kib = 64\n\
          [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[handlers.\"case.hold\"]\nhold = [\"by-case\", \"other\"]\n\
+         [handlers.\"case.large\"]\nmemory_mib = 512\n\
          [[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
          [[handlers.\"case.call\".http]]\nto = \"{origin}\"\n"
     );

@@ -4,9 +4,7 @@ use std::fmt::Display;
 use std::os::unix::net::UnixStream as StdStream;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use host_core::desk::{
-    DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskRequest,
-};
+use host_core::desk::{DESK_FRAME_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskRequest};
 use tokio::net::UnixStream;
 use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
@@ -32,14 +30,6 @@ impl Desk {
             None => Self::NotGranted,
             Some(Err(cause)) => Self::Failed(cause),
             Some(Ok(socket)) => Self::Idle(socket),
-        }
-    }
-
-    /// Returns the size of the largest request that the guest may pass, in bytes.
-    pub(crate) const fn request_bytes_max(&self) -> u64 {
-        match self {
-            Self::NotGranted => 0,
-            _ => DESK_JOBS_BYTES_MAX as u64,
         }
     }
 

@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
 use host_core::egress::{
-    BODY_BYTES_MAX, EGRESS_FRAME_BYTES_MAX, FromCell, HEADERS_BYTES_MAX, HttpAnswer, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, SqlError, SqlRequest, SqlRows, ToCell, URL_BYTES_MAX,
+    EGRESS_FRAME_BYTES_MAX, FromCell, HttpAnswer, HttpError, HttpErrorKind, HttpRequest,
+    HttpResponse, SqlError, SqlRequest, SqlRows, ToCell,
 };
 use host_core::tcp_grant::Endpoint;
 use parking_lot::Mutex;
@@ -181,14 +181,6 @@ impl Egress {
             state,
             memory,
             warnings: Warnings { output, left },
-        }
-    }
-
-    /// Returns the size of the largest request that the guest may pass, in bytes.
-    pub(crate) fn request_bytes_max(&self) -> u64 {
-        match self.state {
-            State::NotGranted => 0,
-            _ => (BODY_BYTES_MAX + HEADERS_BYTES_MAX + URL_BYTES_MAX) as u64,
         }
     }
 

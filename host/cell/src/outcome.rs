@@ -188,11 +188,11 @@ fn hostcall_fuel_failure(in_host_call: bool, limits: &Limits) -> Failure {
         return Failure::new(
             FailureKind::Trapped,
             format!(
-                "the handler passed more to one host call than it takes: the body of a request may have {}, the \
-                 jobs of one call {}, and all else {} (result_kib in the manifest)",
+                "the handler passed more than {} to one host call: the body of a request may have {}, and the jobs \
+                 of one call {}",
+                size(limit.max(DESK_JOBS_BYTES_MAX as u64)),
                 size(BODY_BYTES_MAX as u64),
-                size(DESK_JOBS_BYTES_MAX as u64),
-                size(limit)
+                size(DESK_JOBS_BYTES_MAX as u64)
             ),
         );
     }

@@ -6,6 +6,8 @@ use std::task::Poll;
 
 use futures_util::poll;
 use host_core::cell::{Context, DESCRIBED_MAX, Start};
+use host_core::desk::DESK_JOBS_BYTES_MAX;
+use host_core::egress::{BODY_BYTES_MAX, HEADERS_BYTES_MAX, URL_BYTES_MAX};
 use host_core::failure::{Failure, FailureKind};
 use host_core::handler::{FUEL_PER_SECOND, HandlerInfo, Limits};
 use host_core::json::JsonText;
@@ -24,8 +26,12 @@ use crate::scratch;
 use crate::stop::{Forced, Stop};
 use crate::watchdog::Activity;
 
-/// How much data a guest may pass in one call beyond the size of its largest result or request, in bytes: room
-/// for names and messages.
+/// The most data that a guest may pass in one call, unless its result may be larger, in bytes: that of jobs. A call that the
+/// manifest does not grant takes as much, so that its answer is that it is not granted; it ends before another call begins.
+const PASSED_BYTES_MAX: u64 = DESK_JOBS_BYTES_MAX as u64;
+const _: () = assert!(DESK_JOBS_BYTES_MAX > BODY_BYTES_MAX + HEADERS_BYTES_MAX + URL_BYTES_MAX);
+
+/// How much more than that a guest may pass, in bytes: room for names and messages.
 const HOSTCALL_OVERHEAD_BYTES: u64 = 64 << 10;
 
 /// The most component-model handles that a guest may hold.
@@ -219,15 +225,7 @@ fn prepare(
         guest.output.used.set(fuel - left, peak_memory_bytes);
         Ok(UpdateDeadline::YieldCustom(1, Box::pin(yield_now())))
     });
-    let guest = store.data();
-    let of_requests = [
-        guest.egress.request_bytes_max(),
-        guest.desk.request_bytes_max(),
-    ];
-    let values_max = of_requests
-        .into_iter()
-        .fold(limits.result_bytes_max, u64::max);
-    let bytes_max = values_max + HOSTCALL_OVERHEAD_BYTES;
+    let bytes_max = limits.result_bytes_max.max(PASSED_BYTES_MAX) + HOSTCALL_OVERHEAD_BYTES;
     store.set_hostcall_fuel(usize::try_from(bytes_max).unwrap_or(usize::MAX));
     store.set_max_component_handles(HANDLES_MAX);
     Ok(store)

@@ -28,7 +28,7 @@ pub const BODY_BYTES_MAX: usize = 4 << 20;
 pub const URL_BYTES_MAX: usize = 8 << 10;
 
 /// The most headers of a request or a response.
-pub const HEADERS_MAX: usize = 100;
+pub const HEADERS_MAX: usize = 1_000;
 
 /// The most bytes of all headers of a request or a response together.
 pub const HEADERS_BYTES_MAX: usize = 64 << 10;

@@ -2,7 +2,8 @@
 
 import { Cancelled, JobError } from './errors.js';
 import { fetchWith } from './http.js';
-import { asJson, bytesOf, detailsOf, millis, shown, textOf } from './values.js';
+import { checkedJobs, checkedStatement, checkedValue, fieldsOf, keyOf, lineOf, nameOf } from './limits.js';
+import { asJson, bytesOf, millis, shown, textOf } from './values.js';
 
 export class Ctx {
   #host;
@@ -33,7 +34,7 @@ export class Ctx {
   progress(percent, message) {
     const known = percent === undefined || percent === null ? undefined : Number(percent);
     if (Number.isNaN(known)) throw new TypeError(`progress: expected percent, got ${shown(percent)}`);
-    this.#host.control.progress(known && Math.min(100, Math.max(0, known)), shown(message));
+    this.#host.control.progress(known && Math.min(100, Math.max(0, known)), lineOf(shown(message)));
   }
 
   sleep(ms) {
@@ -42,8 +43,7 @@ export class Ctx {
 
   log(level, message, fields) {
     if (!LEVELS.includes(level)) throw new TypeError(`log: expected one of ${LEVELS.join(', ')}, got ${shown(level)}`);
-    const pairs = Object.entries(fields ?? {}).map(([name, value]) => [shown(name), detailsOf(value) ?? 'null']);
-    this.#host.log.writeJson(level, shown(message), pairs);
+    this.#host.log.writeJson(level, lineOf(shown(message)), fieldsOf(fields));
   }
 
   debug(message, fields) {
@@ -81,25 +81,23 @@ export class Ctx {
   }
 
   hold(limit, ms) {
-    this.#host.limits.hold(textOf(limit, 'hold: the limit'), millis(ms, 'hold'));
+    this.#host.limits.hold(nameOf(limit, 'hold: the limit'), millis(ms, 'hold'));
   }
 
   sql(name) {
-    return new Sql(this.#host, textOf(name, 'the name of a database'));
+    return new Sql(this.#host, nameOf(name, 'the name of a database'));
   }
 
   secret(name) {
-    return this.#host.secrets.reveal(textOf(name, 'the name of a secret'));
+    return this.#host.secrets.reveal(nameOf(name, 'the name of a secret'));
   }
 }
 
 const LEVELS = ['trace', 'debug', 'info', 'warn', 'error'];
 
-const keyOf = (key) => textOf(key, 'a key of the state');
-
-const given = (params) => {
+const given = (statement, params) => {
   if (!Array.isArray(params)) throw new TypeError(`query: expected an array of values, got ${shown(params)}`);
-  return asJson(params);
+  return checkedStatement(textOf(statement, 'a statement'), asJson(params));
 };
 
 /** What a statement returned. Iterating gives an object for each row. */
@@ -126,13 +124,13 @@ class Sql {
   }
 
   query(statement, params = []) {
-    return new Rows(this.#host.sql.query(this.#name, textOf(statement, 'a statement'), given(params)));
+    return new Rows(this.#host.sql.query(this.#name, ...given(statement, params)));
   }
 
   async transaction(run) {
     const { sql } = this.#host;
     const number = sql.begin(this.#name);
-    const query = (statement, params = []) => new Rows(sql.queryIn(number, textOf(statement, 'a statement'), given(params)));
+    const query = (statement, params = []) => new Rows(sql.queryIn(number, ...given(statement, params)));
     let result;
     try {
       result = await run({ query });
@@ -166,7 +164,7 @@ class State {
   }
 
   shared(space) {
-    return new State(this.#host, textOf(space, 'a shared space'), this.#atOnce);
+    return new State(this.#host, nameOf(space, 'a shared space'), this.#atOnce);
   }
 
   get(key) {
@@ -186,7 +184,7 @@ class State {
 
   compareAndSet(key, expected, value) {
     const { state } = this.#host;
-    const [old, next] = [expected, value].map((it) => (it === undefined ? undefined : written(it)));
+    const [old, next] = [expected, value].map((it) => (it === undefined ? undefined : checkedValue(written(it))));
     return this.#atOnce
       ? state.compareAndSetNow(this.#space, keyOf(key), old, next)
       : state.compareAndSet(this.#space, keyOf(key), old, next);
@@ -195,7 +193,7 @@ class State {
   list(prefix = '') {
     const keys = [];
     for (;;) {
-      const page = this.#host.state.list(this.#space, textOf(prefix, 'list: the prefix'), keys.at(-1));
+      const page = this.#host.state.list(this.#space, nameOf(prefix, 'list: the prefix'), keys.at(-1));
       if (page.length === 0) return keys;
       keys.push(...page);
     }
@@ -207,7 +205,7 @@ class State {
 
   setBytes(key, value) {
     const { state } = this.#host;
-    const bytes = bytesOf(value);
+    const bytes = checkedValue(bytesOf(value));
     if (!bytes) throw new TypeError(`setBytes: expected bytes, got ${shown(value)}`);
     if (this.#atOnce) state.setNow(this.#space, keyOf(key), bytes);
     else state.set(this.#space, keyOf(key), bytes);
@@ -228,7 +226,7 @@ function documents(jobs) {
     throw new TypeError(`enqueue: a job is an object with a handler, got ${shown(wrong)}`);
   }
   const renamed = list.map((job) => Object.fromEntries(Object.entries(job).map(([name, value]) => [NAMES[name] ?? name, value])));
-  return list.length ? asJson(renamed) : undefined;
+  return list.length ? checkedJobs(asJson(renamed)) : undefined;
 }
 
 function written(value) {

@@ -1,6 +1,7 @@
 // Requests to HTTP servers, as with `fetch`. Each has its whole body, and so has each response.
 
 import { JobError } from './errors.js';
+import { checkedRequest } from './limits.js';
 import { asJson, bytesOf, millis, shown } from './values.js';
 
 const RETRYABLE = [408, 425, 429];
@@ -114,12 +115,13 @@ export const fetchWith = (host) =>
   async function fetch(url, options) {
     const { method, headers, body, json, timeoutMs } = options ?? {};
     const [content, type] = bodyOf(body, json);
-    const answer = host.http.send({
+    const request = {
       method: shown(method ?? 'GET'),
       url: shown(typeof url?.href === 'string' ? url.href : url),
       headers: fieldsOf(headers, type),
       body: content,
       timeoutMs: timeoutMs === undefined || timeoutMs === null ? undefined : millis(timeoutMs, 'timeoutMs'),
-    });
+    };
+    const answer = host.http.send(checkedRequest(request));
     return new Response(answer.body, { status: answer.status, headers: answer.headers });
   };

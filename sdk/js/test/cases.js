@@ -88,6 +88,26 @@ handler('case.hold', {}, (ctx, { limit }) => {
   throw new Retry('too many requests', { afterMs: 5000 });
 });
 
+handler('case.large', {}, async (ctx, { what, bytes }) => {
+  const text = 'x'.repeat(bytes);
+  const url = 'http://127.0.0.1:1/';
+  switch (what) {
+    case 'body': await ctx.fetch(url, { method: 'POST', body: text }); break;
+    case 'header': await ctx.fetch(url, { headers: { x: text } }); break;
+    case 'url': await ctx.fetch(text); break;
+    case 'value': ctx.state.setBytes('k', new TextEncoder().encode(text)); break;
+    case 'key': ctx.state.get(text); break;
+    case 'params': ctx.enqueue({ handler: 'case.log', params: text }); break;
+    case 'statement': ctx.sql('shop').query(text); break;
+    case 'line':
+      ctx.progress(1, text);
+      ctx.info(text, { [text]: text });
+      break;
+    default: throw new Error(text);
+  }
+  return 'the attempt continues';
+});
+
 handler('case.call', {}, async (ctx, { url }) => {
   const response = await ctx.fetch(url, { method: 'POST', json: { a: 1 } });
   return { status: response.throwForStatus().status, body: await response.json() };

@@ -149,7 +149,7 @@ test('times are never negative, and never wrap around', async () => {
 
 test('what is refused is named', async () => {
   const { ctx } = new MockHost({ answer: () => new Response({}) });
-  assert.throws(() => ctx.state.set(7, 1), /a key of the state: expected a text, got 7 \(number\)/);
+  assert.throws(() => ctx.state.set(7, 1), /a key of state: expected a text, got 7 \(number\)/);
   await assert.rejects(ctx.fetch('https://a.com', { body: { a: 1 } }), /give values as `json`/);
   assert.equal(failure(new JobError('m', { code: 404 })).val.code, '404');
   assert.equal(failure(new JobError('m', { details: { at: new Date(0), n: 1n, cycle } })).val.details,

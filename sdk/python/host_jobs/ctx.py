@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field, fields
 from typing import Any, Iterator, Sequence
 
-from . import given
+from . import given, limits
 from .errors import Cancelled
 from .http import Http
 from .interface import Context, Host, LogLevel
@@ -64,7 +65,7 @@ class Ctx:
 
     def progress(self, percent: float | None, message: object) -> None:
         """Reports progress: 0 to 100 percent, or None if that is not known, and what the job is doing."""
-        self._host.control.progress(given.percent(percent), given.text(message))
+        self._host.control.progress(given.percent(percent), limits.cut(given.text(message)))
 
     def sleep(self, seconds: float) -> None:
         """Sleeps without using CPU. A negative time is none."""
@@ -74,8 +75,9 @@ class Ctx:
         """Writes a line with fields to the job's log. Their values keep their types."""
         if not isinstance(level, LogLevel):
             raise TypeError(f"level must be a LogLevel, not {type(level).__name__}")
-        values = [(given.text(name), given.field(value)) for name, value in fields.items()]
-        self._host.log.write_json(level, given.text(message), values)
+        first = itertools.islice(fields.items(), limits.FIELDS_MAX)
+        values = [(limits.cut(given.text(name), limits.FIELD_NAME_MAX), _field(value)) for name, value in first]
+        self._host.log.write_json(level, limits.cut(given.text(message)), values)
 
     def debug(self, message: object, /, **fields: object) -> None:
         """Writes a line for the author to the job's log."""
@@ -125,15 +127,15 @@ class Ctx:
     def hold(self, limit: str, seconds: float) -> None:
         """Holds the key that the job has of a limit, for 24 hours at most: no job of the key starts within this time, on any
         node. It is stored immediately, whatever becomes of this attempt. If the attempt then raises `Retry`, it does not count."""
-        self._host.limits.hold(given.name(limit, "limit"), given.milliseconds(seconds, "seconds", least=0))
+        self._host.limits.hold(_name(limit, "limit"), given.milliseconds(seconds, "seconds", least=0))
 
     def sql(self, name: str) -> Sql:
         """Returns a database that the manifest names: `[[handlers.NAME.sql]]`."""
-        return Sql(self._host, given.name(name, "the name of a database"))
+        return Sql(self._host, _name(name, "the name of a database"))
 
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the manifest lets the handler see."""
-        return self._host.secrets.reveal(given.name(name, "the name of a secret"))
+        return self._host.secrets.reveal(_name(name, "the name of a secret"))
 
 
 class State:
@@ -148,7 +150,7 @@ class State:
 
     def shared(self, space: str) -> State:
         """Returns a space that the manifest shares."""
-        return State(self._host, given.name(space, "space"), self._at_once)
+        return State(self._host, _name(space, "space"), self._at_once)
 
     def get(self, key: str, default: Any = None) -> Any:
         """Returns the value of a key."""
@@ -169,12 +171,12 @@ class State:
         If it has another when the attempt completes, the attempt fails and is retried."""
         state = self._host.state
         change = state.compare_and_set_now if self._at_once else state.compare_and_set
-        old, new = (None if it is None else _bytes(it) for it in (expected, value))
+        old, new = (None if it is None else limits.check_value(_bytes(it)) for it in (expected, value))
         return change(self._space, _key(key), old, new)
 
     def list(self, prefix: str = "") -> Iterator[str]:
         """Returns the keys that start with `prefix`, in the order of their bytes."""
-        after, prefix = None, given.name(prefix, "prefix")
+        after, prefix = None, _name(prefix, "prefix")
         while page := self._host.state.list(self._space, prefix, after):
             yield from page
             after = page[-1]
@@ -186,7 +188,7 @@ class State:
     def set_bytes(self, key: str, value: bytes) -> None:
         """Sets a key to bytes."""
         state = self._host.state
-        (state.set_now if self._at_once else state.set)(self._space, _key(key), given.raw(value, "value"))
+        (state.set_now if self._at_once else state.set)(self._space, _key(key), limits.check_value(given.raw(value, "value")))
 
 
 def _bytes(value: Any) -> bytes:
@@ -194,7 +196,19 @@ def _bytes(value: Any) -> bytes:
 
 
 def _key(key: str) -> str:
-    return given.name(key, "a key of state")
+    return limits.check_key(given.name(key, "a key of state"))
+
+
+def _name(value: str, what: str) -> str:
+    return limits.check_name(given.name(value, what), what)
+
+
+def _field(value: object) -> str:
+    """Returns a value as JSON. One that is too long becomes a text without its end."""
+    written = given.field(value)
+    if limits.size(written) <= limits.LINE_MAX:
+        return written
+    return to_json(limits.cut(given.text(value) if isinstance(value, str) else written))
 
 
 def _documents(jobs: Sequence[NewJob]) -> str | None:
@@ -203,4 +217,4 @@ def _documents(jobs: Sequence[NewJob]) -> str | None:
     for job in listed:
         if not isinstance(job, NewJob):
             raise TypeError(f"a job to enqueue must be a NewJob, not {type(job).__name__}")
-    return to_json([job.document() for job in listed]) if listed else None
+    return limits.check_jobs(to_json([job.document() for job in listed])) if listed else None

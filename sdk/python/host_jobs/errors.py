@@ -7,11 +7,12 @@ import traceback
 from typing import Any
 
 from . import given, interface
-from .interface import Category, HttpError, JobsError
+from .interface import Category, HttpError, JobsError, SqlError
 
 _SDK = os.path.dirname(__file__)
 
 _CATEGORIES = {
+    "refused": Category.USER_CODE,
     "not-granted": Category.CONFIGURATION,
     "invalid-request": Category.USER_CODE,
     "unreachable": Category.INFRASTRUCTURE,
@@ -98,11 +99,13 @@ def _message(error: BaseException) -> str:
 
 def _job_error(error: BaseException) -> JobError:
     kind, message, category = type(error).__name__, given.text(error), Category.USER_CODE
-    if isinstance(error, (HttpError, JobsError)):
-        what = "http" if isinstance(error, HttpError) else "store"
+    code = None
+    if isinstance(error, (HttpError, JobsError, SqlError)):
+        what = "http" if isinstance(error, HttpError) else "store" if isinstance(error, JobsError) else "sql"
+        code = getattr(error, "code", None)
         kind, message = f"{what}_{error.kind.name.lower()}", error.message
         category = _CATEGORIES[error.kind.value]
-    described = JobError(message, kind=kind, category=category)
+    described = JobError(message, kind=kind, category=category, code=code)
     described.__cause__ = error
     return described
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, Iterable, Mapping
 
-from . import given
+from . import given, limits
 from .errors import JobError
 from .interface import Category, Host, HttpRequest, HttpResponse
 from .values import to_json
@@ -141,7 +141,7 @@ class Http:
         if kind and not any(name.lower() == "content-type" for name, _ in fields):
             fields.append(("content-type", kind))
         ms = None if timeout is None else given.milliseconds(timeout, "timeout", least=1)
-        answer = self._host.http.send(HttpRequest(given.name(method, "method"), target, fields, body, ms))
+        answer = self._host.http.send(limits.check_request(HttpRequest(given.name(method, "method"), target, fields, body, ms)))
         return response(answer)
 
 

@@ -10,6 +10,7 @@ import socket as _socket
 from typing import Any
 
 from .interface import Host, HttpError, HttpErrorKind, HttpRequest, HttpResponse
+from .limits import check_request
 
 TLS = b"\0tls\0"
 """What a package writes first where it would begin TLS itself."""
@@ -129,7 +130,7 @@ class Socket:
         sent = [(name, value) for name, value in headers if name.lower() not in _OF_CONNECTION]
         ms = None if self._timeout is None else max(1, min(round(self._timeout * 1000), 0xFFFFFFFF))
         try:
-            answer = host.http.send(HttpRequest(method, url, sent, body, ms))
+            answer = host.http.send(check_request(HttpRequest(method, url, sent, body, ms)))
         except HttpError as error:
             # Packages retry what they know. Any other error is the author's or the operator's, and ends the attempt.
             if error.kind is HttpErrorKind.TIMED_OUT:

@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, Sequence
 
-from . import given
+from . import given, limits
 from .interface import Host, SqlRows
 from .values import to_json
 
@@ -39,7 +39,7 @@ class Transaction:
 
     def query(self, statement: str, params: Sequence[Any] = ()) -> Rows:
         """Runs a statement of the transaction. See `Sql.query`."""
-        return _rows(self._host.sql.query_in(self._number, given.text(statement), _params(params)))
+        return _rows(self._host.sql.query_in(self._number, *limits.check_statement(given.text(statement), _params(params))))
 
 
 class Sql:
@@ -50,7 +50,7 @@ class Sql:
 
     def query(self, statement: str, params: Sequence[Any] = ()) -> Rows:
         """Runs one statement in a transaction of its own. `params` are the values of `$1`, `$2` and so on."""
-        return _rows(self._host.sql.query(self._name, given.text(statement), _params(params)))
+        return _rows(self._host.sql.query(self._name, *limits.check_statement(given.text(statement), _params(params))))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Transaction]:

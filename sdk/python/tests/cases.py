@@ -111,6 +111,32 @@ def hold(ctx: Ctx, params: dict[str, str]) -> None:
     raise Retry("too many requests", after=5)
 
 
+@handler("case.large")
+def large(ctx: Ctx, params: Any) -> str:
+    text, url = "x" * params["bytes"], "http://127.0.0.1:1/"
+    match params["what"]:
+        case "body":
+            ctx.http.post(url, data=text)
+        case "header":
+            ctx.http.get(url, headers={"x": text})
+        case "url":
+            ctx.http.get(text)
+        case "value":
+            ctx.state.set_bytes("k", text.encode())
+        case "key":
+            ctx.state.get(text)
+        case "params":
+            ctx.enqueue(NewJob("case.log", text))
+        case "statement":
+            ctx.sql("shop").query(text)
+        case "line":
+            ctx.progress(1, text)
+            ctx.info(text, **{text: text})
+        case _:
+            raise ValueError(text)
+    return "the attempt continues"
+
+
 @handler("case.call")
 def call(ctx: Ctx, params: dict[str, str]) -> Any:
     response = ctx.http.post(params["url"], json={"a": 1}).raise_for_status()

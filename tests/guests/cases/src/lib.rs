@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 export_handlers!(
-    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, hold, call_api
+    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, hold, large,
+    call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -141,6 +142,32 @@ fn hold(ctx: &Ctx, params: Value) -> Result<(), Error> {
     Err(Error::retry_after_ms("too many requests", 5_000))
 }
 
+#[derive(Deserialize)]
+struct Large {
+    what: String,
+    bytes: usize,
+}
+
+#[handler("case.large")]
+fn large(ctx: &Ctx, params: Large) -> Result<&'static str, Error> {
+    let (text, url) = ("x".repeat(params.bytes), "http://127.0.0.1:1/");
+    match &*params.what {
+        "body" => drop(ctx.http().post(url).body(text).send()?),
+        "header" => drop(ctx.http().get(url).header("x", &text).send()?),
+        "url" => drop(ctx.http().get(text).send()?),
+        "value" => ctx.state().set_bytes("k", text.as_bytes())?,
+        "key" => drop(ctx.state().get_bytes(&text)?),
+        "params" => drop(ctx.enqueue(&NewJob::new("case.log").params(&text)?)?),
+        "statement" => drop(ctx.sql("shop").query(&text, ())?),
+        "line" => {
+            ctx.progress(1.0, &text);
+            ctx.log(guest_sdk::Level::Info, &text, &[(&*text, &*text)]);
+        }
+        _ => return Err(Error::new(Category::UserCode, "Large", text)),
+    }
+    Ok("the attempt continues")
+}
+
 #[handler("case.call")]
 fn call_api(ctx: &Ctx, params: Value) -> Result<Value, Error> {
     let url = params["url"].as_str().unwrap_or_default();
@@ -173,6 +200,7 @@ mod tests {
         ("case.order", order::call),
         ("case.sign", sign::call),
         ("case.hold", hold::call),
+        ("case.large", large::call),
         ("case.call", call_api::call),
     ];
 
