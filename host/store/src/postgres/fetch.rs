@@ -33,8 +33,8 @@ pub(super) struct Named {
     keys: BTreeSet<Key>,
     /// Jobs that do not exist yet.
     new: Vec<JobId>,
-    /// How many jobs may exist or not, which other hosts may insert too.
-    offered: usize,
+    /// Jobs that may exist or not, which other hosts may insert too.
+    offered: Vec<JobId>,
     /// Whether the registry of components is read or changed.
     registry: bool,
     /// The components of new jobs, which must stay while the batch runs.
@@ -61,7 +61,7 @@ impl Named {
         let is_offered = matches!(command.bare(), Command::Job(job::Command::EnqueueOnce(_)));
         for new in command.new_jobs() {
             if is_offered {
-                self.offered += 1;
+                self.offered.push(new.id);
             } else {
                 self.new.push(new.id);
             }
@@ -152,11 +152,11 @@ const ENTER: &str = "WITH mine AS (\
     OR EXISTS (SELECT FROM host_changes WHERE first IS NULL AND node <> $1), limits_changed \
     FROM mine LEFT JOIN host_log ON id = 1";
 
-/// Lets batches take turns that count jobs of the same principal, until they end. Each node counts in a row of its own, so
-/// there is no row that all of them could lock.
-const LOCK_PRINCIPALS: &str = "SELECT \
-    pg_advisory_xact_lock(hashtextextended(current_schema() || ' host_owned ' || principal, 0)) \
-    FROM unnest($1::text[]) AS principal";
+/// Lets batches take turns that concern the same names, until they end, where there is no row that all of them could lock:
+/// each node counts the jobs of a principal in a row of its own, and an offered job may have no row yet.
+const TAKE_TURNS: &str = "SELECT \
+    pg_advisory_xact_lock(hashtextextended(current_schema() || $1 || name, 0)) \
+    FROM unnest($2::text[]) AS name";
 
 /// Begins a transaction and reads what the batch names.
 pub(super) async fn begin(
@@ -173,7 +173,7 @@ pub(super) async fn begin(
     } else {
         named.jobs.len()
     };
-    let numbers = i32::try_from(named.new.len() + named.offered + ranks).unwrap_or(i32::MAX);
+    let numbers = i32::try_from(named.new.len() + named.offered.len() + ranks).unwrap_or(i32::MAX);
     let counted = counts.next_change;
     let values = values![writer.node, writer.epoch, writer.batch, numbers, counted];
     let operation = "write the number of a batch";
@@ -181,8 +181,15 @@ pub(super) async fn begin(
     if !named.principals.is_empty() {
         let principals: Vec<String> = named.principals.iter().cloned().collect();
         let operation = "lock the numbers of jobs of principals";
+        let values = values![" host_owned ".to_owned(), principals];
+        pipeline.add(operation, TAKE_TURNS, values).await?;
+    }
+    if !named.offered.is_empty() {
+        let ids: BTreeSet<String> = named.offered.iter().map(JobId::to_string).collect();
+        let ids: Vec<String> = ids.into_iter().collect();
+        let values = values![" host_offered ".to_owned(), ids];
         pipeline
-            .add(operation, LOCK_PRINCIPALS, values![principals])
+            .add("lock offered jobs", TAKE_TURNS, values)
             .await?;
     }
     if named.registry {

@@ -256,10 +256,12 @@ proptest! {
                 let (schema, done) = (&schema, &done);
                 scope.spawn(move || write(schema, number, plan, done))
             });
-            for writer in writers.collect::<Vec<_>>() {
-                writer.join().unwrap();
-            }
+            let writers: Vec<_> = writers.collect();
+            let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
             is_over.store(true, Ordering::SeqCst);
+            for end in ends {
+                end.expect("no writer fails");
+            }
             following.join().unwrap()
         });
         let numbered = store.reader().unwrap().changes(0, 10_000).unwrap();

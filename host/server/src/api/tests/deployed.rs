@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::StatusCode;
@@ -413,9 +414,10 @@ impl Deployer for Counted {
 }
 
 /// Starts a host that counts the deploys which begin. Returns it with the count and with what it is already.
-async fn counting() -> (Host, Arc<AtomicUsize>, usize) {
+async fn counting(stopping: &CancellationToken) -> (Host, Arc<AtomicUsize>, usize) {
     let begun = Arc::new(AtomicUsize::new(0));
     let host = Host::start_as(|api| {
+        api.stopping = stopping.clone();
         api.deployer = Arc::new(Counted {
             below: Arc::clone(&api.deployer),
             begun: Arc::clone(&begun),
@@ -426,8 +428,15 @@ async fn counting() -> (Host, Arc<AtomicUsize>, usize) {
     (host, begun, before)
 }
 
-/// Lets other tasks of this thread run for a while.
-async fn rest() {
+/// Lets other tasks of this thread run until so many deploys have begun, and then for a while.
+async fn rest(begun: &AtomicUsize, expected: usize) {
+    let beginning = async {
+        while begun.load(Ordering::Relaxed) < expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), beginning).await;
+    waited.expect("the first deploys begin");
     for _ in 0..1_000 {
         tokio::task::yield_now().await;
     }
@@ -438,7 +447,7 @@ const NEVER_ENDS: &str = "/api/v1/components/never-ends";
 /// Each of these deploys has a body as large as an eighth of the memory for all other bodies.
 #[tokio::test]
 async fn deploys_that_take_long_leave_room_for_other_requests() {
-    let (host, begun, before) = counting().await;
+    let (host, begun, before) = counting(&CancellationToken::new()).await;
     let kind = "application/wasm";
     let deploys =
         (0..8).map(|_| Box::pin(host.send("PUT", NEVER_ENDS, kind, vec![b'x'; 32 << 20])));
@@ -449,7 +458,7 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
             "it waits or compiles"
         );
     }
-    rest().await;
+    rest(&begun, before + 2).await;
     assert_eq!(begun.load(Ordering::Relaxed) - before, 2);
     let params = "x".repeat(1 << 20);
     let body = json!({"handler": "noop", "params": params}).to_string();
@@ -459,7 +468,7 @@ async fn deploys_that_take_long_leave_room_for_other_requests() {
 #[tokio::test]
 async fn a_deploy_is_answered_when_the_host_stops() {
     let stopping = CancellationToken::new();
-    let host = Host::start_as(|api| api.stopping = stopping.clone()).await;
+    let (host, begun, before) = counting(&stopping).await;
     let deploys = (0..3).map(|_| Box::pin(host.send("PUT", NEVER_ENDS, "application/wasm", "x")));
     let mut deploys: Vec<_> = deploys.collect();
     for deploy in &mut deploys {
@@ -468,7 +477,7 @@ async fn a_deploy_is_answered_when_the_host_stops() {
             "it waits or compiles"
         );
     }
-    rest().await;
+    rest(&begun, before + 2).await;
     stopping.cancel();
     for (deploy, detail) in deploys.into_iter().zip([
         "whether the component was deployed is unknown",
@@ -482,11 +491,11 @@ async fn a_deploy_is_answered_when_the_host_stops() {
 
 #[tokio::test]
 async fn a_deploy_whose_client_is_gone_keeps_its_turn() {
-    let (host, begun, before) = counting().await;
-    for _ in 0..4 {
+    let (host, begun, before) = counting(&CancellationToken::new()).await;
+    for n in 1..=4 {
         let mut deploy = Box::pin(host.send("PUT", NEVER_ENDS, "application/wasm", "x"));
         assert!(futures_util::poll!(&mut deploy).is_pending());
-        rest().await;
+        rest(&begun, before + n.min(2)).await;
     }
     assert_eq!(begun.load(Ordering::Relaxed) - before, 2);
 }

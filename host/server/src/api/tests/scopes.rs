@@ -1,19 +1,12 @@
 //! What a token for some queues or handlers learns of the others from numbers, causes and streams.
 
-use std::time::Duration;
-
-use axum::body::Body;
-use axum::http::{Request as HttpRequest, StatusCode};
+use axum::http::StatusCode;
 use host_core::cost::Sample;
 use host_core::failure::{Failure, FailureKind};
 use host_core::outcome::{Meter, Outcome};
 use serde_json::{Value, json};
 
-use super::access::{Guarded, proof};
-use super::fixture::call;
-
-/// More than any of these answers needs.
-const SOON: Duration = Duration::from_secs(30);
+use super::access::Guarded;
 
 async fn get(guarded: &Guarded, token: &str, path: &str) -> Value {
     let answer = guarded.send(token, ("GET", path), None).await;
@@ -109,27 +102,6 @@ async fn causes_are_those_of_jobs_in_the_scope() {
     }
 }
 
-/// Reads a stream of what has happened until now.
-async fn streamed(guarded: &Guarded, token: &str, path: &str) -> String {
-    let request = HttpRequest::get(path)
-        .header("host", "127.0.0.1:7700")
-        .header(proof(token).0, proof(token).1)
-        .header("last-event-id", "0");
-    let listening = call(&guarded.host.router, request.body(Body::empty()).unwrap());
-    let ending = async {
-        for _ in 0..100 {
-            tokio::task::yield_now().await;
-        }
-        guarded.host.tasks.stop();
-    };
-    let all = async { tokio::join!(listening, ending) };
-    let (answer, ()) = tokio::time::timeout(SOON, all)
-        .await
-        .expect("a stream ends when the host stops");
-    assert_eq!(answer.status, 200, "{answer:?}");
-    answer.text
-}
-
 #[tokio::test]
 async fn a_job_out_of_scope_has_no_stream() {
     let guarded = Guarded::start().await;
@@ -155,7 +127,7 @@ async fn hints_keep_to_the_scope() {
         let body = json!({"name": "m", "role": "viewer", "queues": ["mail-*"]});
         let token = guarded.make(&body).await;
         guarded.job(queue, "noop").await;
-        let stream = streamed(&guarded, &token, "/api/v1/events?hints=true").await;
+        let stream = guarded.streamed(&token, "/api/v1/events?hints=true").await;
         let has_hint = stream.contains("event: changed");
         assert_eq!(has_hint, is_hinted, "{queue}: {stream}");
     }
