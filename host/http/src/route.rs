@@ -1,16 +1,20 @@
-//! Routes as data: the method, the path, the handler and the error format. One router serves the
-//! groups of routes from all parts of a program.
+//! Routes as data: the method, the path, who may use it, the handler, its description and the error format. One router
+//! serves the groups of routes from all parts of a program.
 
 use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
 use axum::handler::Handler;
-use axum::routing::{MethodRouter, delete, get, post, put};
+use axum::routing::{MethodFilter, MethodRouter, get, on, post};
 use host_core::access::Access;
 use host_core::port::Clock;
+#[doc(hidden)]
+pub use pastey::paste;
 use tokio_util::sync::CancellationToken;
-use utoipa::openapi::OpenApi;
+use utoipa::Path;
+use utoipa::openapi::path::HttpMethod;
+use utoipa::openapi::{OpenApi, RefOr, Required};
 
 use crate::budget::ByteBudget;
 use crate::door::Door;
@@ -46,8 +50,28 @@ pub struct Route<S = ()> {
     pub is_recorded: bool,
     /// Behind which doors it is served. If none of them is open at a listener, it does not exist there.
     pub doors: &'static [Door],
+    /// Describes it; `None` if it is in no document.
+    pub description: Option<fn() -> OpenApi>,
     /// The handler.
     pub call: MethodRouter<S, Infallible>,
+}
+
+/// Makes a route of who may use it and of a handler that `utoipa::path` describes, from which it has everything else.
+#[macro_export]
+macro_rules! route {
+    ($access:expr, $module:ident::$handler:ident) => {
+        $crate::route::paste!({
+            static PATH: ::std::sync::LazyLock<String> =
+                ::std::sync::LazyLock::new(<$module::[<__path_ $handler>] as ::utoipa::Path>::path);
+            #[derive(::utoipa::OpenApi)]
+            #[openapi(paths($module::$handler))]
+            struct Description;
+            let description = <Description as ::utoipa::OpenApi>::openapi;
+            $crate::route::Route::described::<$module::[<__path_ $handler>], _>(
+                $access, &PATH, description, $module::$handler,
+            )
+        })
+    };
 }
 
 impl<S> fmt::Debug for Route<S> {
@@ -75,22 +99,28 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         Self::new("POST", access.into(), path, post(handler))
     }
 
-    /// Makes a route for PUT with a JSON body.
-    pub fn put<T: 'static>(
+    /// Makes a route with a description. It needs a body if its description says so.
+    pub fn described<D: Path, T: 'static>(
         access: impl Into<Access>,
         path: &'static str,
+        description: fn() -> OpenApi,
         handler: impl Handler<T, S>,
     ) -> Self {
-        Self::new("PUT", access.into(), path, put(handler))
-    }
-
-    /// Makes a route for DELETE.
-    pub fn delete<T: 'static>(
-        access: impl Into<Access>,
-        path: &'static str,
-        handler: impl Handler<T, S>,
-    ) -> Self {
-        Self::new("DELETE", access.into(), path, delete(handler))
+        let (method, filter) = match D::methods()[..] {
+            [HttpMethod::Put] => ("PUT", MethodFilter::PUT),
+            [HttpMethod::Post] => ("POST", MethodFilter::POST),
+            [HttpMethod::Delete] => ("DELETE", MethodFilter::DELETE),
+            _ => ("GET", MethodFilter::GET),
+        };
+        let needs_body = matches!(
+            D::operation().request_body,
+            Some(RefOr::T(body)) if body.required == Some(Required::True)
+        );
+        Self {
+            description: Some(description),
+            is_body_optional: !needs_body,
+            ..Self::new(method, access.into(), path, on(filter, handler))
+        }
     }
 
     fn new(
@@ -109,6 +139,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             is_body_optional: false,
             is_recorded: false,
             doors: &[Door::Api],
+            description: None,
             call,
         }
     }
@@ -150,15 +181,6 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         }
     }
 
-    /// Accepts requests without a body, which then need no media type.
-    #[must_use]
-    pub fn body_optional(self) -> Self {
-        Self {
-            is_body_optional: true,
-            ..self
-        }
-    }
-
     /// Has each request recorded in the audit, before the handler runs: for handlers that change what the host's own
     /// store does not have, so that no entry can be in the commit of the change.
     #[must_use]
@@ -187,6 +209,7 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
             is_body_optional: self.is_body_optional,
             is_recorded: self.is_recorded,
             doors: self.doors,
+            description: self.description,
             call: self.call.with_state(state),
         }
     }
@@ -210,6 +233,17 @@ pub struct Description {
     /// The kinds of problem that its routes return, in addition to those of every JSON API. If two
     /// parts declare the same kind, both must use the same words.
     pub kinds: &'static [&'static Kind],
+}
+
+impl Description {
+    /// Describes routes.
+    pub fn new<S>(routes: &[Route<S>], kinds: &'static [&'static Kind]) -> Self {
+        let mut document = OpenApi::default();
+        for description in routes.iter().filter_map(|route| route.description) {
+            document.merge(description());
+        }
+        Self { document, kinds }
+    }
 }
 
 /// What the server provides to the routes of other parts.

@@ -41,9 +41,10 @@ mod wire_routes;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use axum::Router;
+use bytes::Bytes;
 use host_cells::pool::Isolation;
 use host_cells::process::DeskConnection;
 use host_cells::run::handlers::Handlers;
@@ -144,6 +145,8 @@ struct ApiState {
     line_requests: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
     deploys: components::Deploys,
+    /// The OpenAPI document.
+    document: LazyLock<Bytes>,
 }
 
 type Shared = Arc<ApiState>;
@@ -236,6 +239,7 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
         line_requests: Arc::new(Semaphore::new(enqueue::LINE_REQUESTS_MAX)),
         long_checks: enqueue::LongChecks::default(),
         deploys: components::Deploys::default(),
+        document: LazyLock::new(|| openapi::render(&routes::list())),
     });
     if let Some(visits) = visits {
         tasks.spawn(desk::serve(Shared::clone(&shared), visits, tasks.clone()));

@@ -30,6 +30,7 @@ use crate::places::Places;
 use crate::problem::{self, Problem};
 use crate::query::page_limit;
 use crate::refusal::Refusal;
+use crate::route;
 use crate::route::{Group, Route};
 use crate::router::{Serving, router};
 use crate::serve::{Admitted, Served, Transport};
@@ -86,6 +87,7 @@ async fn echo(State(bodies): State<ByteBudget>, request: Request) -> Result<Resp
     Ok(read.bytes.into_response())
 }
 
+#[utoipa::path(post, path = "/api/touch/{name}", request_body = Option<EmptyBody>, responses())]
 async fn touch(
     State(bodies): State<ByteBudget>,
     TextInPath(name): TextInPath,
@@ -93,6 +95,11 @@ async fn touch(
 ) -> Result<String, Problem> {
     let EmptyBody {} = small_body_or_default(&bodies, request).await?;
     Ok(name)
+}
+
+#[utoipa::path(put, path = "/api/file", request_body = String, responses())]
+async fn keep() -> &'static str {
+    "kept"
 }
 
 async fn list(InQuery(query): InQuery<ListQuery>) -> Result<String, Problem> {
@@ -120,9 +127,8 @@ fn groups() -> Vec<Group> {
         }),
         Route::get(Access::Open, "/api/list", list),
         Route::post(Access::Open, "/api/echo", echo),
-        Route::post(Access::Open, "/api/touch/{name}", touch).body_optional(),
-        Route::put(Access::Open, "/api/file", || async { "kept" })
-            .takes(&["application/wasm", "text/plain"]),
+        route!(Access::Open, self::touch),
+        route!(Access::Open, self::keep).takes(&["application/wasm", "text/plain"]),
     ]
     .map(|route| route.with_state(bodies.clone()));
     let other = vec![

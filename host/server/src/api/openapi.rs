@@ -1,7 +1,6 @@
-//! The OpenAPI document: what `routes.rs` and the wires answer, described. A test compares.
+//! The OpenAPI document, made of the routes of `routes.rs` and of the wires.
 
-use std::sync::LazyLock;
-
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -10,103 +9,20 @@ use host_api::audit::RecordView;
 use host_api::event::{GapView, ProgressEventView};
 use host_api::path;
 use host_http::problem::ProblemView;
+use host_http::route::{Description, Route};
 use utoipa::OpenApi;
 use utoipa::openapi::path::Operation;
 use utoipa::openapi::schema::ArrayItems;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, ResponseBuilder, Schema};
 
-use super::wire_routes;
-use super::{
-    audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits, logs,
-    many, nodes, queues, runners, schedules, sessions, state, tokens, trends, webhooks,
-};
+use super::{Shared, wire_routes};
 
-/// The description of the API's own routes.
+/// The document before the routes are added.
 #[derive(OpenApi)]
 #[openapi(
     info(
         title = "host",
         description = "Enqueues jobs, watches and steers them, and deploys the components that execute them."
-    ),
-    paths(
-        enqueue::enqueue,
-        jobs::list,
-        jobs::show,
-        jobs::cancel,
-        jobs::retry,
-        jobs::set_priority,
-        jobs::reschedule,
-        jobs::purge,
-        many::count,
-        many::retry,
-        many::cancel,
-        many::purge,
-        many::set_priority,
-        jobs::wait,
-        jobs::attempts,
-        logs::logs,
-        causes::list,
-        trends::show,
-        batches::new,
-        batches::list,
-        batches::show,
-        batches::add,
-        batches::close,
-        batches::cancel,
-        limits::list,
-        limits::show,
-        limits::set,
-        limits::remove,
-        schedules::list,
-        schedules::show,
-        schedules::set,
-        schedules::remove,
-        schedules::next,
-        schedules::firings,
-        schedules::pause,
-        schedules::resume,
-        schedules::trigger,
-        schedules::backfill,
-        webhooks::test,
-        state::spaces,
-        state::keys,
-        state::remove_keys,
-        state::value,
-        state::set,
-        state::remove,
-        queues::list,
-        queues::show,
-        queues::pause,
-        queues::remove,
-        queues::resume,
-        handlers::list,
-        handlers::show,
-        components::list,
-        components::show,
-        components::deploy,
-        components::remove,
-        components::rollback,
-        runners::list,
-        runners::show,
-        runners::restart,
-        nodes::list,
-        nodes::show,
-        nodes::drain,
-        nodes::resume,
-        tokens::create,
-        tokens::list,
-        tokens::own,
-        tokens::show,
-        tokens::revoke,
-        tokens::rotate,
-        sessions::begin,
-        sessions::end,
-        events::events,
-        audit::list,
-        document,
-        health::alive,
-        health::ready,
-        health::metrics,
     ),
     components(schemas(RecordView, ProblemView<'static>, ProgressEventView<'static>, GapView))
 )]
@@ -185,22 +101,24 @@ fn complete(document: &mut utoipa::openapi::OpenApi) {
     }
 }
 
-static DOCUMENT: LazyLock<Bytes> = LazyLock::new(|| {
+/// Renders the document of the API's own routes and those of the wires.
+pub(super) fn render(own: &[Route<Shared>]) -> Bytes {
     let mut document = Document::openapi();
-    for wire in wire_routes::descriptions() {
-        document.merge(wire.document);
+    let own = Description::new(own, &[]);
+    for part in wire_routes::descriptions().into_iter().chain([own]) {
+        document.merge(part.document);
     }
     complete(&mut document);
     share_items(&mut document);
     Bytes::from(document.to_json().unwrap_or_default())
-});
+}
 
 /// Shows this document.
 #[utoipa::path(
     get, path = path::OPENAPI, tag = "host",
     responses((status = 200, description = "OpenAPI"))
 )]
-pub(super) async fn document() -> Response {
+pub(super) async fn document(State(shared): State<Shared>) -> Response {
     let json = HeaderValue::from_static("application/json");
-    ([(CONTENT_TYPE, json)], DOCUMENT.clone()).into_response()
+    ([(CONTENT_TYPE, json)], shared.document.clone()).into_response()
 }

@@ -8,7 +8,6 @@ mod executors;
 mod explain;
 mod host;
 mod logs;
-mod openapi;
 mod read;
 mod routes;
 mod session;
@@ -120,5 +119,5 @@ impl Role {
 
 /// Describes the routes.
 pub(super) fn description() -> Description {
-    openapi::description()
+    routes::description()
 }

@@ -9,12 +9,16 @@ use axum::response::{IntoResponse as _, Response};
 use host_core::access::Access;
 use host_http::budget::ByteBudget;
 use host_http::door::Door;
-use host_http::route::{Group, Route, RoutePorts};
+use host_http::route;
+use host_http::route::{Description, Group, Route, RoutePorts};
 
 use super::host::OrchestratorHub;
 use super::read::{self, Callback, Message, Report};
 use super::{Role, logs};
-use crate::messages::{RunLogsAnswer, Secret};
+use crate::messages::{
+    CallbackError, CompletedAnswer, HeartbeatAnswer, RunLogs, RunLogsAnswer, Secret, StartedAnswer,
+    TaskCompleted, TaskHeartbeat, TaskStarted,
+};
 use crate::refusals::{Code, Refused, of_server, render};
 use crate::settings::RemoteWorker;
 use crate::task_id::{self, TaskId};
@@ -29,64 +33,110 @@ pub(super) struct Shared {
 /// Reads the body of a callback.
 type Read = fn(&[u8]) -> Result<Message, Refused>;
 
-/// Makes the routes, once below each prefix.
+/// Makes the routes.
 pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
     let shared = Shared {
         role: Arc::clone(role),
         bodies: ports.bodies.clone(),
     };
-    let group = |prefix, [started, heartbeat, completed]: [&'static str; 3]| {
-        let routes = [
-            route(started, read::started),
-            route(heartbeat, read::heartbeat),
-            route(completed, read::completed),
-        ];
-        Group {
-            prefix,
-            render,
-            routes: routes.map(|it| it.with_state(shared.clone())).into(),
-        }
+    let prefixes = ["/v1/tasks", "/api/v1/tasks", "/api/v1/workspaces"];
+    let group = |prefix| Group {
+        prefix,
+        render,
+        routes: all_routes()
+            .into_iter()
+            .filter(|route| route.path.starts_with(prefix))
+            .map(|route| route.with_state(shared.clone()))
+            .collect(),
     };
-    let documented = [
-        "/v1/tasks/{task_id}/started",
-        "/v1/tasks/{task_id}/heartbeat",
-        "/v1/tasks/{task_id}/completed",
-    ];
-    let current = [
-        "/api/v1/tasks/{task_id}/started",
-        "/api/v1/tasks/{task_id}/heartbeat",
-        "/api/v1/tasks/{task_id}/completed",
-    ];
-    let logs = Route::post(
-        Access::Proof,
-        "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
-        logs,
-    )
-    .behind(&[Door::Callbacks]);
-    vec![
-        group("/v1/tasks", documented),
-        group("/api/v1/tasks", current),
-        Group {
-            prefix: "/api/v1/workspaces",
-            render,
-            routes: vec![logs.with_state(shared)],
-        },
-    ]
+    prefixes.map(group).into()
 }
 
+/// Describes the routes.
+pub(super) fn description() -> Description {
+    Description::new(&all_routes(), &[])
+}
+
+/// The callbacks, once below each prefix, and the logs.
+fn all_routes() -> [Route<Shared>; 7] {
+    [
+        route!(Access::Proof, self::started),
+        route!(Access::Proof, self::heartbeat),
+        route!(Access::Proof, self::completed),
+        route!(Access::Proof, self::started_current),
+        route!(Access::Proof, self::heartbeat_current),
+        route!(Access::Proof, self::completed_current),
+        route!(Access::Proof, self::logs),
+    ]
+    .map(|route| route.behind(&[Door::Callbacks]))
+}
+
+macro_rules! callbacks {
+    ($($name:ident $read:ident $path:literal $body:ty, $answer:ty, $about:literal;)+) => {
+        $(
+            #[utoipa::path(
+                post,
+                path = $path,
+                tag = "arco",
+                summary = $about,
+                params(("task_id" = String, Path, description = "The id of the task")),
+                request_body = $body,
+                responses(
+                    (status = 200, description = "Acknowledged", body = $answer),
+                    (status = 400, description = "The body or its attempt is not valid", body = CallbackError),
+                    (status = 401, description = "The token is missing or not valid for this task and attempt", body = CallbackError),
+                    (status = 404, description = "No task has this id", body = CallbackError),
+                    (status = 409, description = "The task has ended, or another attempt is current", body = CallbackError),
+                    (status = 410, description = "The attempt is no longer active", body = CallbackError),
+                    (status = 422, description = "A field has an invalid value", body = CallbackError),
+                    (status = 503, description = "The host is busy", body = CallbackError),
+                ),
+            )]
+            async fn $name(
+                State(shared): State<Shared>,
+                Path(id): Path<String>,
+                request: Request,
+            ) -> Response {
+                shared.answer(&id, request, read::$read).await
+            }
+        )+
+    };
+}
+
+callbacks! {
+    started started "/v1/tasks/{task_id}/started" TaskStarted, StartedAnswer, "A worker has begun";
+    heartbeat heartbeat "/v1/tasks/{task_id}/heartbeat" TaskHeartbeat, HeartbeatAnswer, "A worker is alive";
+    completed completed "/v1/tasks/{task_id}/completed" TaskCompleted, CompletedAnswer, "An attempt has ended";
+    started_current started "/api/v1/tasks/{task_id}/started" TaskStarted, StartedAnswer, "A worker has begun";
+    heartbeat_current heartbeat "/api/v1/tasks/{task_id}/heartbeat" TaskHeartbeat, HeartbeatAnswer, "A worker is alive";
+    completed_current completed "/api/v1/tasks/{task_id}/completed" TaskCompleted, CompletedAnswer, "An attempt has ended";
+}
+
+#[utoipa::path(
+    post,
+    path = "/api/v1/workspaces/{workspace_id}/runs/{run_id}/logs",
+    tag = "arco",
+    summary = "The log of an attempt",
+    params(
+        ("workspace_id" = String, Path, description = "The workspace of the dispatch"),
+        ("run_id" = String, Path, description = "The run of the dispatch"),
+    ),
+    request_body = RunLogs,
+    responses(
+        (status = 200, description = "Kept", body = RunLogsAnswer),
+        (status = 400, description = "The body or its attempt is not valid", body = CallbackError),
+        (status = 401, description = "The bearer is not the secret of the job's worker", body = CallbackError),
+        (status = 404, description = "No attempt has this workspace, run, key and number", body = CallbackError),
+        (status = 422, description = "A field has an invalid value", body = CallbackError),
+        (status = 503, description = "The host is busy", body = CallbackError),
+    ),
+)]
 async fn logs(
     State(shared): State<Shared>,
     Path((workspace, run)): Path<(String, String)>,
     request: Request,
 ) -> Response {
     shared.answered(shared.keep_log((&workspace, &run), request).await)
-}
-
-fn route(path: &'static str, read: Read) -> Route<Shared> {
-    let answer = move |State(shared): State<Shared>, Path(id): Path<String>, request: Request| async move {
-        shared.answer(&id, request, read).await
-    };
-    Route::post(Access::Proof, path, answer).behind(&[Door::Callbacks])
 }
 
 impl Shared {

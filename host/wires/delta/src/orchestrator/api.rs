@@ -3,7 +3,6 @@
 
 mod access;
 mod answer;
-mod openapi;
 
 #[cfg(test)]
 mod tests;
@@ -17,9 +16,9 @@ use host_core::access::Access::Proof;
 use host_http::budget::RequestBody;
 use host_http::door::Door;
 use host_http::peer::ClientClosed;
+use host_http::route;
 use host_http::route::{Description, Group, Route, RoutePorts};
 use serde::Deserialize;
-use utoipa::OpenApi as _;
 
 use self::access::Access;
 use self::answer::{answered, refused};
@@ -37,15 +36,6 @@ const END_BYTES_MAX: usize = 8 << 20;
 /// The largest chunk of a log, in bytes.
 const CHUNK_BYTES_MAX: usize = 256 << 10;
 
-const LEASE: &str = "/api/v1/internal/lease";
-const ACK_LEASE: &str = "/api/v1/internal/ack-lease";
-const HEARTBEAT: &str = "/api/v1/internal/heartbeat";
-const COMPLETE: &str = "/api/v1/internal/complete";
-const CANCEL_ACK: &str = "/api/v1/internal/cancel-ack";
-const LOGS: &str = "/api/v1/internal/logs";
-/// The same for runners that have not learned of the header.
-const LOGS_OF_LEASE: &str = "/api/v1/internal/logs/{lease_id}";
-
 /// The state that all requests share.
 type Shared = Arc<Api>;
 
@@ -60,19 +50,7 @@ pub(crate) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
         pools.reached_at(url.clone());
     }
     let shared = Shared::new(Api { pools, ports });
-    let log_types = &["text/plain", "application/octet-stream"];
-    let routes: [Route<Shared>; 7] = [
-        Route::post(Proof, LEASE, lease)
-            .long_running()
-            .ends_with_client(),
-        Route::post(Proof, ACK_LEASE, ack_lease),
-        Route::post(Proof, HEARTBEAT, heartbeat).long_running(),
-        Route::post(Proof, COMPLETE, complete),
-        Route::post(Proof, CANCEL_ACK, cancel_ack),
-        Route::put(Proof, LOGS, logs).takes(log_types),
-        Route::put(Proof, LOGS_OF_LEASE, logs_of_lease).takes(log_types),
-    ];
-    let routes = routes.map(|route| {
+    let routes = all_routes().map(|route| {
         let route = route.behind(&[Door::Callbacks]);
         route.with_state(Arc::clone(&shared))
     });
@@ -83,12 +61,22 @@ pub(crate) fn routes(pools: Arc<Pools>, ports: RoutePorts) -> Group {
     }
 }
 
+fn all_routes() -> [Route<Shared>; 7] {
+    let log_types = &["text/plain", "application/octet-stream"];
+    [
+        route!(Proof, self::lease).long_running().ends_with_client(),
+        route!(Proof, self::ack_lease),
+        route!(Proof, self::heartbeat).long_running(),
+        route!(Proof, self::complete),
+        route!(Proof, self::cancel_ack),
+        route!(Proof, self::logs).takes(log_types),
+        route!(Proof, self::logs_of_lease).takes(log_types),
+    ]
+}
+
 /// Describes the routes.
 pub(crate) fn description() -> Description {
-    Description {
-        document: openapi::Document::openapi(),
-        kinds: &[],
-    }
+    Description::new(&all_routes(), &[])
 }
 
 impl Api {

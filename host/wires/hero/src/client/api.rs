@@ -21,8 +21,8 @@ use host_core::access::Verb;
 use host_core::time::Time;
 use host_http::extract::TextInPath;
 use host_http::problem::{self, Problem};
+use host_http::route;
 use host_http::route::{Description, Group, Route, RoutePorts};
-use utoipa::OpenApi;
 
 use self::problems::{HERO_JOB_NOT_FOUND, HERO_OFF, unknown};
 use crate::client::JobView;
@@ -50,24 +50,7 @@ struct State {
 /// Returns the routes. Without a Redis, they answer how to configure one.
 pub(crate) fn routes(source: Option<Source>, ports: RoutePorts) -> Group {
     let shared = Shared::new(State { source, ports });
-    let routes: [Route<Shared>; 9] = [
-        Route::post(Verb::Enqueue, path::JOBS, submit::submit),
-        Route::get(Verb::Read, path::JOBS, list::list),
-        Route::get(Verb::ReadPayload, path::JOB, list::show),
-        Route::get(Verb::ReadPayload, path::WAIT, list::wait).long_running(),
-        Route::get(Verb::ReadPayload, path::LOGS, logs::logs),
-        Route::post(Verb::Cancel, path::STOP, steer::stop)
-            .body_optional()
-            .recorded(),
-        Route::post(Verb::Retry, path::REQUEUE, steer::requeue)
-            .body_optional()
-            .recorded(),
-        Route::get(Verb::Read, path::WORKER, list::worker),
-        Route::post(Verb::Operate, path::STALE, steer::requeue_stale)
-            .body_optional()
-            .recorded(),
-    ];
-    let routes = routes.map(|route| route.with_state(Arc::clone(&shared)));
+    let routes = all_routes().map(|route| route.with_state(Arc::clone(&shared)));
     Group {
         prefix: "/api/v1/hero",
         render: problem::render,
@@ -75,27 +58,23 @@ pub(crate) fn routes(source: Option<Source>, ports: RoutePorts) -> Group {
     }
 }
 
-/// The description of all routes.
-#[derive(OpenApi)]
-#[openapi(paths(
-    submit::submit,
-    list::list,
-    list::show,
-    list::wait,
-    logs::logs,
-    steer::stop,
-    steer::requeue,
-    list::worker,
-    steer::requeue_stale,
-))]
-struct Document;
+fn all_routes() -> [Route<Shared>; 9] {
+    [
+        route!(Verb::Enqueue, submit::submit),
+        route!(Verb::Read, list::list),
+        route!(Verb::ReadPayload, list::show),
+        route!(Verb::ReadPayload, list::wait).long_running(),
+        route!(Verb::ReadPayload, logs::logs),
+        route!(Verb::Cancel, steer::stop).recorded(),
+        route!(Verb::Retry, steer::requeue).recorded(),
+        route!(Verb::Read, list::worker),
+        route!(Verb::Operate, steer::requeue_stale).recorded(),
+    ]
+}
 
 /// Describes the routes.
 pub(crate) fn description() -> Description {
-    Description {
-        document: Document::openapi(),
-        kinds: problems::KINDS,
-    }
+    Description::new(&all_routes(), problems::KINDS)
 }
 
 /// The id of a Hero job in the path, in full.

@@ -60,7 +60,7 @@ pub(crate) struct RequeuedView {
 #[utoipa::path(
     post, path = path::STOP, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
-    request_body = EmptyBody,
+    request_body = Option<EmptyBody>,
     responses((status = 200, body = StopView))
 )]
 pub(super) async fn stop(
@@ -83,7 +83,7 @@ pub(super) async fn stop(
 #[utoipa::path(
     post, path = path::REQUEUE, tag = "hero",
     params(("id" = String, Path, description = "The job's id, in full")),
-    request_body = RequeueBody,
+    request_body = Option<RequeueBody>,
     responses((status = 200, body = HeroJobView))
 )]
 pub(super) async fn requeue(
@@ -105,7 +105,7 @@ pub(super) async fn requeue(
 #[utoipa::path(
     post, path = path::STALE, tag = "hero",
     params(("worker_id" = String, Path, description = "The worker's id")),
-    request_body = StaleBody,
+    request_body = Option<StaleBody>,
     responses((status = 200, body = RequeuedView))
 )]
 pub(super) async fn requeue_stale(
