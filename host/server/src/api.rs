@@ -50,8 +50,10 @@ use host_cells::process::DeskConnection;
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::broker::Secrets;
 use host_core::cell::Protection;
-use host_dispatch::Dispatch;
 use host_dispatch::numbers::Numbers;
+use host_dispatch::{Dispatch, SubmitError};
+use host_engine::audit::Note;
+use host_engine::{Ask, Reader, StoreError};
 use host_http::budget::ByteBudget;
 use host_http::door::Door;
 use host_http::guard::AllowedHosts;
@@ -150,6 +152,21 @@ struct ApiState {
 }
 
 type Shared = Arc<ApiState>;
+
+impl ApiState {
+    /// Reads the store.
+    async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&dyn Reader) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.api.dispatch.read(question).await
+    }
+
+    /// Submits a command, which is recorded in the same commit.
+    async fn submit<A: Ask>(&self, command: A, note: Note) -> Result<A::Reply, SubmitError> {
+        self.api.dispatch.submit(command.noted(note)).await
+    }
+}
 
 /// How a listener serves the API.
 #[derive(Clone, Debug)]

@@ -3,7 +3,6 @@
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use host_core::access::Access;
-use host_engine::Ask;
 use host_engine::audit::{AddNote, DONE, Note};
 use host_http::gate::{Caller, REQUEST_ID, request_id};
 use host_http::peer::Peer;
@@ -54,17 +53,13 @@ impl Actor {
     }
 
     /// Makes the note about a change of an object.
-    pub(super) fn note(&self, object: impl Into<String>, detail: Option<String>) -> Note {
-        let note = Note {
+    pub(super) fn note(&self, object: impl Into<String>) -> Note {
+        Note {
             principal: self.principal.clone(),
             token_name: self.token_name.clone(),
             address: self.address.clone(),
             request: self.request.clone(),
             ..Note::new(self.verb, object)
-        };
-        match detail {
-            Some(detail) => note.detail(detail),
-            None => note,
         }
     }
 
@@ -75,21 +70,9 @@ impl Actor {
         object: impl Into<String>,
         detail: &str,
     ) -> Result<(), ApiError> {
-        let note = Box::new(self.note(object, Some(detail.to_owned())));
+        let note = Box::new(self.note(object).detail(detail));
         let outcome = DONE.to_owned();
         let recorded = shared.api.dispatch.submit(AddNote { note, outcome });
         Ok(recorded.await.map(drop)?)
-    }
-
-    /// Submits a command, which is recorded in the same commit.
-    pub(super) async fn submit<A: Ask>(
-        &self,
-        shared: &Shared,
-        command: A,
-        object: impl Into<String>,
-        detail: Option<String>,
-    ) -> Result<A::Reply, ApiError> {
-        let command = command.noted(self.note(object, detail));
-        Ok(shared.api.dispatch.submit(command).await?)
     }
 }

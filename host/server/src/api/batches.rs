@@ -11,6 +11,7 @@ use host_api::path;
 use host_core::id::BatchId;
 use host_core::job::{NewJob, Origin};
 use host_engine::Rejection;
+use host_engine::audit::Note;
 use host_engine::batch::tables::older;
 use host_engine::batch::{BatchRefusal, CancelBatch, CloseBatch, JobBatch, NewBatch, On};
 use host_engine::job::Enqueue;
@@ -67,7 +68,7 @@ pub(super) async fn new(
             let text = Bytes::from(String::from(Box::<str>::from(text)));
             jobs_of(&shared, &caller, id, text, &trace).await?
         }
-        Some(_) => return Err(invalid("jobs: must be an array")),
+        Some(_) => return Err(ApiError::invalid("jobs: must be an array")),
     };
     let new = NewBatch {
         id,
@@ -168,10 +169,8 @@ pub(super) async fn close(
     let EmptyBody {} = small_body_or_default(&shared.api.bodies, request).await?;
     find(&shared, &caller, id).await?;
     let close = CloseBatch { batch: id };
-    let detail = Some("closed".to_owned());
-    actor
-        .submit(&shared, close, format!("batch {id}"), detail)
-        .await?;
+    let note = actor.note(format!("batch {id}")).detail("closed");
+    shared.submit(close, note).await?;
     view(&shared, &caller, id).await.map(Json)
 }
 
@@ -193,11 +192,12 @@ pub(super) async fn cancel(
     let CancelBatchBody { reason } = small_body_or_default(&shared.api.bodies, request).await?;
     check_reason(reason.as_deref())?;
     find(&shared, &caller, id).await?;
-    let detail = reason.clone();
+    let note = Note {
+        detail: reason.clone(),
+        ..actor.note(format!("batch {id}"))
+    };
     let cancel = CancelBatch { batch: id, reason };
-    actor
-        .submit(&shared, cancel, format!("batch {id}"), detail)
-        .await?;
+    shared.submit(cancel, note).await?;
     view(&shared, &caller, id).await.map(Json)
 }
 
@@ -210,7 +210,7 @@ async fn jobs_of(
     trace: &[(String, String)],
 ) -> Result<Vec<NewJob>, ApiError> {
     let may = |body: &NewJobBody| match body.batch {
-        Some(_) => Err(invalid("batch: the path already names the batch")),
+        Some(_) => Err(ApiError::invalid("batch: the path already names the batch")),
         None => Ok(()),
     };
     let origin = origin_of(&caller.principal);
@@ -252,8 +252,7 @@ fn id_of(text: &str) -> Result<BatchId, ApiError> {
 
 /// Finds a batch that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, id: BatchId) -> Result<JobBatch, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch
+    let found = shared
         .read(move |reader| reader.get::<JobBatch>(id))
         .await?
         .filter(|batch| sees(caller, batch));
@@ -266,8 +265,4 @@ async fn view(shared: &Shared, caller: &Caller, id: BatchId) -> Result<BatchView
 
 fn sees(caller: &Caller, batch: &JobBatch) -> bool {
     batch.is_visible_to(&caller.principal.name, scope(caller))
-}
-
-fn invalid(detail: impl Into<String>) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

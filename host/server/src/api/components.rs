@@ -106,7 +106,7 @@ async fn readiness(
 pub(super) async fn list(
     State(shared): State<Shared>,
 ) -> Result<Json<PageView<RevisionView>>, ApiError> {
-    let components = shared.api.dispatch.read(read_deployed).await?;
+    let components = shared.read(read_deployed).await?;
     let items = components.iter().map(RevisionView::from);
     Ok(Json(PageView::whole(items.collect())))
 }
@@ -122,8 +122,7 @@ pub(super) async fn show(
     InPath(name): InPath<Name>,
 ) -> Result<Json<ComponentView>, ApiError> {
     let component = name.clone();
-    let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| read_revisions(reader, &component));
+    let read = shared.read(move |reader| read_revisions(reader, &component));
     let (revisions, current) = read.await?;
     if revisions.is_empty() {
         return Err(Rejection::Component(ComponentRefusal::Unknown(name)).into());
@@ -231,10 +230,9 @@ pub(super) async fn deploy(
     })?;
     let manifest_digest = Digest(Sha256::digest(&manifest_text).into());
     let by = DeployedBy {
-        note: actor.note(
-            format!("component {name}"),
-            Some(format!("digest {digest}, manifest {manifest_digest}")),
-        ),
+        note: actor
+            .note(format!("component {name}"))
+            .detail(format!("digest {digest}, manifest {manifest_digest}")),
         origin: origin_of(&caller.principal),
         release: Release {
             by: actor.name().to_owned(),
@@ -288,8 +286,8 @@ pub(super) async fn rollback(
         needs(&caller, Verb::Grant)?;
     }
     let consent = consent(&shared, body.accept_grants, body.force);
-    let detail = Some(format!("to revision {revision}"));
-    let note = actor.note(format!("component {name}"), detail);
+    let detail = format!("to revision {revision}");
+    let note = actor.note(format!("component {name}")).detail(detail);
     let port = &shared.api.deployer;
     let deployed = port.rollback(name, revision, consent, note).await?;
     deployed_view(&shared, deployed).await.map(Json)
@@ -306,7 +304,7 @@ pub(super) async fn remove(
     actor: Actor,
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedView>, ApiError> {
-    let note = actor.note(format!("component {name}"), Some("removed".to_owned()));
+    let note = actor.note(format!("component {name}")).detail("removed");
     shared.api.deployer.remove(name.clone(), note).await?;
     Ok(Json(RemovedView {
         component: name.into(),

@@ -29,7 +29,6 @@ use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use super::error::ApiError;
-use super::problem::kinds;
 use super::{Shared, enqueue};
 use crate::webhooks::Webhooks;
 
@@ -215,7 +214,7 @@ fn check_receiver(
 ) -> Result<(), ApiError> {
     let found = webhooks
         .find(&receiver.url, &receiver.secret)
-        .map_err(|why| ApiError::new(&kinds::INVALID_REQUEST, format!("notify.url: {why}")))?;
+        .map_err(|why| ApiError::invalid(format!("notify.url: {why}")))?;
     if found.iter().any(|(name, _)| granted.contains(name)) {
         return Ok(());
     }

@@ -19,6 +19,11 @@ impl ApiError {
         Self(Problem::new(kind, detail))
     }
 
+    /// Makes the refusal of a body; `detail` says what is wrong with it.
+    pub(super) fn invalid(detail: impl Into<String>) -> Self {
+        Self::new(&kinds::INVALID_REQUEST, detail)
+    }
+
     /// Returns its kind.
     pub(super) fn kind(&self) -> &'static Kind {
         self.0.kind()

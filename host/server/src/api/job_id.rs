@@ -58,10 +58,7 @@ impl IdInPath {
             return Err(unknown());
         };
         let seen = if scope(&caller).is_all() {
-            let found = shared
-                .api
-                .dispatch
-                .read(move |reader| reader.job_ids(&start, 2));
+            let found = shared.read(move |reader| reader.job_ids(&start, 2));
             found.await?
         } else {
             seen_ids(shared, &caller, start).await?

@@ -29,7 +29,6 @@ use super::enqueue::checked_priority;
 use super::error::ApiError;
 use super::filter::{after, checked, read as read_filter};
 use super::job_id::{IdInPath, unknown};
-use super::problem::kinds;
 use super::scoped::{hide_failure, hide_payload, sees_payload_of, sees_payloads, shown_to};
 use super::{Shared, waiting};
 
@@ -48,7 +47,7 @@ pub(super) fn check(body: &CancelBody) -> Result<(), ApiError> {
 pub(super) fn check_reason(reason: Option<&str>) -> Result<(), ApiError> {
     if reason.is_some_and(|reason| reason.len() > REASON_BYTES_MAX) {
         let detail = format!("reason: must have at most {REASON_BYTES_MAX} bytes");
-        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        return Err(ApiError::invalid(detail));
     }
     Ok(())
 }
@@ -115,12 +114,12 @@ pub(super) async fn show(
 }
 
 async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| {
+    let read = shared.read(move |reader| {
         let dependents = reader.dependents(id, DEPENDENTS_MAX)?;
         Ok(reader.job(id)?.map(|job| (job, dependents)))
     });
     let (job, dependents) = read.await?.ok_or_else(|| unknown(id))?;
+    let dispatch = &shared.api.dispatch;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
     let waits_because = waiting::reason(shared, caller, &job.lifecycle, &job.depends_on).await?;
@@ -199,8 +198,8 @@ pub(super) async fn cancel(
     check(&body)?;
     let id = id.find(&shared).await?;
     let command = cancel_command(id, &body);
-    let cancelled = actor.submit(&shared, command, format!("job {id}"), None);
-    let job = cancelled.await?;
+    let note = actor.note(format!("job {id}"));
+    let job = shared.submit(command, note).await?;
     let requested_at = job.cancel.map(|cancel| cancel.requested_at);
     Ok(Json(CancelView {
         id: job.id.to_string(),
@@ -226,16 +225,11 @@ pub(super) async fn retry(
 ) -> Result<Json<JobView>, ApiError> {
     let RetryBody { force } = small_body_or_default(&shared.api.bodies, request).await?;
     let job = id.find(&shared).await?;
-    let before = shared
-        .api
-        .dispatch
-        .read(move |reader| reader.job(job))
-        .await?;
+    let before = shared.read(move |reader| reader.job(job)).await?;
     let deadline = before.and_then(|before| before.lifecycle.deadline);
     let command = Retry { job, force };
-    actor
-        .submit(&shared, command, format!("job {job}"), None)
-        .await?;
+    let note = actor.note(format!("job {job}"));
+    shared.submit(command, note).await?;
     let mut view = read(&shared, &caller, job).await?;
     let is_removed = view.deadline.is_none();
     view.removed_deadline = deadline.filter(|_| is_removed).map(Time::to_rfc3339);
@@ -260,10 +254,10 @@ pub(super) async fn set_priority(
     let priority = checked_priority(priority)?;
     let job = id.find(&shared).await?;
     let command = SetPriority { job, priority };
-    let detail = Some(format!("priority {priority}"));
-    actor
-        .submit(&shared, command, format!("job {job}"), detail)
-        .await?;
+    let note = actor
+        .note(format!("job {job}"))
+        .detail(format!("priority {priority}"));
+    shared.submit(command, note).await?;
     Ok(Json(read(&shared, &caller, job).await?))
 }
 
@@ -283,21 +277,23 @@ pub(super) async fn reschedule(
 ) -> Result<Json<JobView>, ApiError> {
     let body: RescheduleBody = small_body(&shared.api.bodies, request).await?;
     let now = shared.api.clock.now();
-    let wrong = |detail: &str| ApiError::new(&kinds::INVALID_REQUEST, detail);
     let run_at = match (body.run_at.as_deref(), body.delay_seconds) {
         (Some(at), None) => {
-            let at = time::instant("run_at", at).map_err(|detail| wrong(&detail))?;
+            let at = time::instant("run_at", at).map_err(ApiError::invalid)?;
             shared.api.clock.when_wall(at)
         }
         (None, Some(delay)) => now.plus_ms(delay.ms),
-        _ => return Err(wrong("specify exactly one of run_at and delay_seconds")),
+        _ => {
+            let detail = "specify exactly one of run_at and delay_seconds";
+            return Err(ApiError::invalid(detail));
+        }
     };
     let job = id.find(&shared).await?;
     let command = Reschedule { job, run_at };
-    let detail = Some(format!("to {}", run_at.to_rfc3339()));
-    actor
-        .submit(&shared, command, format!("job {job}"), detail)
-        .await?;
+    let note = actor
+        .note(format!("job {job}"))
+        .detail(format!("to {}", run_at.to_rfc3339()));
+    shared.submit(command, note).await?;
     Ok(Json(read(&shared, &caller, job).await?))
 }
 
@@ -316,10 +312,8 @@ pub(super) async fn purge(
     let job = id.find(&shared).await?;
     let last = read(&shared, &caller, job).await?;
     let purge = Purge { job };
-    let detail = Some("purged".to_owned());
-    actor
-        .submit(&shared, purge, format!("job {job}"), detail)
-        .await?;
+    let note = actor.note(format!("job {job}")).detail("purged");
+    shared.submit(purge, note).await?;
     Ok(Json(last))
 }
 
@@ -373,8 +367,7 @@ pub(super) async fn attempts(
     let after = cursor(query.cursor.as_deref())?.unwrap_or_default();
     let after = u32::try_from(after).unwrap_or(u32::MAX);
     let id = id.find(&shared).await?;
-    let dispatch = &shared.api.dispatch;
-    let (job, mut attempts) = dispatch
+    let (job, mut attempts) = shared
         .read(move |reader| Ok((reader.job(id)?, reader.attempts(id, after, limit + 1)?)))
         .await?;
     let JobDetail {
@@ -399,7 +392,8 @@ pub(super) async fn attempts(
         }));
     }
     let recorded = attempts.iter().any(|attempt| attempt.number == job.attempt);
-    let latest = dispatch.shared().live.latest(id).unwrap_or_default();
+    let live = &shared.api.dispatch.shared().live;
+    let latest = live.latest(id).unwrap_or_default();
     let node = NodesOfJobs::find(&shared, [&job]).await.of_job(&job);
     let running = AttemptView::running(&job, latest.meter, node).filter(|_| !recorded);
     let items = attempts.into_iter().map(view).chain(running);

@@ -17,7 +17,6 @@ use host_http::query::items;
 use super::Shared;
 use super::actor::Actor;
 use super::error::ApiError;
-use super::problem::kinds;
 use super::scoped::sees_payloads;
 
 /// How many keys are shown if a request does not say.
@@ -40,11 +39,10 @@ pub(super) async fn set(
     let body: LimitBody = small_body(&shared.api.bodies, request).await?;
     let limit = body
         .into_limit(name.clone(), Source::Api)
-        .map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+        .map_err(ApiError::invalid)?;
     let limit = Box::new(limit);
-    let (object, detail) = (format!("limit {name}"), Some("set".to_owned()));
-    let set = SetLimit { limit };
-    actor.submit(&shared, set, object, detail).await?;
+    let note = actor.note(format!("limit {name}")).detail("set");
+    shared.submit(SetLimit { limit }, note).await?;
     view(&shared, &caller, name, KEYS_SHOWN).await
 }
 
@@ -56,8 +54,7 @@ pub(super) async fn set(
 pub(super) async fn list(
     State(shared): State<Shared>,
 ) -> Result<Json<PageView<LimitView>>, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(|reader| Ok((read_limits(reader)?, reader.waiting_for_limits()?)));
+    let read = shared.read(|reader| Ok((read_limits(reader)?, reader.waiting_for_limits()?)));
     let (limits, waiting) = read.await?;
     let mut kept: Vec<KeptLimit> = limits
         .0
@@ -100,18 +97,15 @@ pub(super) async fn remove(
     actor: Actor,
     InPath(name): InPath<Name>,
 ) -> Result<Json<RemovedLimitView>, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    let limits = dispatch.read(read_limits).await?;
+    let limits = shared.read(read_limits).await?;
     let owner = limits.named(&name).map(|kept| kept.limit.source.clone());
     if let Some(owner) = owner.filter(|owner| *owner != Source::Api) {
         return Err(Rejection::Limit(LimitRefusal::Owned { limit: name, owner }).into());
     }
     let limit = name.clone();
     let remove = RemoveLimit { limit };
-    let detail = Some("removed".to_owned());
-    actor
-        .submit(&shared, remove, format!("limit {name}"), detail)
-        .await?;
+    let note = actor.note(format!("limit {name}")).detail("removed");
+    shared.submit(remove, note).await?;
     let (name, removed) = (name.into(), true);
     Ok(Json(RemovedLimitView { name, removed }))
 }
@@ -123,8 +117,7 @@ async fn view(
     keys: u32,
 ) -> Result<Json<LimitView>, ApiError> {
     let wanted = name.clone();
-    let dispatch = &shared.api.dispatch;
-    let read = dispatch.read(move |reader| {
+    let read = shared.read(move |reader| {
         let limits = read_limits(reader)?;
         let Some(kept) = limits.named(&wanted) else {
             return Ok(None);

@@ -33,7 +33,7 @@ pub(super) async fn logs(
     let after = cursor(query.cursor.as_deref())?;
     let id = id.find(&shared).await?;
     let page = shared.api.logs.page(id, after, limit).await?;
-    let read = shared.api.dispatch.read(move |reader| {
+    let read = shared.read(move |reader| {
         let Some(job) = reader.job(id)? else {
             return Ok(None);
         };

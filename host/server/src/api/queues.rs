@@ -26,7 +26,7 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     caller: Caller,
 ) -> Result<Json<PageView<QueueView>>, ApiError> {
-    let queues = shared.api.dispatch.read(|reader| reader.queues()).await?;
+    let queues = shared.read(|reader| reader.queues()).await?;
     let seen = queues
         .into_iter()
         .filter(|queue| sees_queue(&caller, &queue.name));
@@ -103,15 +103,8 @@ pub(super) async fn remove(
 ) -> Result<Json<RemovedQueueView>, ApiError> {
     find(&shared, &caller, name.clone()).await?;
     let queue = name.clone();
-    let detail = Some("removed".to_owned());
-    actor
-        .submit(
-            &shared,
-            RemoveQueue { queue },
-            format!("queue {name}"),
-            detail,
-        )
-        .await?;
+    let note = actor.note(format!("queue {name}")).detail("removed");
+    shared.submit(RemoveQueue { queue }, note).await?;
     let (name, removed) = (name.into(), true);
     Ok(Json(RemovedQueueView { name, removed }))
 }
@@ -128,22 +121,16 @@ async fn set_paused(
     }
     let queue = name.clone();
     let command = SetPaused { queue, paused };
-    let detail = Some(if paused { "paused" } else { "resumed" }.to_owned());
-    actor
-        .submit(shared, command, format!("queue {name}"), detail)
-        .await?;
+    let detail = if paused { "paused" } else { "resumed" };
+    let note = actor.note(format!("queue {name}")).detail(detail);
+    shared.submit(command, note).await?;
     let queue = find(shared, caller, name).await?;
     Ok(Json(view(caller, queue)))
 }
 
 /// Finds a queue that the caller may see.
 async fn find(shared: &Shared, caller: &Caller, name: Name) -> Result<QueueStatus, ApiError> {
-    let mut queues = shared
-        .api
-        .dispatch
-        .read(|reader| reader.queues())
-        .await?
-        .into_iter();
+    let mut queues = shared.read(|reader| reader.queues()).await?.into_iter();
     let queue = queues.find(|queue| queue.name == name && sees_queue(caller, &name));
     Ok(queue.ok_or(Rejection::Queue(QueueRefusal::Unknown(name)))?)
 }

@@ -131,15 +131,17 @@ pub(super) async fn restart(
     if let Some(node) = &pool.node
         && !node.has_id(shared.api.nodes.own())
     {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "{name} is a runner of the node {node}; ask that node to restart it"
         )));
     }
     let cannot = |error| match error {
-        RestartError::NotOurs => invalid(format!(
+        RestartError::NotOurs => ApiError::invalid(format!(
             "{name} is not started by this host; restart it where it runs"
         )),
-        RestartError::NoSuchWorker => invalid(format!("runner: must be 1–{}", pool.runners.len())),
+        RestartError::NoSuchWorker => {
+            ApiError::invalid(format!("runner: must be 1–{}", pool.runners.len()))
+        }
     };
     if !pool.restartable {
         return Err(cannot(RestartError::NotOurs));
@@ -154,10 +156,6 @@ pub(super) async fn restart(
     let restarted = shared.api.executors.restart(&name, runner);
     restarted.map_err(cannot)?;
     show_pool(&shared, &name).await.map(Json)
-}
-
-fn invalid(detail: String) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }
 
 /// Finds a pool, first among those of this host.

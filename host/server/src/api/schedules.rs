@@ -17,13 +17,13 @@ use host_core::access::{Object, Verb};
 use host_core::job::NewJob;
 use host_core::name::{Name, RUNNER_SEPARATOR};
 use host_core::time::Time;
+use host_engine::Rejection;
 use host_engine::schedule::tables::read_firings;
 use host_engine::schedule::{
     Fate, Firing, KeptSchedule, NOMINALS_MAX, RemoveSchedule, Schedule, ScheduleRefusal,
     SetSchedule, Source,
 };
 use host_engine::table::{Range, Value};
-use host_engine::{Ask as _, Rejection};
 use host_http::extract::{EmptyBody, InPath, InQuery, small_body, small_body_or_default};
 use host_http::gate::Caller;
 use host_http::query::{items, page_limit};
@@ -60,7 +60,7 @@ pub(super) async fn set(
     let (origin, wall) = (origin_of(&caller.principal), shared.api.clock.civil());
     let schedule = body
         .into_schedule(name.clone(), Source::Api, origin)
-        .map_err(invalid)?;
+        .map_err(ApiError::invalid)?;
     if let Some(before) = read_schedule(&shared, name.clone()).await?
         && !sees(&caller, &before.schedule)
     {
@@ -68,18 +68,12 @@ pub(super) async fn set(
         return Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail));
     }
     let checked = schedule.check(wall);
-    checked.map_err(|error| invalid(error.to_string()))?;
+    checked.map_err(|error| ApiError::invalid(error.to_string()))?;
     job_of(&shared, &schedule).await?;
     let schedule = Box::new(schedule);
     let set = SetSchedule { schedule, wall };
-    actor
-        .submit(
-            &shared,
-            set,
-            format!("schedule {name}"),
-            Some("set".to_owned()),
-        )
-        .await?;
+    let note = actor.note(format!("schedule {name}")).detail("set");
+    shared.submit(set, note).await?;
     view(&shared, &caller, name).await
 }
 
@@ -177,8 +171,7 @@ pub(super) async fn firings(
     InPath(name): InPath<Name>,
 ) -> Result<Json<PageView<FiringView>>, ApiError> {
     find(&shared, &caller, name.clone()).await?;
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch
+    let found = shared
         .read(move |reader| read_firings(reader, &name))
         .await?;
     let items = found.into_iter().map(|firing| {
@@ -249,18 +242,12 @@ async fn set_paused(
     });
     if !is_paused {
         let checked = schedule.check(wall);
-        checked.map_err(|error| invalid(error.to_string()))?;
+        checked.map_err(|error| ApiError::invalid(error.to_string()))?;
     }
     let set = SetSchedule { schedule, wall };
     let detail = if is_paused { "paused" } else { "resumed" };
-    actor
-        .submit(
-            shared,
-            set,
-            format!("schedule {name}"),
-            Some(detail.to_owned()),
-        )
-        .await?;
+    let note = actor.note(format!("schedule {name}")).detail(detail);
+    shared.submit(set, note).await?;
     view(shared, caller, name).await
 }
 
@@ -299,8 +286,8 @@ pub(super) async fn backfill(
     request: Request,
 ) -> Result<Json<TriggeredView>, ApiError> {
     let body: BackfillBody = small_body(&shared.api.bodies, request).await?;
-    let from = instant("from", &body.from).map_err(invalid)?;
-    let until = instant("until", &body.until).map_err(invalid)?;
+    let from = instant("from", &body.from).map_err(ApiError::invalid)?;
+    let until = instant("until", &body.until).map_err(ApiError::invalid)?;
     let kept = find(&shared, &caller, name.clone()).await?;
     let coming = kept
         .schedule
@@ -312,7 +299,7 @@ pub(super) async fn backfill(
         let detail = format!(
             "from and until: must have 1–{NOMINALS_MAX} nominal times between them, got {found}"
         );
-        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        return Err(ApiError::invalid(detail));
     }
     let detail = format!("backfilled from {} until {}", body.from, body.until);
     fire_at(&shared, &actor, name, nominals, &detail).await
@@ -331,9 +318,8 @@ async fn fire_at(
             .ok_or_else(|| Rejection::Schedule(ScheduleRefusal::Unknown(name.clone())))?;
         let job = job_of(shared, &found.schedule).await?;
         let fire = fire(shared, &found, Ok(job), Some(nominals.clone()));
-        let (object, detail) = (format!("schedule {name}"), Some(detail.to_owned()));
-        let command = fire.noted(actor.note(object, detail));
-        match shared.api.dispatch.submit(command).await {
+        let note = actor.note(format!("schedule {name}")).detail(detail);
+        match shared.submit(fire, note).await {
             Ok(firings) => {
                 let jobs = firings.iter().filter_map(job_id).collect();
                 return Ok(Json(TriggeredView { jobs }));
@@ -378,10 +364,8 @@ pub(super) async fn remove(
     }
     let schedule = name.clone();
     let remove = RemoveSchedule { schedule };
-    let detail = Some("removed".to_owned());
-    actor
-        .submit(&shared, remove, format!("schedule {name}"), detail)
-        .await?;
+    let note = actor.note(format!("schedule {name}")).detail("removed");
+    shared.submit(remove, note).await?;
     let (name, removed) = (name.into(), true);
     Ok(Json(RemovedScheduleView { name, removed }))
 }
@@ -390,16 +374,15 @@ pub(super) async fn remove(
 async fn job_of(shared: &Shared, schedule: &Schedule) -> Result<NewJob, ApiError> {
     let text = Bytes::from(schedule.job.as_str().to_owned());
     let origin = schedule.origin.clone();
-    let may = |body: &NewJobBody| may_be_scheduled(body).map_err(invalid);
+    let may = |body: &NewJobBody| may_be_scheduled(body).map_err(ApiError::invalid);
     let jobs = enqueue::jobs_inside(shared, text, "schedule", &[], origin, may).await?;
     let one = <[NewJob; 1]>::try_from(jobs);
     one.map(|[job]| job)
-        .map_err(|_| invalid("job: must be one job, not an array"))
+        .map_err(|_| ApiError::invalid("job: must be one job, not an array"))
 }
 
 async fn read_schedule(shared: &Shared, name: Name) -> Result<Option<KeptSchedule>, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    Ok(dispatch
+    Ok(shared
         .read(move |reader| reader.get::<KeptSchedule>(&name))
         .await?)
 }
@@ -450,8 +433,4 @@ fn schedule_view(caller: &Caller, kept: KeptSchedule) -> Result<ScheduleView, Ap
     let withheld = body.params.take().map(|_| "params".to_owned());
     let job = serde_json::value::to_raw_value(&body).map_err(unread)?;
     Ok(ScheduleView::new(kept, job, withheld.into_iter().collect()))
-}
-
-fn invalid(detail: impl Into<String>) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

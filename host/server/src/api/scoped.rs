@@ -27,11 +27,7 @@ pub(super) async fn sees_job(
     if scope(caller).is_all() {
         return Ok(true);
     }
-    let job = shared
-        .api
-        .dispatch
-        .read(move |reader| reader.job(id))
-        .await?;
+    let job = shared.read(move |reader| reader.job(id)).await?;
     Ok(job.is_some_and(|job| scope(caller).has((&job.lifecycle).into())))
 }
 
@@ -64,8 +60,7 @@ pub(super) async fn sees_payload_of_job(
     caller: &Caller,
     id: JobId,
 ) -> Result<bool, ApiError> {
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.job(id)).await?;
+    let found = shared.read(move |reader| reader.job(id)).await?;
     Ok(found.is_some_and(|job| {
         let created_by = job.payload.origin.as_ref().map(|origin| &*origin.principal);
         sees_payload_of(caller, &job.payload.wire, created_by)

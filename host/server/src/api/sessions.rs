@@ -50,8 +50,8 @@ pub(super) async fn begin(
         session: text.hash(),
         until,
     });
-    let detail = Some("begun".to_owned());
-    actor.submit(&shared, begin, object, detail).await?;
+    let note = actor.note(object).detail("begun");
+    shared.submit(begin, note).await?;
     shared.api.auth.reload().await?;
     let cookie = session::write_cookie(text.expose(), peer.is_tls, SESSION_MS / 1_000);
     let expires_at = until.to_rfc3339();
@@ -78,8 +78,8 @@ pub(super) async fn end(
     if let (Some(token), Some(session)) = (TokenId::of_principal(&caller.principal), shown) {
         let object = format!("session of token {token}");
         let end = EndSession { token, session };
-        let detail = Some("ended".to_owned());
-        actor.submit(&shared, end, object, detail).await?;
+        let note = actor.note(object).detail("ended");
+        shared.submit(end, note).await?;
         shared.api.auth.reload().await?;
     }
     let cookie = session::write_cookie("", peer.is_tls, 0);

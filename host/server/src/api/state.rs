@@ -43,8 +43,7 @@ pub(super) async fn spaces(
     let mut items: Vec<StateSpaceView> = Vec::new();
     loop {
         let from = std::mem::take(&mut after);
-        let dispatch = &shared.api.dispatch;
-        let found: Vec<StateSpaceView> = dispatch
+        let found: Vec<StateSpaceView> = shared
             .read(move |reader| {
                 reader.list::<SpaceUsage>(Range::all().marked().after(from.as_str()).first(limit))
             })
@@ -97,8 +96,7 @@ pub(super) async fn keys(
     }
     let prefix = query.prefix.unwrap_or_default();
     let after = query.cursor.unwrap_or_default();
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch.read(move |reader| reader.state_keys(&space, &prefix, &after, limit));
+    let found = shared.read(move |reader| reader.state_keys(&space, &prefix, &after, limit));
     let items: Vec<StateKeyView> = found.await?.into_iter().map(Into::into).collect();
     let next_cursor = next_cursor(&items, limit, |last| &last.key);
     Ok(Json(PageView { items, next_cursor }))
@@ -140,17 +138,16 @@ pub(super) async fn set(
     let body: SetStateBody = json::read_object(&received.bytes)?;
     let value = body.into_value().map_err(|_| {
         let detail = "specify exactly one of value (text) and base64";
-        ApiError::new(&kinds::INVALID_REQUEST, detail)
+        ApiError::invalid(detail)
     })?;
     if value.len() > VALUE_BYTES_MAX {
         let length = value.len();
         let detail =
             format!("a value of state may have at most {VALUE_BYTES_MAX} bytes, got {length}");
-        return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+        return Err(ApiError::invalid(detail));
     }
     let key = query.key;
-    check_key(&key)
-        .map_err(|error| ApiError::new(&kinds::INVALID_REQUEST, format!("key: {error}")))?;
+    check_key(&key).map_err(|error| ApiError::invalid(format!("key: {error}")))?;
     if !sees(&caller, &space) {
         let detail = format!("the token may not use {space}");
         return Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail));
@@ -202,8 +199,7 @@ pub(super) async fn remove_keys(
     }
     let (of, prefix) = (space.clone(), query.prefix.unwrap_or_default());
     let limit = u32::try_from(KEYS_MAX).unwrap_or(u32::MAX);
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch
+    let found = shared
         .read(move |reader| reader.state_keys(&of, &prefix, "", limit))
         .await?;
     let (removed, more) = (found.len() as u64, found.len() == KEYS_MAX);
@@ -241,7 +237,8 @@ async fn change(
         writes,
     };
     let command = SetState(Box::new(writes));
-    actor.submit(shared, command, object, Some(detail)).await?;
+    let note = actor.note(object).detail(detail);
+    shared.submit(command, note).await?;
     Ok(())
 }
 
@@ -256,8 +253,7 @@ async fn read(
         return Err(ApiError::new(&kinds::STATE_NOT_FOUND, missing));
     }
     let asked = key.clone();
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch
+    let found = shared
         .read(move |reader| reader.get::<StateEntry>((&space, &asked)))
         .await?
         .ok_or_else(|| ApiError::new(&kinds::STATE_NOT_FOUND, missing))?;

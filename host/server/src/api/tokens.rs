@@ -59,7 +59,7 @@ pub(super) async fn create(
     let usual = now.plus_ms(LASTS_MS);
     let expires_at = match body.expires_seconds {
         Some(Seconds { ms }) if ms < LASTS_MS_MIN => {
-            return Err(invalid("expires_seconds: must be at least 1".to_owned()));
+            return Err(ApiError::invalid("expires_seconds: must be at least 1"));
         }
         Some(lasts) => now.plus_ms(lasts.ms),
         None => ends_at.map_or(usual, |ends_at| ends_at.min(usual)),
@@ -76,10 +76,12 @@ pub(super) async fn create(
         expires_at: Some(expires_at),
     };
     if body.name.is_empty() || body.name.len() > NAME_BYTES_MAX {
-        return Err(invalid(format!("name: must have 1–{NAME_BYTES_MAX} bytes")));
+        return Err(ApiError::invalid(format!(
+            "name: must have 1–{NAME_BYTES_MAX} bytes"
+        )));
     }
     if body.name.chars().any(char::is_control) {
-        return Err(invalid("name: must have no control characters".to_owned()));
+        return Err(ApiError::invalid("name: must have no control characters"));
     }
     let more = rights.beyond(&auth.rights_of(&caller.principal));
     if let Some(more) = more.or_else(|| longer(&rights, ends_at)) {
@@ -100,9 +102,8 @@ pub(super) async fn create(
     };
     let detail = format!("{:?}: {}", token.name, token.rights.verbs);
     let put = put(token.clone(), true);
-    actor
-        .submit(&shared, put, format!("token {id}"), Some(detail))
-        .await?;
+    let note = actor.note(format!("token {id}")).detail(detail);
+    shared.submit(put, note).await?;
     auth.reload().await?;
     let used_at = None;
     let view = KeptToken { token, used_at }.into();
@@ -158,10 +159,8 @@ pub(super) async fn revoke(
     let token = find(&shared, &caller, &id).await?.token.id;
     let id = token.to_string();
     let revoke = RevokeToken { token };
-    let detail = Some("revoked".to_owned());
-    actor
-        .submit(&shared, revoke, format!("token {id}"), detail)
-        .await?;
+    let note = actor.note(format!("token {id}")).detail("revoked");
+    shared.submit(revoke, note).await?;
     shared.api.auth.reload().await?;
     let revoked = true;
     Ok(Json(RevokedView { id, revoked }))
@@ -194,10 +193,8 @@ pub(super) async fn rotate(
     token.hash = text.hash();
     token.sessions.clear();
     let object = format!("token {}", token.id);
-    let detail = Some("rotated".to_owned());
-    actor
-        .submit(&shared, put(token.clone(), false), object, detail)
-        .await?;
+    let note = actor.note(object).detail("rotated");
+    shared.submit(put(token.clone(), false), note).await?;
     shared.api.auth.reload().await?;
     let view = KeptToken { token, used_at }.into();
     let token = text.expose().to_owned();
@@ -218,7 +215,7 @@ pub(super) async fn own(
     let waiting = match principal.max_waiting {
         Some(_) => {
             let name = principal.name.clone();
-            let owned = shared.api.dispatch.read(move |reader| reader.owned(&name));
+            let owned = shared.read(move |reader| reader.owned(&name));
             Some(owned.await?)
         }
         None => None,
@@ -272,7 +269,7 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
     if id.starts_with(TOKEN_PREFIX) {
         let detail = "expected the id of a token, its 12 characters after hst_; got a token, \
                       which may now be in logs: rotate or revoke it";
-        return Err(invalid(detail.to_owned()));
+        return Err(ApiError::invalid(detail));
     }
     let all = auth.list().into_iter();
     let mut named: Vec<_> = all
@@ -298,37 +295,33 @@ async fn find(shared: &Shared, caller: &Caller, id: &str) -> Result<KeptToken, A
     }
 }
 
-fn invalid(detail: String) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
-}
-
 fn verbs(body: &NewTokenBody) -> Result<Verbs, ApiError> {
     let role = body.role.as_deref().map(str::parse::<Role>).transpose();
-    let role = role.map_err(|error| invalid(format!("role: {error}")))?;
+    let role = role.map_err(|error| ApiError::invalid(format!("role: {error}")))?;
     let mut verbs: Vec<Verb> = role.map_or(Verbs::NONE, Role::verbs).iter().collect();
     for name in &body.allow {
         let verb = name.parse::<Verb>();
-        verbs.push(verb.map_err(|error| invalid(format!("allow: {error}")))?);
+        verbs.push(verb.map_err(|error| ApiError::invalid(format!("allow: {error}")))?);
     }
     if verbs.is_empty() {
-        return Err(invalid("specify a role, or verbs in allow".to_owned()));
+        return Err(ApiError::invalid("specify a role, or verbs in allow"));
     }
     Ok(Verbs::of(&verbs))
 }
 
 fn globs(field: &str, texts: Vec<String>) -> Result<Vec<Glob>, ApiError> {
     if texts.len() > GLOBS_MAX {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "{field}: must have at most {GLOBS_MAX} entries"
         )));
     }
     let globs: Result<_, GlobError> = texts.into_iter().map(Glob::try_from).collect();
-    globs.map_err(|error| invalid(format!("{field}: {error}")))
+    globs.map_err(|error| ApiError::invalid(format!("{field}: {error}")))
 }
 
 fn networks(texts: &[String]) -> Result<Vec<ipnet::IpNet>, ApiError> {
     if texts.len() > NETWORKS_MAX {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "from: must have at most {NETWORKS_MAX} networks"
         )));
     }
@@ -337,7 +330,7 @@ fn networks(texts: &[String]) -> Result<Vec<ipnet::IpNet>, ApiError> {
         let read = text.parse::<ipnet::IpNet>().or_else(|_| address());
         read.map_err(|_| {
             let shown: String = text.chars().take(64).collect();
-            invalid(format!(
+            ApiError::invalid(format!(
                 "from: {shown:?} is not a network, such as 10.1.0.0/16"
             ))
         })
@@ -351,9 +344,9 @@ fn within<T: Copy + PartialOrd + From<u8> + std::fmt::Display>(
     most: T,
 ) -> Result<Option<T>, ApiError> {
     match given {
-        Some(given) if given < T::from(1) || given > most => {
-            Err(invalid(format!("{field}: must be 1–{most}, got {given}")))
-        }
+        Some(given) if given < T::from(1) || given > most => Err(ApiError::invalid(format!(
+            "{field}: must be 1–{most}, got {given}"
+        ))),
         given => Ok(given),
     }
 }

@@ -96,9 +96,8 @@ pub(super) async fn reason(
 /// Returns which limit a job waits for, and what that allows.
 async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<String, ApiError> {
     let wanted = key.clone();
-    let dispatch = &shared.api.dispatch;
     let read =
-        dispatch.read(move |reader| Ok((read_limits(reader)?, read_key_use(reader, &wanted)?)));
+        shared.read(move |reader| Ok((read_limits(reader)?, read_key_use(reader, &wanted)?)));
     let (limits, used) = read.await?;
     let Some(limit) = limits.get(key.limit) else {
         return Ok("the limit that it waited for was removed: it starts soon".to_owned());
@@ -135,8 +134,6 @@ async fn prerequisites(
 ) -> Result<Option<String>, ApiError> {
     let ids = depends_on.to_vec();
     let states = shared
-        .api
-        .dispatch
         .read(move |reader| {
             let states = ids.into_iter().map(|id| Ok((id, reader.state(id)?)));
             states.collect::<Result<Vec<_>, StoreError>>()

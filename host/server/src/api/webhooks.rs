@@ -49,14 +49,13 @@ pub(super) async fn test(
         .api
         .webhooks
         .check(body, &[Event::Test], Sender::Host)
-        .map_err(|detail| ApiError::new(&kinds::INVALID_REQUEST, detail))?;
+        .map_err(ApiError::invalid)?;
     let now = shared.api.clock.now();
     let mut job = of_test(now, ids::job(now), &notify);
     job.policy.retention = shared.api.retentions.of_deliveries();
-    let detail = Some(format!("signed by {}", notify.secret));
-    let enqueue = Enqueue(vec![job]);
-    let submitted = actor.submit(&shared, enqueue, format!("webhook {}", notify.url), detail);
-    let jobs = submitted.await?;
+    let note = actor.note(format!("webhook {}", notify.url));
+    let note = note.detail(format!("signed by {}", notify.secret));
+    let jobs = shared.submit(Enqueue(vec![job]), note).await?;
     let accepted = jobs.into_iter().next().map(AcceptedView::from);
     let lost = || {
         ApiError::new(

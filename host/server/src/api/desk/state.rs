@@ -55,8 +55,7 @@ pub(super) async fn get(
 
 async fn stored(shared: &Shared, space: &Space, key: &str) -> Result<Option<Vec<u8>>, DeskError> {
     let (space, key) = (space.clone(), key.to_owned());
-    let dispatch = &shared.api.dispatch;
-    let found = dispatch
+    let found = shared
         .read(move |reader| reader.get::<StateEntry>((&space, &key)))
         .await
         .map_err(|error| desk_error(&error.into()))?;
@@ -131,8 +130,7 @@ pub(super) async fn list(
     let limit = u32::try_from(KEYS_MAX).unwrap_or(u32::MAX);
     loop {
         let (of, start, from) = (space.clone(), prefix.clone(), after.clone());
-        let dispatch = &shared.api.dispatch;
-        let found = dispatch
+        let found = shared
             .read(move |reader| reader.state_keys(&of, &start, &from, limit))
             .await
             .map_err(|error| desk_error(&error.into()))?;

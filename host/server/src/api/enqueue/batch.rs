@@ -10,7 +10,6 @@ use host_engine::batch::{self, BatchCounts, NAME_CHARS_MAX};
 use crate::api::Api;
 use crate::api::error::ApiError;
 use crate::api::one_line;
-use crate::api::problem::kinds;
 use crate::webhooks::Sender;
 
 /// How much of an id is shown, in characters.
@@ -23,7 +22,7 @@ pub(super) fn reference(body: &NewJobBody) -> Result<Option<usize>, ApiError> {
     };
     let number = text.strip_prefix('#').map(str::parse);
     number.transpose().map_err(|_| {
-        invalid(format!(
+        ApiError::invalid(format!(
             "batch: {text} is not a valid reference; write # and a number"
         ))
     })
@@ -37,7 +36,7 @@ pub(super) fn named(text: &str, siblings: &[JobId]) -> Result<Membership, ApiErr
     }
     let shown: String = text.chars().take(SHOWN_MAX).collect();
     let id = text.parse().map(Membership::Joins);
-    id.map_err(|_| invalid(format!("batch: {shown:?} is not the id of a batch")))
+    id.map_err(|_| ApiError::invalid(format!("batch: {shown:?} is not the id of a batch")))
 }
 
 /// Returns the bodies of a batch's callbacks, with params like those that they will have.
@@ -45,7 +44,7 @@ pub(in crate::api) fn callback_bodies(
     id: BatchId,
     plan: &BatchPlanBody,
 ) -> Result<Vec<(On, NewJobBody)>, ApiError> {
-    plan.check_callbacks().map_err(invalid)?;
+    plan.check_callbacks().map_err(ApiError::invalid)?;
     let bodies = plan.callbacks().map(|(on, callback)| {
         let given = batch::params(id, on, BatchCounts::default(), &[]);
         let params = Some(host_api::raw(given));
@@ -66,24 +65,24 @@ pub(in crate::api) fn plan(
     origin: Option<Box<Origin>>,
 ) -> Result<BatchPlan, ApiError> {
     if let Some(name) = &body.name {
-        one_line::check("name", name, NAME_CHARS_MAX).map_err(invalid)?;
+        one_line::check("name", name, NAME_CHARS_MAX).map_err(ApiError::invalid)?;
     }
     let retention = body.retention_seconds;
     let kept_ms = retention.map_or(Retention::default().ms, |kept| kept.ms);
     if kept_ms < RETENTION_MS_MIN {
-        return Err(invalid("retention_seconds: must be at least 1"));
+        return Err(ApiError::invalid("retention_seconds: must be at least 1"));
     }
     let check = |notify| api.webhooks.check(notify, &BATCH_EVENTS, Sender::Batch);
     Ok(BatchPlan {
         name: body.name.map(String::into_boxed_str),
         callbacks,
-        notify: body.notify.map(check).transpose().map_err(invalid)?,
+        notify: body
+            .notify
+            .map(check)
+            .transpose()
+            .map_err(ApiError::invalid)?,
         origin,
         created_at: api.clock.now(),
         kept_ms,
     })
-}
-
-fn invalid(detail: impl Into<String>) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

@@ -67,7 +67,7 @@ impl Entries {
         };
         if bodies.is_empty() {
             let detail = "the array has no jobs";
-            return Err(ApiError::new(&kinds::INVALID_REQUEST, detail));
+            return Err(ApiError::invalid(detail));
         }
         for (n, body) in bodies.iter().enumerate() {
             may(body).map_err(|error| at(is_array, n, error))?;
@@ -155,9 +155,9 @@ fn at(is_array: bool, n: usize, error: ApiError) -> ApiError {
 fn check_batch(body: &NewJobBody, entries: &[NewJobBody]) -> Result<(), ApiError> {
     let makes = |body: &NewJobBody| body.batch.as_ref().is_some_and(|it| it.plan().is_some());
     match batch::reference(body)? {
-        Some(n) if !entries.get(n).is_some_and(makes) => {
-            Err(invalid(format!("batch: entry #{n} makes no batch")))
-        }
+        Some(n) if !entries.get(n).is_some_and(makes) => Err(ApiError::invalid(format!(
+            "batch: entry #{n} makes no batch"
+        ))),
         _ => Ok(()),
     }
 }
@@ -191,7 +191,8 @@ impl Sender<'_> {
         job.payload.origin.clone_from(self.origin);
         if let Some(runner) = &job.runner {
             let placed = api.executors.place(runner, &job.payload.attributes);
-            job.runner = Some(placed.map_err(|detail| invalid(format!("attributes: {detail}")))?);
+            job.runner =
+                Some(placed.map_err(|detail| ApiError::invalid(format!("attributes: {detail}")))?);
         }
         Ok(job)
     }
@@ -238,14 +239,10 @@ impl Sender<'_> {
         let own = asked
             .map(|body| webhooks.check(body, &JOB_EVENTS, sender))
             .transpose()
-            .map_err(invalid)?;
+            .map_err(ApiError::invalid)?;
         let of_queue = webhooks.of_queue(queue).cloned();
         let mut all: Vec<Notify> = own.into_iter().chain(of_queue).collect();
         all.dedup();
         Ok(all)
     }
-}
-
-fn invalid(detail: impl Into<String>) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

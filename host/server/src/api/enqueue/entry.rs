@@ -16,7 +16,6 @@ use host_runtime::clock::Clock;
 use super::prerequisites;
 use super::route::Route;
 use crate::api::error::ApiError;
-use crate::api::problem::kinds;
 
 /// The default priority.
 const PRIORITY_DEFAULT: u8 = 5;
@@ -38,7 +37,7 @@ pub(super) fn queue(body: &NewJobBody) -> Result<Name, ApiError> {
         None => Ok(Name::default_queue()),
         Some(queue) => queue
             .parse()
-            .map_err(|error| invalid(format!("queue: {error}"))),
+            .map_err(|error| ApiError::invalid(format!("queue: {error}"))),
     }
 }
 
@@ -92,7 +91,9 @@ pub(super) fn into_job(
 
 fn start(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
     match (body.delay_seconds, body.run_at.as_deref()) {
-        (Some(_), Some(_)) => Err(invalid("run_at and delay_seconds are mutually exclusive")),
+        (Some(_), Some(_)) => Err(ApiError::invalid(
+            "run_at and delay_seconds are mutually exclusive",
+        )),
         (Some(delay), None) => Ok(Some(clock.now().plus_ms(delay.ms))),
         (None, text) => instant("run_at", text, clock),
     }
@@ -102,7 +103,7 @@ fn end(body: &NewJobBody, clock: Clock) -> Result<Option<Time>, ApiError> {
     let now = clock.now();
     let deadline = instant("deadline", body.deadline.as_deref(), clock)?;
     match deadline {
-        Some(at) if at <= now => Err(invalid(format!(
+        Some(at) if at <= now => Err(ApiError::invalid(format!(
             "deadline: {} has passed; it is now {}",
             at.to_rfc3339(),
             now.to_rfc3339()
@@ -120,7 +121,7 @@ fn policy_of(
     if let Some(attempts) = body.max_attempts {
         let read = u32::try_from(attempts).ok().filter(|read| *read > 0);
         policy.max_attempts = read.ok_or_else(|| {
-            invalid(format!(
+            ApiError::invalid(format!(
                 "max_attempts: must be at least 1 and at most limits.attempts, got {attempts}"
             ))
         })?;
@@ -129,7 +130,7 @@ fn policy_of(
         let most = timeout_ms_max.map_or(SECONDS_MAX, |ms| f64::from(Seconds { ms }));
         let timeout_seconds = f64::from(timeout);
         if timeout.ms == 0 || timeout_seconds > most {
-            return Err(invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "timeout_seconds: must be 0.001–{most}, got {timeout_seconds}"
             )));
         }
@@ -140,7 +141,7 @@ fn policy_of(
 
 fn retention(body: &NewJobBody) -> Result<RetentionChoice, ApiError> {
     let at_least = |field: &str, given: Option<Seconds>| match given {
-        Some(kept) if kept.ms < RETENTION_MS_MIN => Err(invalid(format!(
+        Some(kept) if kept.ms < RETENTION_MS_MIN => Err(ApiError::invalid(format!(
             "{field}: must be {}–{SECONDS_MAX}, got {}",
             RETENTION_MS_MIN / 1_000,
             f64::from(kept)
@@ -159,19 +160,16 @@ fn retention(body: &NewJobBody) -> Result<RetentionChoice, ApiError> {
 /// Checks the priority of a job.
 pub(in crate::api) fn priority(given: i64) -> Result<u8, ApiError> {
     let read = u8::try_from(given).ok();
-    read.filter(|read| *read <= PRIORITY_LAST)
-        .ok_or_else(|| invalid(format!("priority: must be 0–{PRIORITY_LAST}, got {given}")))
-}
-
-fn invalid(detail: impl Into<String>) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
+    read.filter(|read| *read <= PRIORITY_LAST).ok_or_else(|| {
+        ApiError::invalid(format!("priority: must be 0–{PRIORITY_LAST}, got {given}"))
+    })
 }
 
 fn instant(field: &str, text: Option<&str>, clock: Clock) -> Result<Option<Time>, ApiError> {
     let Some(text) = text else {
         return Ok(None);
     };
-    let at = time::instant(field, text).map_err(invalid)?;
+    let at = time::instant(field, text).map_err(ApiError::invalid)?;
     Ok(Some(clock.when_wall(at)))
 }
 
@@ -182,14 +180,18 @@ fn unique_key(
 ) -> Result<Option<UniqueKey>, ApiError> {
     let (field, unique) = match (key, unique) {
         (None, None) => return Ok(None),
-        (Some(_), Some(_)) => return Err(invalid("unique_key and unique are mutually exclusive")),
+        (Some(_), Some(_)) => {
+            return Err(ApiError::invalid(
+                "unique_key and unique are mutually exclusive",
+            ));
+        }
         (Some(key), None) => ("unique_key", UniqueBody::active(key)),
         (None, Some(unique)) => ("unique.key", unique),
     };
     let on_conflict = on_conflict(&unique, is_delayed)?;
     let UniqueBody { key, scope, .. } = unique;
     if key.is_empty() || key.len() > UNIQUE_KEY_BYTES_MAX {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "{field}: must have 1–{UNIQUE_KEY_BYTES_MAX} bytes, got {}",
             key.len()
         )));
@@ -201,7 +203,7 @@ fn unique_key(
             ScopeBody::Active => UniqueScope::Active,
             ScopeBody::Retained => UniqueScope::Retained,
             ScopeBody::Seconds(seconds) => {
-                let unread = |error| invalid(format!("unique.scope: {error}"));
+                let unread = |error| ApiError::invalid(format!("unique.scope: {error}"));
                 let ms = Seconds::try_from(seconds).map_err(unread)?.ms;
                 UniqueScope::Within { ms }
             }
@@ -212,7 +214,7 @@ fn unique_key(
 fn on_conflict(unique: &UniqueBody, is_delayed: bool) -> Result<OnConflict, ApiError> {
     let choice = unique.on_conflict.unwrap_or(OnConflictBody::Keep);
     if choice != OnConflictBody::PushBack && unique.max_delay_seconds.is_some() {
-        return Err(invalid(
+        return Err(ApiError::invalid(
             "unique.max_delay_seconds: needs on_conflict push_back",
         ));
     }
@@ -220,7 +222,7 @@ fn on_conflict(unique: &UniqueBody, is_delayed: bool) -> Result<OnConflict, ApiE
         OnConflictBody::Keep => OnConflict::Keep,
         OnConflictBody::Replace => OnConflict::Replace,
         OnConflictBody::PushBack if !is_delayed => {
-            return Err(invalid(
+            return Err(ApiError::invalid(
                 "unique.on_conflict: push_back needs delay_seconds or run_at",
             ));
         }
@@ -235,7 +237,7 @@ fn attributes(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError> {
         .map(|(key, value)| key.len() + value.len())
         .sum();
     if pairs.len() > ATTRIBUTES_MAX || bytes > ATTRIBUTES_BYTES_MAX {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "attributes: must be at most {ATTRIBUTES_MAX} with {ATTRIBUTES_BYTES_MAX} bytes in \
              total, got {} with {bytes}",
             pairs.len()
@@ -251,7 +253,7 @@ fn trace_context(pairs: Option<Pairs>) -> Result<Vec<(String, String)>, ApiError
         .map(|(key, value)| key.len() + value.len())
         .max();
     if pairs.len() > TRACE_ENTRIES_MAX || longest > Some(TRACE_ENTRY_BYTES_MAX) {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "trace_context: must have at most {TRACE_ENTRIES_MAX} entries of at most \
              {TRACE_ENTRY_BYTES_MAX} bytes"
         )));

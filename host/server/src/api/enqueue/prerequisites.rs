@@ -30,7 +30,7 @@ pub(super) fn references(body: &NewJobBody) -> impl Iterator<Item = Result<usize
     let named = body.depends_on.iter().map(DependsOnBody::job);
     named.filter_map(|text| text.strip_prefix('#')).map(|n| {
         n.parse().map_err(|_| {
-            invalid(format!(
+            ApiError::invalid(format!(
                 "depends_on: #{n} is not a valid reference; write # and a number"
             ))
         })
@@ -43,7 +43,7 @@ pub(super) fn read(
     siblings: &[JobId],
 ) -> Result<(Vec<JobId>, Option<Box<Conditions>>), ApiError> {
     if body.depends_on.len() > PREREQUISITES_MAX {
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "depends_on: must name at most {PREREQUISITES_MAX} jobs"
         )));
     }
@@ -55,7 +55,7 @@ pub(super) fn read(
             None => ids.push(id),
             Some(other) if other == entry.when() => {}
             Some(other) => {
-                return Err(invalid(format!(
+                return Err(ApiError::invalid(format!(
                     "depends_on: {} is named with {} and with {}; name it once",
                     entry.job(),
                     other.as_str(),
@@ -80,13 +80,13 @@ fn inputs(
 ) -> Result<Vec<(Box<str>, JobId)>, ApiError> {
     if body.inputs.len() > INPUTS_MAX {
         let given = body.inputs.len();
-        return Err(invalid(format!(
+        return Err(ApiError::invalid(format!(
             "inputs: may be at most {INPUTS_MAX}, got {given}"
         )));
     }
     let input = |(name, of): (&String, &String)| {
         if name.is_empty() || name.len() > INPUT_NAME_BYTES_MAX {
-            return Err(invalid(format!(
+            return Err(ApiError::invalid(format!(
                 "inputs: a name must have 1–{INPUT_NAME_BYTES_MAX} bytes, got {}",
                 name.len()
             )));
@@ -94,10 +94,10 @@ fn inputs(
         let id = job(&format!("inputs.{name}"), of, siblings)?;
         match when.get(&id) {
             Some(When::Completed | When::Ended) => Ok((name.as_str().into(), id)),
-            Some(When::Failed) => Err(invalid(format!(
+            Some(When::Failed) => Err(ApiError::invalid(format!(
                 "inputs.{name}: a job that has to fail has no result"
             ))),
-            None => Err(invalid(format!(
+            None => Err(ApiError::invalid(format!(
                 "inputs.{name}: {of} is not in depends_on; add it there"
             ))),
         }
@@ -128,11 +128,7 @@ fn job(field: &str, text: &str, siblings: &[JobId]) -> Result<JobId, ApiError> {
         Some(id) => Ok(*id),
         None => text.parse().map_err(|_| {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
-            invalid(format!("{field}: {shown:?} is neither an id nor #n"))
+            ApiError::invalid(format!("{field}: {shown:?} is neither an id nor #n"))
         }),
     }
-}
-
-fn invalid(detail: String) -> ApiError {
-    ApiError::new(&kinds::INVALID_REQUEST, detail)
 }

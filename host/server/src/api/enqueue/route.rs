@@ -86,7 +86,7 @@ fn check(
 
 fn name(text: &str) -> Result<Name, ApiError> {
     text.parse()
-        .map_err(|error| ApiError::new(&kinds::INVALID_REQUEST, format!("handler: {error}")))
+        .map_err(|error| ApiError::invalid(format!("handler: {error}")))
 }
 
 /// Finds the runner of a prefix.
