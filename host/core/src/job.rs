@@ -210,8 +210,8 @@ pub enum Lane {
     /// [`GROUP_JOBS_MAX`](crate::suspicion::GROUP_JOBS_MAX) for each cell, of which a claim fills those that the
     /// suspects may share.
     Apart,
-    /// The foreign runners of this pool.
-    Runner(Name),
+    /// The executor of this name, outside our cells.
+    Executor(Name),
 }
 
 impl Lane {
@@ -220,7 +220,7 @@ impl Lane {
         match self {
             Self::Shared => job.runner.is_none() && !job.suspicion.is_apart(),
             Self::Apart => job.runner.is_none() && job.suspicion.is_apart(),
-            Self::Runner(name) => job.runner.as_ref() == Some(name),
+            Self::Executor(name) => job.runner.as_ref() == Some(name),
         }
     }
 }

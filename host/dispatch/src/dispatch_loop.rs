@@ -260,7 +260,7 @@ impl<P: CellPort> DispatchLoop<P> {
         }
         let reader = self.store.reader()?;
         self.demand = Demand::new(committed.available);
-        for executor in reader.runners_awaited()? {
+        for executor in reader.executors_awaited()? {
             self.await_executor(&executor);
         }
         let mut remote = reader.remote_leases()?;

@@ -225,8 +225,8 @@ impl Command {
         named.into_iter().chain(of_jobs)
     }
 
-    /// Returns the runners of the jobs that it may enqueue: `None` for each job for cells.
-    pub fn new_runners(&self) -> impl Iterator<Item = Option<&Name>> {
+    /// Returns the executors of the jobs that it may enqueue: `None` for each job for cells.
+    pub fn new_executors(&self) -> impl Iterator<Item = Option<&Name>> {
         let firing = self.firing().into_iter();
         let fired = firing
             .flat_map(|fire| fire.job.as_deref().map(|job| (job, fire.ids.len())))

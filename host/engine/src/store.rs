@@ -146,8 +146,8 @@ pub trait Reader: Send {
     /// Returns whether a queue is paused.
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError>;
 
-    /// Returns the pools of foreign runners that have available jobs, by name.
-    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError>;
+    /// Returns the executors that have available jobs, by name.
+    fn executors_awaited(&self) -> Result<Vec<Name>, StoreError>;
 
     /// Returns the leases with a TTL of all running jobs on all nodes, in the order in which the jobs were
     /// enqueued. An expired lease is included until a tick removes it.

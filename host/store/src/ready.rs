@@ -13,7 +13,7 @@ pub(crate) type QueuePosition = (u8, i64);
 /// The queues with available jobs. `Q` identifies a queue.
 #[derive(Debug)]
 pub(crate) struct Ready<Q> {
-    /// For each foreign runner, and for cells under no name.
+    /// For each executor, and for cells under no name.
     lines: BTreeMap<Option<Name>, Line<Q>>,
     /// The queues whose first job may be gone.
     stale: BTreeSet<(Option<Name>, Q)>,
@@ -70,16 +70,16 @@ impl<Q: Ord + Clone> Ready<Q> {
         [before, after]: [Option<&Lifecycle>; 2],
     ) -> Option<QueuePosition> {
         let [from, to] = [before, after].map(|job| place(rank, job?));
-        let runner = &after.or(before)?.runner;
+        let executor = &after.or(before)?.runner;
         if from == to {
             return None;
         }
-        let line = self.lines.get(runner);
+        let line = self.lines.get(executor);
         if from.is_some() && line.and_then(|line| line.firsts.get(queue)) == from.as_ref() {
-            self.note_stale(runner.as_ref(), queue);
+            self.note_stale(executor.as_ref(), queue);
         }
         if let Some(to) = to {
-            self.add(runner.as_ref(), queue, is_paused, to);
+            self.add(executor.as_ref(), queue, is_paused, to);
         }
         to
     }
@@ -87,12 +87,12 @@ impl<Q: Ord + Clone> Ready<Q> {
     /// Adds an available job.
     pub(crate) fn add(
         &mut self,
-        runner: Option<&Name>,
+        executor: Option<&Name>,
         queue: &Q,
         is_paused: bool,
         place: QueuePosition,
     ) {
-        let line = self.lines.entry(runner.cloned()).or_default();
+        let line = self.lines.entry(executor.cloned()).or_default();
         if line.firsts.get(queue).is_none_or(|first| place < *first) {
             line.set(queue, Some(place), is_paused);
         }
@@ -101,16 +101,16 @@ impl<Q: Ord + Clone> Ready<Q> {
     /// Sets the place of a queue's first job; `None` if it has none.
     pub(crate) fn set(
         &mut self,
-        runner: Option<&Name>,
+        executor: Option<&Name>,
         queue: &Q,
         is_paused: bool,
         first: Option<QueuePosition>,
     ) {
-        let runner = runner.cloned();
-        let line = self.lines.entry(runner.clone()).or_default();
+        let executor = executor.cloned();
+        let line = self.lines.entry(executor.clone()).or_default();
         line.set(queue, first, is_paused);
         if line.firsts.is_empty() {
-            self.lines.remove(&runner);
+            self.lines.remove(&executor);
         }
     }
 
@@ -123,15 +123,15 @@ impl<Q: Ord + Clone> Ready<Q> {
     }
 
     /// Records that the first job of a queue may be gone.
-    pub(crate) fn note_stale(&mut self, runner: Option<&Name>, queue: &Q) {
-        self.stale.insert((runner.cloned(), queue.clone()));
+    pub(crate) fn note_stale(&mut self, executor: Option<&Name>, queue: &Q) {
+        self.stale.insert((executor.cloned(), queue.clone()));
     }
 
     /// Records that a queue may have no job for anyone.
     pub(crate) fn note_all_stale(&mut self, queue: &Q) {
-        for (runner, line) in &self.lines {
+        for (executor, line) in &self.lines {
             if line.firsts.contains_key(queue) {
-                self.stale.insert((runner.clone(), queue.clone()));
+                self.stale.insert((executor.clone(), queue.clone()));
             }
         }
     }
@@ -145,20 +145,20 @@ impl<Q: Ord + Clone> Ready<Q> {
     /// that is not after its first job's.
     pub(crate) fn queues(
         &self,
-        runner: Option<&Name>,
+        executor: Option<&Name>,
         last: Option<&(QueuePosition, Q)>,
     ) -> impl Iterator<Item = &(QueuePosition, Q)> {
-        let line = self.lines.get(&runner.cloned());
+        let line = self.lines.get(&executor.cloned());
         let from = last.map_or(Bound::Unbounded, Bound::Excluded);
         line.into_iter()
             .flat_map(move |line| line.order.range((from, Bound::Unbounded)))
     }
 }
 
-/// Returns the foreign runner of a lane, `None` for cells.
-pub(crate) fn runner_of(lane: &Lane) -> Option<&Name> {
+/// Returns the executor of a lane, `None` for cells.
+pub(crate) fn executor_of(lane: &Lane) -> Option<&Name> {
     match lane {
-        Lane::Runner(name) => Some(name),
+        Lane::Executor(name) => Some(name),
         Lane::Shared | Lane::Apart => None,
     }
 }

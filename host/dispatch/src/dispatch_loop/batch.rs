@@ -162,7 +162,7 @@ impl Offer {
             Target::Cell(CellSlot::Apart(_)) => Lane::Apart,
             Target::Request(_, name) | Target::Unconfigured(name) => {
                 *self.executors.entry(name.clone()).or_default() += 1;
-                Lane::Runner(name.clone())
+                Lane::Executor(name.clone())
             }
         };
         self.slots.insert(lease, (target, worker.clone()));
@@ -294,7 +294,7 @@ impl Batch {
 
     fn push(&mut self, command: impl Into<Command>, origin: Origin) {
         let command = command.into();
-        for executor in command.new_runners().flatten() {
+        for executor in command.new_executors().flatten() {
             match self.new_by_executor.get_mut(executor) {
                 Some(jobs) => *jobs += 1,
                 None => drop(self.new_by_executor.insert(executor.clone(), 1)),
@@ -309,7 +309,7 @@ impl Batch {
 
 /// Returns an upper bound of the jobs that a command makes available.
 fn newly_available_max(command: &Command) -> u64 {
-    let new = command.new_runners().filter(Option::is_none).count() as u64;
+    let new = command.new_executors().filter(Option::is_none).count() as u64;
     match command.bare() {
         Command::Job(command) => match command {
             job::Command::Enqueue(_) => new,

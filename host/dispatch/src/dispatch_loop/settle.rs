@@ -206,7 +206,7 @@ impl<P: CellPort> DispatchLoop<P> {
             self.demand.exhaust_suspects();
         }
         for (executor, offered) in std::mem::take(&mut offer.executors) {
-            let found = found(&Lane::Runner(executor.clone()));
+            let found = found(&Lane::Executor(executor.clone()));
             self.demand.record_claim(&executor, offered, found);
         }
     }

@@ -29,7 +29,7 @@ impl<R: Rows> Batch<'_, R> {
             let nothing = BTreeSet::new();
             let except = match lane {
                 Lane::Shared | Lane::Apart => except,
-                Lane::Runner(_) => &nothing,
+                Lane::Executor(_) => &nothing,
             };
             let mut groups = Groups::new(slots.len().div_ceil(GROUP_JOBS_MAX));
             let mut slots = slots.into_iter();

@@ -116,20 +116,20 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// Returns whether this offer includes a runner.
-    pub fn has(&self, runner: &Name) -> bool {
-        let runner = runner.as_str();
-        let is_in = self.is_family && runner.len() > self.name.len();
-        runner == self.name || (is_in && runner.starts_with(&self.name))
+    /// Returns whether this offer includes an executor.
+    pub fn has(&self, executor: &Name) -> bool {
+        let executor = executor.as_str();
+        let is_in = self.is_family && executor.len() > self.name.len();
+        executor == self.name || (is_in && executor.starts_with(&self.name))
     }
 }
 
 impl NodeInfo {
-    /// Returns whether the node has a runner, or a lane of it whose name adds a job's requirements.
-    pub fn has_runner(&self, runner: &Name) -> bool {
+    /// Returns whether the node has an executor, or a lane of it whose name adds a job's requirements.
+    pub fn has_executor(&self, executor: &Name) -> bool {
         self.offers.iter().any(|offer| {
-            let rest = runner.as_str().strip_prefix(&offer.name);
-            offer.has(runner) || rest.is_some_and(|rest| rest.starts_with('/'))
+            let rest = executor.as_str().strip_prefix(&offer.name);
+            offer.has(executor) || rest.is_some_and(|rest| rest.starts_with('/'))
         })
     }
 }
@@ -290,11 +290,11 @@ impl NodeRecord {
     }
 }
 
-/// Returns the gone node that had a runner last.
-pub fn last_node_with<'a>(nodes: &'a [NodeRecord], runner: &Name) -> Option<&'a NodeRecord> {
+/// Returns the gone node that had an executor last.
+pub fn last_node_with<'a>(nodes: &'a [NodeRecord], executor: &Name) -> Option<&'a NodeRecord> {
     let is_last_home = |node: &&NodeRecord| {
         let info = node.info.as_ref();
-        node.is_lost() && info.is_some_and(|info| info.has_runner(runner))
+        node.is_lost() && info.is_some_and(|info| info.has_executor(executor))
     };
     let had = nodes.iter().filter(is_last_home);
     had.min_by_key(|node| node.silent_ms)

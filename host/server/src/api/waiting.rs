@@ -71,7 +71,7 @@ pub(super) async fn reason(
     if let Some(runner) = &job.runner {
         let has = |node: &NodeRecord| {
             let info = node.info.as_ref();
-            info.is_some_and(|info| info.has_runner(runner))
+            info.is_some_and(|info| info.has_executor(runner))
         };
         return Ok(match Candidates::among(&nodes, has) {
             Candidates::None => {

@@ -10,7 +10,7 @@ use host_engine::StoreError;
 
 use super::claim;
 use super::rows::Transaction;
-use crate::ready::{QueuePosition, runner_of};
+use crate::ready::{QueuePosition, executor_of};
 
 /// The fewest queues that a claim searches at a time, in the order of their first jobs.
 const QUEUES_AT_ONCE: usize = 8;
@@ -165,7 +165,7 @@ impl Transaction<'_> {
         }
         for (place, name) in queues {
             if !seen.contains(&(*place, name)) {
-                self.counts.ready().note_stale(runner_of(lane), name);
+                self.counts.ready().note_stale(executor_of(lane), name);
             }
         }
         self.add_stored(stored, found);

@@ -105,7 +105,7 @@ pub(super) async fn claimable(
     let (sql, values) = match lane {
         Lane::Shared => (SHARED, values![queues, rows]),
         Lane::Apart => (APART, values![rows, texts(except)]),
-        Lane::Runner(name) => (RUNNER, values![queues, rows, name.to_string()]),
+        Lane::Executor(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
     load_claimable(client, overlay, sql, values).await
 }

@@ -18,7 +18,7 @@ use super::limits;
 use super::passed::Passed;
 use super::pipeline::{Pipeline, values};
 use super::trouble::{Trouble, unreadable};
-use crate::ready::{QueuePosition, Ready, runner_of};
+use crate::ready::{QueuePosition, Ready, executor_of};
 use crate::record::{CountsOfBatch, decode};
 
 /// How many rows of changes are read to bring the numbers up to date. Beyond that, all numbers are read again.
@@ -395,11 +395,11 @@ impl Counts {
         let has_others = move |(_, name): &&(QueuePosition, Name)| {
             let jobs = self.queues.get(name).map_or(0, |queue| match lane {
                 Lane::Shared | Lane::Apart => queue.available - queue.for_runners,
-                Lane::Runner(_) => queue.for_runners,
+                Lane::Executor(_) => queue.for_runners,
             });
             jobs > in_hand.get(name).copied().unwrap_or(0)
         };
-        let queues = self.ready.queues(runner_of(lane), last);
+        let queues = self.ready.queues(executor_of(lane), last);
         queues.filter(has_others)
     }
 
@@ -429,8 +429,8 @@ impl Counts {
     pub(super) fn starve(&self, batch: &[Command]) -> bool {
         let (mut brought, mut for_runners, mut starves) = (self.available(), 0_u64, false);
         for command in batch {
-            for runner in command.new_runners() {
-                match runner {
+            for executor in command.new_executors() {
+                match executor {
                     None => brought += 1,
                     Some(_) => for_runners += 1,
                 }
@@ -443,8 +443,8 @@ impl Counts {
                 Command::Lease(lease::Command::Claim(Claim { slots, .. })) => {
                     let is_empty = |slot: &Slot| match &slot.lane {
                         Lane::Shared | Lane::Apart => false,
-                        Lane::Runner(runner) => {
-                            let mut queues = self.ready.queues(Some(runner), None);
+                        Lane::Executor(executor) => {
+                            let mut queues = self.ready.queues(Some(executor), None);
                             for_runners == 0 && queues.next().is_none()
                         }
                     };

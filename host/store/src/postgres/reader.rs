@@ -367,7 +367,7 @@ impl Reader for PostgresReader {
         Ok(!found.is_empty())
     }
 
-    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+    fn executors_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let sql = "SELECT DISTINCT runner FROM host_live \
                    WHERE state = 2 AND runner IS NOT NULL ORDER BY runner";
         let operation = "find the runners that jobs wait for";

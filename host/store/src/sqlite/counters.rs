@@ -112,7 +112,7 @@ impl Counters {
                 counters.paused.insert(id);
             }
         }
-        let for_runners = counters.load_for_runners(connection).map_err(&load)?;
+        let for_runners = counters.load_for_executors(connection).map_err(&load)?;
         let mut statement = connection
             .prepare("SELECT queue, state, jobs FROM counters")
             .map_err(&load)?;
@@ -147,7 +147,7 @@ impl Counters {
 
     /// Counts the available jobs of foreign runners by queue: the stored counters do not list them
     /// separately.
-    fn load_for_runners(
+    fn load_for_executors(
         &mut self,
         connection: &Connection,
     ) -> rusqlite::Result<BTreeMap<i64, i64>> {

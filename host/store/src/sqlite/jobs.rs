@@ -19,7 +19,7 @@ use super::counters::Counters;
 use super::hot::{Entry, Hot};
 use super::{available, changes, dependencies, doing, execute, job_id, limits, payloads, tables};
 use crate::held_keys::HeldKeys;
-use crate::ready::{QueuePosition, runner_of};
+use crate::ready::{QueuePosition, executor_of};
 use crate::record::{Extra, decode, encode};
 
 /// One open transaction of the writer.
@@ -492,9 +492,9 @@ impl Transaction<'_> {
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> rusqlite::Result<Vec<(u8, i64, JobId)>> {
-        let runner = runner_of(lane);
+        let executor = executor_of(lane);
         let mut found = Vec::new();
-        let mut queues = self.counters.ready().queues(runner, None).peekable();
+        let mut queues = self.counters.ready().queues(executor, None).peekable();
         let mut begun: BTreeSet<(QueuePosition, i64)> = BTreeSet::new();
         while found.len() < limit {
             let next = [queues.peek().copied(), begun.first()]
@@ -509,7 +509,7 @@ impl Transaction<'_> {
             }
             let others = [queues.peek().copied(), begun.first()];
             let until = others.into_iter().flatten().map(|(place, _)| *place).min();
-            let mut statement = available::from(self.connection, runner, queue, from)?;
+            let mut statement = available::from(self.connection, executor, queue, from)?;
             let mut rows = statement.raw_query();
             while found.len() < limit
                 && let Some(row) = rows.next()?

@@ -319,7 +319,7 @@ impl Reader for SqliteReader {
         Ok(paused.map_err(doing("read a queue"))?.unwrap_or(false))
     }
 
-    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+    fn executors_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let read = || {
             let mut statement = self.connection.prepare_cached(
                 "SELECT DISTINCT runner FROM jobs INDEXED BY jobs_runner WHERE state = 2 AND runner IS NOT NULL \

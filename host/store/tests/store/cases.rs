@@ -327,7 +327,7 @@ fn runners_are_given_their_own_jobs_only() {
         let ids = |jobs: Vec<Claimed>| -> Vec<JobId> {
             jobs.iter().map(|job| job.lifecycle.id).collect()
         };
-        let awaited = |store: &dyn Store| store.reader().unwrap().runners_awaited().unwrap();
+        let awaited = |store: &dyn Store| store.reader().unwrap().executors_awaited().unwrap();
         let names = |names: &[&str]| -> Vec<Name> {
             names.iter().map(|name| name.parse().unwrap()).collect()
         };

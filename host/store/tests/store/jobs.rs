@@ -103,7 +103,7 @@ pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Comm
 
 /// The lane of a pool of foreign runners.
 pub(crate) fn runner(name: &str) -> Lane {
-    Lane::Runner(name.parse().unwrap())
+    Lane::Executor(name.parse().unwrap())
 }
 
 /// A job for a foreign runner.

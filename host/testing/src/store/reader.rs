@@ -217,7 +217,7 @@ impl Reader for MemoryReader {
         Ok(paused.unwrap_or(false))
     }
 
-    fn runners_awaited(&self) -> Result<Vec<Name>, StoreError> {
+    fn executors_awaited(&self) -> Result<Vec<Name>, StoreError> {
         let model = self.state.lock();
         let available = model.entries().map(|entry| &entry.lifecycle);
         let awaited: BTreeSet<Name> = available
