@@ -257,7 +257,10 @@ proptest! {
                 scope.spawn(move || write(schema, number, plan, done))
             });
             let writers: Vec<_> = writers.collect();
-            let ends: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+            let ends: Vec<_> = writers
+                .into_iter()
+                .map(std::thread::ScopedJoinHandle::join)
+                .collect();
             is_over.store(true, Ordering::SeqCst);
             for end in ends {
                 end.expect("no writer fails");

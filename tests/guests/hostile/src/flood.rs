@@ -33,6 +33,10 @@ pub(crate) fn log_flood(ctx: &Ctx, params: Count) -> Result<u32, Error> {
 /// Logs one line of 16 MiB, or as large as its params say.
 #[handler]
 pub(crate) fn log_huge_line(ctx: &Ctx, params: Size) -> Result<(), Error> {
+    #[cfg_attr(
+        not(target_family = "wasm"),
+        expect(unused_variables, reason = "only components log")
+    )]
     let line = "x".repeat(params.mib.unwrap_or(16) * MIB);
     #[cfg(target_family = "wasm")]
     {
