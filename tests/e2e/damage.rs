@@ -297,11 +297,16 @@ fn records_that_cannot_be_read_harm_no_others() {
     }
     let body = json!({"jobs": [{"handler": "noop", "run_at": "2999-01-01T00:00:00Z"}]});
     let batch = client.post("/api/v1/batches", &body).unwrap().body;
+    let later = client.enqueue(&json!({"handler": "noop", "run_at": "2999-01-01T00:00:00Z"}));
     assert_eq!(server.stop(), Some(0));
     let store = rusqlite::Connection::open(data.path().join("host.db")).unwrap();
-    let sql = "UPDATE schedules SET body = '{}' WHERE name = 'bad'; \
-               UPDATE batches SET progress = '{}', wake_at = 0";
-    store.execute_batch(sql).unwrap();
+    let sql = format!(
+        "UPDATE schedules SET body = '{{}}' WHERE name = 'bad'; \
+         UPDATE batches SET progress = '{{}}', wake_at = 0; \
+         UPDATE jobs SET body = x'02ff', wakeup_at = 1 WHERE id = x'{}'",
+        later.replace('-', "")
+    );
+    store.execute_batch(&sql).unwrap();
     drop(store);
     finds(data.path(), "schedule bad");
 
@@ -325,7 +330,8 @@ fn records_that_cannot_be_read_harm_no_others() {
     let removed = client.call("DELETE", "/api/v1/schedules/bad", None);
     assert_eq!(removed.unwrap().status, 200);
     let log = fs::read_to_string(data.path().join("serve.log")).unwrap();
-    for name in ["schedule bad cannot be read", "batch 0"] {
+    let due = format!("job {later} cannot be read");
+    for name in ["schedule bad cannot be read", "batch 0", &due] {
         let words = format!("flaws: {name}");
         assert_eq!(log.matches(&words).count(), 1, "{name}: {log}");
     }

@@ -33,6 +33,9 @@ use crate::{Capacity, Command, Committed, Discard, Rejection, StoreError};
 /// The pause before a row that is due and cannot be read is read again, in milliseconds.
 const UNREADABLE_PAUSE_MS: u64 = 60_000;
 
+/// How many jobs that it cannot read a store passes over at most.
+pub const PASSED_OVER_MAX: usize = 1_000;
+
 /// How many jobs the commands of a batch change together, beside what bounds each of them: dependents that are settled, and
 /// jobs that have waited for limits.
 pub(crate) const SLICES_MAX: usize = SETTLED_MAX + MOVED_MAX;
@@ -152,6 +155,9 @@ pub trait Rows: TableRows + AccessRows + BatchRows + LimitRows + StateRows {
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> Result<Vec<JobId>, StoreError>;
+    /// From now on, as long as this process runs, leaves a job that it cannot read out of those that are claimable or due, and
+    /// out of the next wakeup. Returns false if there are too many.
+    fn pass_over(&mut self, id: JobId) -> bool;
     /// Returns whether [`Rows::claimable`] has stopped before it had seen all jobs.
     fn claim_goes_on(&self) -> bool {
         false
@@ -321,6 +327,19 @@ impl<R: Rows> Batch<'_, R> {
                 self.committed.unreadable.push(flaw.to_string());
                 Ok(None)
             }
+            read => read.map(Some),
+        }
+    }
+
+    /// Returns what was read of a job that no command names, or `None` if this host cannot read it: then the store passes over
+    /// the job.
+    pub(crate) fn readable_part<T>(
+        &mut self,
+        id: JobId,
+        read: Result<T, StoreError>,
+    ) -> Result<Option<T>, StoreError> {
+        match read {
+            Err(StoreError::Unreadable { .. }) if self.rows.pass_over(id) => self.readable(read),
             read => read.map(Some),
         }
     }

@@ -281,6 +281,10 @@ impl Rows for Model {
         Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
     }
 
+    fn pass_over(&mut self, _id: JobId) -> bool {
+        false
+    }
+
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
         let mut found: Vec<(Time, u64, JobId)> = self
             .entries()

@@ -64,7 +64,8 @@ impl<R: Rows> Batch<'_, R> {
         let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
             // An earlier job in this tick may have settled this one.
-            if let Some(job) = self.rows.job(id)? {
+            let job = self.rows.job(id);
+            if let Some(Some(job)) = self.readable_part(id, job)? {
                 self.apply(&job, &Input::Tick)?;
             }
             jobs += 1;

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use host_core::job::{KeyOfJob, Lane, Lifecycle};
+use host_core::id::JobId;
+use host_core::job::{KeyOfJob, Lane, Lifecycle, State};
 use host_core::suspicion::{GROUP_JOBS_MAX, Groups};
 use host_core::transition::Input;
 
 use super::{Claim, Claimed, Slot};
-use crate::{Batch, Rows, Stop};
+use crate::job::JobRefusal;
+use crate::{Batch, Rows, Stop, StoreError};
 
 impl<R: Rows> Batch<'_, R> {
     /// Leases claimable jobs of each lane, at most one for each of its slots; suspects in the order in which they
@@ -38,7 +40,10 @@ impl<R: Rows> Batch<'_, R> {
             while !is_done {
                 is_done = true;
                 for id in self.rows.claimable(lane, except, slots.len())? {
-                    let job = self.get(id)?;
+                    let Some(job) = self.claimable_job(id)? else {
+                        is_done = false;
+                        continue;
+                    };
                     if let Some(place) = self.held_place(&job)? {
                         is_done &= !self.withhold(&job, place)?;
                         continue;
@@ -49,6 +54,14 @@ impl<R: Rows> Batch<'_, R> {
                     {
                         continue;
                     }
+                    if slots.len() == 0 {
+                        break;
+                    }
+                    let payload = self.rows.payload(id);
+                    let Some(payload) = self.readable_part(id, payload)? else {
+                        is_done = false;
+                        continue;
+                    };
                     let Some(slot) = slots.next() else {
                         break;
                     };
@@ -59,7 +72,6 @@ impl<R: Rows> Batch<'_, R> {
                         hold: slot.hold,
                     };
                     let lifecycle = self.apply(&job, &input)?;
-                    let payload = self.rows.payload(id)?;
                     bytes += payload.params.as_str().len();
                     claimed.push(Claimed { lifecycle, payload });
                     if bytes >= *params_bytes_max {
@@ -70,6 +82,23 @@ impl<R: Rows> Batch<'_, R> {
             }
         }
         Ok(claimed)
+    }
+
+    /// Reads a job that the store shows as available. Returns `None` if this host cannot read it.
+    fn claimable_job(&mut self, id: JobId) -> Result<Option<Lifecycle>, Stop> {
+        let read = self.rows.job(id).and_then(|job| match job {
+            Some(job) if job.id == id && job.state == State::Available => Ok(Some(job)),
+            Some(_) => Err(StoreError::Unreadable {
+                what: format!("job {id}"),
+                message: "its record is not that of an available job, though its columns are"
+                    .to_owned(),
+            }),
+            None => Ok(None),
+        });
+        match self.readable_part(id, read)? {
+            Some(None) => Err(JobRefusal::Unknown(id).into()),
+            read => Ok(read.flatten()),
+        }
     }
 
     /// Returns which key of an available job is held, if one is.

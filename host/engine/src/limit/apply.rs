@@ -353,8 +353,10 @@ impl<R: Rows> Batch<'_, R> {
         for job in found.iter().flatten() {
             self.moves_left -= 1;
             cancelled += 1;
-            let job = self.get(*job)?;
-            self.apply(&job, &cancel)?;
+            let read = self.rows.job(*job);
+            if let Some(Some(job)) = self.readable(read)? {
+                self.apply(&job, &cancel)?;
+            }
         }
         let is_locked = found.len() > cancelled;
         let left = if is_all { found.len() } else { to_cancel } - cancelled;
@@ -435,26 +437,37 @@ impl<R: Rows> Batch<'_, R> {
             if used.waiting == 0 || !has_room(used.next_units) || self.moves_left == 0 {
                 return Ok(());
             }
-            let Some(first) = self.rows.first_waiting(key)? else {
+            let first = self.first_waiting(key);
+            let Some(Some((job, units))) = self.readable(first)? else {
                 let earliest = self.now.plus_ms(LOCKED_PAUSE_MS);
                 return self.keep_key(key, used, earliest);
             };
             self.moves_left -= 1;
-            let job = self.get(first)?;
-            let Some(KeyOfJob { units, .. }) = job.waits_with().filter(|it| it.key == *key) else {
-                return Err(Stop::Failed(StoreError::Unreadable {
-                    what: format!("job {first}"),
-                    message: format!("it does not wait for the key {key} of a limit"),
-                }));
-            };
-            if !has_room(*units) {
-                return self.change_waiting(key, |used| used.next_units = *units);
+            if !has_room(units) {
+                return self.change_waiting(key, |used| used.next_units = units);
             }
             self.step(&job, &Input::Admit)?;
             if self.is_late() {
                 return Ok(());
             }
         }
+    }
+
+    /// Returns the first job that waits for a key, and its units; `None` if another host has locked it.
+    fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<(Lifecycle, u32)>, StoreError> {
+        let Some(first) = self.rows.first_waiting(key)? else {
+            return Ok(None);
+        };
+        let job = self.rows.job(first)?;
+        let waiting = job.and_then(|job| {
+            let units = job.waits_with().filter(|it| it.key == *key)?.units;
+            Some((job, units))
+        });
+        let unreadable = || StoreError::Unreadable {
+            what: format!("job {first}"),
+            message: format!("it does not wait for the key {key} of a limit"),
+        };
+        waiting.ok_or_else(unreadable).map(Some)
     }
 
     /// Handles keys that are due, and changed limits. Returns how many jobs and keys it has handled, at least one if

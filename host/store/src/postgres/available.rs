@@ -131,8 +131,10 @@ impl Transaction<'_> {
             self.counts.pass(&name, next);
             ids.extend(scan.into_iter().flat_map(|scan| scan.ids.iter().copied()));
         }
-        let stored =
-            self.wait(async |client, overlay| claim::take(client, overlay, ids, limit).await)?;
+        let passed_over = self.counts.passed_over.clone();
+        let stored = self.wait(async |client, overlay| {
+            claim::take(client, overlay, ids, &passed_over, limit).await
+        })?;
         self.add_stored(stored, found);
         for (_, name) in queues {
             self.counts.ready().note_stale(None, name);
@@ -151,8 +153,9 @@ impl Transaction<'_> {
         found: &mut Vec<Found>,
     ) -> Result<(), StoreError> {
         let names = queues.iter().map(|(_, name)| name.to_string()).collect();
+        let passed_over = self.counts.passed_over.clone();
         let stored = self.wait(async |client, overlay| {
-            claim::claimable(client, overlay, (lane, names), except, limit).await
+            claim::claimable(client, overlay, (lane, names), except, &passed_over, limit).await
         })?;
         let mut seen: BTreeSet<(QueuePosition, &Name)> = BTreeSet::new();
         for id in &stored {
@@ -174,6 +177,10 @@ impl Transaction<'_> {
 
     /// Adds those of these jobs that the batch has not changed.
     fn add_stored(&self, stored: Vec<JobId>, found: &mut Vec<Found>) {
+        // The claim reads those first that cannot be read, and passes over them.
+        let unreadable = &self.overlay.unreadable;
+        let flawed = stored.iter().filter(|id| unreadable.contains_key(id));
+        found.extend(flawed.map(|id| (0, i64::MIN, *id)));
         let unchanged = stored.into_iter().filter(|id| !self.overlay.is_dirty(*id));
         let entries = unchanged.filter_map(|id| self.overlay.get(id));
         found.extend(entries.map(|entry| (entry.job.priority, entry.rank, entry.job.id)));

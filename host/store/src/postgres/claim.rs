@@ -99,15 +99,16 @@ pub(super) async fn claimable(
     overlay: &mut Overlay,
     (lane, queues): (&Lane, Vec<String>),
     except: &BTreeSet<Name>,
+    passed_over: &BTreeSet<JobId>,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
-    let rows = rows_for(overlay, limit);
+    let rows = rows_for(overlay, limit + passed_over.len());
     let (sql, values) = match lane {
         Lane::Shared => (SHARED, values![queues, rows]),
         Lane::Apart => (APART, values![rows, texts(except)]),
         Lane::Executor(name) => (RUNNER, values![queues, rows, name.to_string()]),
     };
-    load_claimable(client, overlay, sql, values).await
+    load_claimable(client, overlay, passed_over, sql, values).await
 }
 
 /// What a search of the next jobs of a queue shows.
@@ -156,14 +157,15 @@ pub(super) async fn take(
     client: &Client,
     overlay: &mut Overlay,
     jobs: Vec<JobId>,
+    passed_over: &BTreeSet<JobId>,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
     if jobs.is_empty() {
         return Ok(Vec::new());
     }
     let ids: Vec<Uuid> = jobs.into_iter().map(|id| id.0).collect();
-    let values = values![ids, rows_for(overlay, limit)];
-    load_claimable(client, overlay, TAKE, values).await
+    let values = values![ids, rows_for(overlay, limit + passed_over.len())];
+    load_claimable(client, overlay, passed_over, TAKE, values).await
 }
 
 /// Returns how many rows to read for `limit` jobs that the batch has not changed.
@@ -196,14 +198,20 @@ fn damaged_place(queue: &Name) -> Trouble {
 async fn load_claimable(
     client: &Client,
     overlay: &mut Overlay,
+    passed_over: &BTreeSet<JobId>,
     sql: &'static str,
     values: Vec<Value>,
 ) -> Result<Vec<JobId>, Trouble> {
     let mut found = Vec::new();
     for row in ask(client, "find jobs to claim", sql, values).await? {
-        let id = load(overlay, &row).map_err(Trouble::Fatal)?;
-        if let Some(params) = row.get::<_, Option<String>>(6) {
-            let payload = payload(&row, id, params).map_err(Trouble::Fatal)?;
+        if passed_over.contains(&JobId(row.get(1))) {
+            continue;
+        }
+        let id = load(overlay, &row);
+        // A claim that meets a payload which cannot be read asks for it again, and gets the reason.
+        if let Some(params) = row.get::<_, Option<String>>(6)
+            && let Ok(payload) = payload(&row, id, params)
+        {
             overlay.claimed.insert(id, payload);
         }
         found.push(id);
@@ -221,11 +229,13 @@ fn payload(row: &Row, id: JobId, params: String) -> Result<Payload, host_engine:
 pub(super) async fn due(
     client: &Client,
     overlay: &mut Overlay,
+    passed_over: &BTreeSet<JobId>,
     now: Time,
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
     let changed = overlay.dirty().filter(|entry| entry.stored.is_some());
-    let rows = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
+    let rows = limit + changed.count() + passed_over.len();
+    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
     let mut pipeline = Pipeline::new(client);
     for sql in [
         "SELECT seq, id, body, rank FROM host_live WHERE wakeup_at <= $1 \
@@ -237,9 +247,9 @@ pub(super) async fn due(
         pipeline.add(operation, sql, values![now.0, rows]).await?;
     }
     let answers = pipeline.run().await?;
-    let rows = answers.iter().flatten();
-    let decoded: Result<Vec<_>, _> = rows.map(|row| load(overlay, row)).collect();
-    let loaded = decoded.map_err(Trouble::Fatal)?;
+    let found = answers.iter().flatten();
+    let found = found.filter(|row| !passed_over.contains(&JobId(row.get(1))));
+    let loaded: Vec<_> = found.map(|row| load(overlay, row)).collect();
     know_dependents(client, overlay, &loaded).await?;
     Ok(loaded)
 }
@@ -256,6 +266,5 @@ pub(super) async fn running(
     let sql = "SELECT seq, id, body, rank FROM host_live WHERE state = 3 AND seq > $1 \
                ORDER BY seq LIMIT $2 FOR UPDATE";
     let rows = ask(client, "find running jobs", sql, values![after, limit]).await?;
-    let loaded: Result<_, _> = rows.iter().map(|row| load(overlay, row)).collect();
-    loaded.map_err(Trouble::Fatal)
+    Ok(rows.iter().map(|row| load(overlay, row)).collect())
 }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use host_core::id::JobId;
 use host_core::job::{Lane, Lifecycle, STATES, State};
 use host_core::name::Name;
 use host_engine::lease::{Claim, Slot};
@@ -48,6 +49,8 @@ pub(super) struct Counts {
     pub(super) passed: Passed,
     /// The first of the jobs that the open batch has made available, by runner and queue.
     firsts: BTreeMap<(Option<Name>, Name), QueuePosition>,
+    /// Jobs that cannot be read and are passed over.
+    pub(super) passed_over: BTreeSet<JobId>,
     /// How many jobs cells may claim in queues that are not paused.
     claimable: i64,
     /// The jobs that have not ended.

@@ -281,7 +281,7 @@ impl Begun {
         }
         if !named.jobs.is_empty() {
             for row in answers.next().unwrap_or_default() {
-                load(&mut self.overlay, &row).map_err(Trouble::Fatal)?;
+                load(&mut self.overlay, &row);
             }
             others.extend(&named.jobs);
             // Dependents of a job that is not locked are read again when they are needed.
@@ -348,7 +348,10 @@ pub(super) async fn lock(
 ) -> Result<(), Trouble> {
     let mut missing: Vec<JobId> = jobs.to_vec();
     for _ in 0..READS_MAX {
-        missing.retain(|id| overlay.get(*id).is_none() && !overlay.is_absent(*id));
+        missing.retain(|id| {
+            let is_known = overlay.is_absent(*id) || overlay.unreadable.contains_key(id);
+            overlay.get(*id).is_none() && !is_known
+        });
         if missing.is_empty() {
             return Ok(());
         }
@@ -374,7 +377,7 @@ pub(super) async fn lock(
             .await?;
         let answers = pipeline.run().await?;
         for row in answers[..2].iter().flatten() {
-            load(overlay, row).map_err(Trouble::Fatal)?;
+            load(overlay, row);
         }
         let there: BTreeSet<JobId> = answers[2].iter().map(|row| JobId(row.get(0))).collect();
         for id in missing.iter().filter(|id| !there.contains(id)) {
@@ -490,11 +493,19 @@ pub(super) async fn dependencies(
 }
 
 /// Reads the number, id, body and rank of a job.
-pub(super) fn load(overlay: &mut Overlay, row: &Row) -> Result<JobId, StoreError> {
+pub(super) fn load(overlay: &mut Overlay, row: &Row) -> JobId {
     let id = JobId(row.get(1));
-    let job: Lifecycle = decode(row.get(2), || format!("job {id}"))?;
-    overlay.load(row.get(0), row.get(3), job);
-    Ok(id)
+    match decode::<Lifecycle>(row.get(2), || format!("job {id}")) {
+        Ok(job) if job.id == id => overlay.load(row.get(0), row.get(3), job),
+        Ok(job) => {
+            let reason = format!("it is the record of job {}", job.id);
+            overlay.unreadable.insert(id, reason);
+        }
+        Err(error) => {
+            overlay.unreadable.insert(id, error.flaw());
+        }
+    }
+    id
 }
 
 /// Reads a unique key and its holder.

@@ -129,9 +129,10 @@ const DELETE_REST: &[&str] = &[
 ];
 
 /// When the next job, key of a limit or batch is due: at the time 0 while there are cascades to continue, and at 1 while limits
-/// have changed.
-pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST((SELECT min(wakeup_at) FROM host_live), \
-    (SELECT min(wakeup_at) FROM host_ended), (SELECT min(wake_at) FROM host_limit_keys), \
+/// have changed. The jobs `$1` do not count.
+pub(super) const NEXT_WAKEUP: &str = "SELECT LEAST( \
+    (SELECT min(wakeup_at) FROM host_live WHERE id <> ALL($1)), \
+    (SELECT min(wakeup_at) FROM host_ended WHERE id <> ALL($1)), (SELECT min(wake_at) FROM host_limit_keys), \
     (SELECT min(wake_at) FROM host_batches), \
     (SELECT 0 FROM host_cascades LIMIT 1), \
     (SELECT 1 FROM host_limits WHERE removed OR cursor IS NOT NULL LIMIT 1))";
@@ -422,7 +423,9 @@ pub(super) async fn commit(
     let steps = &changes_of_counts.steps;
     let wakeup = pipeline.len();
     let operation = "find the next wakeup";
-    pipeline.add(operation, NEXT_WAKEUP, values![]).await?;
+    let passed_over: Vec<Uuid> = counts.passed_over.iter().map(|id| id.0).collect();
+    let values = values![passed_over];
+    pipeline.add(operation, NEXT_WAKEUP, values).await?;
     if !steps.is_empty() {
         let queues: Vec<String> = steps.iter().map(|row| row.0.to_string()).collect();
         let states: Vec<i16> = steps.iter().map(|row| row.1).collect();

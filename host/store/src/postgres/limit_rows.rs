@@ -325,7 +325,7 @@ async fn read_waiting(
     let mut jobs: BTreeMap<i64, VecDeque<((u8, i64), JobId)>> = BTreeMap::new();
     let mut all = Vec::with_capacity(found.len());
     for row in &found {
-        let id = load_job(overlay, row).map_err(Trouble::Fatal)?;
+        let id = load_job(overlay, row);
         all.push(id);
         let priority = u8::try_from(row.get::<_, i16>(4)).unwrap_or(u8::MAX);
         let of_key = jobs.entry(row.get(5)).or_default();
@@ -359,7 +359,7 @@ async fn read_listed(
     for row in pipeline.run().await?.pop().unwrap_or_default() {
         let id = JobId(row.get(1));
         if row.get::<_, Option<i64>>(0).is_some() {
-            load_job(overlay, &row).map_err(Trouble::Fatal)?;
+            load_job(overlay, &row);
         }
         // One that is new in the batch has no row.
         listed.push(overlay.get(id).map(|_| id));

@@ -74,6 +74,8 @@ pub(super) struct Overlay {
     dirty: Vec<JobId>,
     /// Jobs that do not exist, or were deleted by this batch.
     absent: HashSet<JobId>,
+    /// Jobs that are locked, but cannot be read, each with the reason.
+    pub(super) unreadable: HashMap<JobId, String>,
     /// The payloads of jobs that are new in this batch.
     pub(super) new: HashMap<JobId, New>,
     /// Payloads that came with a claim.

@@ -18,7 +18,7 @@ use host_engine::job::Cascade;
 use host_engine::node::Dead;
 use host_engine::queue::QueueRefusal;
 use host_engine::table::{Range, Record as _, TableRows as _};
-use host_engine::{Ended, LIVE_JOBS_COUNTED, Rows, StoreError, Terms};
+use host_engine::{Ended, LIVE_JOBS_COUNTED, PASSED_OVER_MAX, Rows, StoreError, Terms};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -143,7 +143,10 @@ impl Rows for Transaction<'_> {
         if self.overlay.get(id).is_none() && !self.overlay.is_absent(id) {
             self.wait(async |client, overlay| fetch::lock(client, overlay, &[id]).await)?;
         }
-        Ok(self.overlay.get(id).map(|entry| entry.job.clone()))
+        match self.overlay.unreadable.get(&id) {
+            Some(reason) => Err(unreadable(format!("job {id}"), reason)),
+            None => Ok(self.overlay.get(id).map(|entry| entry.job.clone())),
+        }
     }
 
     fn payload(&mut self, id: JobId) -> Result<Payload, StoreError> {
@@ -383,10 +386,15 @@ impl Rows for Transaction<'_> {
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
         let limit = limit as usize;
-        let stored = self
-            .wait(async |client, overlay| claim::due(client, overlay, now, limit).await)?
-            .into_iter()
-            .filter(|id| !self.overlay.is_dirty(*id));
+        let passed_over = self.counts.passed_over.clone();
+        let loaded = self.wait(async |client, overlay| {
+            claim::due(client, overlay, &passed_over, now, limit).await
+        })?;
+        let unreadable = &self.overlay.unreadable;
+        let is_unreadable = |id: &&JobId| unreadable.contains_key(id);
+        let flawed = loaded.iter().filter(is_unreadable);
+        let flawed: Vec<_> = flawed.map(|id| (Time(i64::MIN), 0, *id)).collect();
+        let stored = loaded.into_iter().filter(|id| !self.overlay.is_dirty(*id));
         let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
         let entries = stored.chain(in_hand).filter_map(|id| self.overlay.get(id));
         let mut due: Vec<(Time, i64, JobId)> = entries
@@ -394,10 +402,16 @@ impl Rows for Transaction<'_> {
                 let at = entry.job.wakeup().filter(|at| *at <= now)?;
                 Some((at, entry.seq, entry.job.id))
             })
+            .chain(flawed)
             .collect();
         due.sort_unstable();
         due.truncate(limit);
         Ok(due.into_iter().map(|(_, _, id)| id).collect())
+    }
+
+    fn pass_over(&mut self, id: JobId) -> bool {
+        let passed_over = &mut self.counts.passed_over;
+        passed_over.len() < PASSED_OVER_MAX && passed_over.insert(id)
     }
 
     fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {

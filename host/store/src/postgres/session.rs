@@ -6,6 +6,7 @@ use std::time::Duration;
 use host_core::id::NodeId;
 use host_core::time::Time;
 use host_engine::StoreError;
+use uuid::Uuid;
 
 use super::client::{Client, Connector, Readers};
 use super::fetch::{BEGIN, BatchOwner};
@@ -131,7 +132,10 @@ impl Session {
         }
         let mut landed = None;
         if there.is_some_and(|(_, there)| there == batch) {
-            let wakeup = client.ask(NEXT_WAKEUP, &[]).await.map_err(reading)?;
+            let wakeup = client
+                .ask(NEXT_WAKEUP, &[&Vec::<Uuid>::new()])
+                .await
+                .map_err(reading)?;
             landed = Some(Landed {
                 next_wakeup: wakeup.first().and_then(|row| row.get(0)).map(Time),
             });

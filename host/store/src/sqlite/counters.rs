@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use host_core::id::JobId;
 use host_core::job::{Lifecycle, STATES, State};
 use host_core::name::Name;
 use host_engine::limit::Limits;
@@ -61,6 +62,8 @@ pub(super) struct Counters {
     has_dependencies: bool,
     /// Whether there may be cascades to continue.
     has_cascades: bool,
+    /// Jobs that cannot be read and are passed over.
+    pub(super) passed_over: BTreeSet<JobId>,
     /// The limits, also removed ones that jobs still wait for.
     pub(super) limits: Arc<Limits>,
 }
@@ -88,6 +91,7 @@ impl Counters {
             has_purged: false,
             has_dependencies: has_rows("SELECT EXISTS (SELECT 1 FROM dependencies)")?,
             has_cascades: has_rows("SELECT EXISTS (SELECT 1 FROM cascades)")?,
+            passed_over: BTreeSet::new(),
             limits: Arc::new(Limits::from_iter(tables::list(connection, &Range::all())?)),
         };
         let mut names = BTreeMap::new();

@@ -12,7 +12,7 @@ use host_core::time::Time;
 use host_engine::batch::tables::BATCHES;
 use host_engine::job::Cascade;
 use host_engine::queue::QueueRefusal;
-use host_engine::{Counts, Ended, Rows, StoreError, Terms};
+use host_engine::{Counts, Ended, PASSED_OVER_MAX, Rows, StoreError, Terms};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
@@ -175,6 +175,12 @@ impl Rows for Transaction<'_> {
             return Ok(None);
         };
         let job: Lifecycle = decode(&body, || format!("job {id}"))?;
+        if job.id != id {
+            return Err(StoreError::Unreadable {
+                what: format!("job {id}"),
+                message: format!("it is the record of job {}", job.id),
+            });
+        }
         self.hot.load(seq, rank, job.clone());
         Ok(Some(job))
     }
@@ -408,11 +414,20 @@ impl Rows for Transaction<'_> {
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {
         self.flush()?;
-        self.ids(
+        let passed_over = &self.counters.passed_over;
+        let mut due = self.ids(
             "find due jobs",
             "SELECT id FROM jobs WHERE wakeup_at <= ?1 ORDER BY wakeup_at, seq LIMIT ?2",
-            params![now.0, limit],
-        )
+            params![now.0, limit as usize + passed_over.len()],
+        )?;
+        due.retain(|id| !passed_over.contains(id));
+        due.truncate(limit as usize);
+        Ok(due)
+    }
+
+    fn pass_over(&mut self, id: JobId) -> bool {
+        let passed_over = &mut self.counters.passed_over;
+        passed_over.len() < PASSED_OVER_MAX && passed_over.insert(id)
     }
 
     fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {
@@ -433,12 +448,7 @@ impl Rows for Transaction<'_> {
         }
         self.flush()?;
         let of_jobs = self
-            .connection
-            .prepare_cached(
-                "SELECT wakeup_at FROM jobs WHERE wakeup_at IS NOT NULL ORDER BY wakeup_at LIMIT 1",
-            )
-            .and_then(|mut statement| statement.query_row([], |row| row.get(0)).optional())
-            .map(|at| at.map(Time))
+            .next_wakeup_of_jobs()
             .map_err(doing("find the next wakeup"))?;
         let of_keys = limits::next_wakeup(self.connection, &self.counters.limits)?;
         let of_batches = tables::first_time(self.connection, &BATCHES)?;
@@ -484,6 +494,19 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    fn next_wakeup_of_jobs(&self) -> rusqlite::Result<Option<Time>> {
+        let mut statement = self.connection.prepare_cached(
+            "SELECT id, wakeup_at FROM jobs WHERE wakeup_at IS NOT NULL ORDER BY wakeup_at",
+        )?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            if !self.counters.passed_over.contains(&job_id(row)?) {
+                return Ok(Some(Time(row.get(1)?)));
+            }
+        }
+        Ok(None)
+    }
+
     /// Returns the first available jobs of a lane whose rows are up to date, in their order. Each step reads
     /// the queue whose next job is the first of all, up to the next job of any other.
     fn stored_available(
@@ -520,7 +543,8 @@ impl Transaction<'_> {
                     break;
                 }
                 let id = job_id(row)?;
-                if !self.hot.is_dirty(id) && !is_in(except, row, 3)? {
+                let is_free = !self.hot.is_dirty(id) && !self.counters.passed_over.contains(&id);
+                if is_free && !is_in(except, row, 3)? {
                     found.push((place.0, place.1, id));
                 }
             }
@@ -544,7 +568,9 @@ impl Transaction<'_> {
             && let Some(row) = rows.next()?
         {
             let id = job_id(row)?;
-            let is_free = !self.hot.is_dirty(id) && !self.counters.is_paused_id(row.get(3)?);
+            let is_free = !self.hot.is_dirty(id)
+                && !self.counters.passed_over.contains(&id)
+                && !self.counters.is_paused_id(row.get(3)?);
             if is_free && !is_in(except, row, 4)? {
                 found.push((row.get(1)?, row.get(2)?, id));
             }

@@ -389,6 +389,82 @@ fn a_record_that_cannot_be_read_harms_only_commands_about_it() {
     enqueue(&mut store, vec![job(90)]);
 }
 
+/// A job that neither a tick nor a claim can read is named once, and is neither due nor claimable again.
+fn pass_over(store: &mut dyn Store, case: &str) {
+    let named: Vec<String> = (0..2)
+        .flat_map(|_| {
+            let tick = Command::from(Tick { limit: 100 });
+            let ticked = commit(store, NOW, vec![tick]);
+            assert!(
+                ticked.next_wakeup.is_none_or(|at| at > NOW),
+                "{case}: {ticked:?}"
+            );
+            ticked.unreadable
+        })
+        .collect();
+    enqueue(store, vec![job(90)]);
+    let claim = || claim([91, 92, 93, 94, 95, 96], false);
+    let claimed = commit(store, NOW, vec![claim()]);
+    let state = store.reader().unwrap().state(id(90)).unwrap();
+    assert_eq!(state, Some(State::Running), "{case}");
+    let again = commit(store, NOW, vec![claim()]);
+    assert_eq!(again.unreadable, [] as [String; 0], "{case}");
+    let mut named = [named, claimed.unreadable].concat();
+    let all = named.len();
+    named.sort_unstable();
+    named.dedup();
+    assert_eq!(named.len(), all, "{case}: {named:?}");
+    assert!(all > 0, "{case}");
+}
+
+/// How jobs become unreadable that are due or claimable, in a file and in a database.
+const UNREADABLE_JOBS: [(&str, &str); 4] = [
+    (
+        "UPDATE jobs SET body = x'02ff' WHERE state < 5",
+        "UPDATE host_live SET body = '\\x02ff'",
+    ),
+    (
+        "UPDATE jobs SET body = x'02ff', wakeup_at = 1",
+        "UPDATE host_live SET body = '\\x02ff', wakeup_at = 1; UPDATE host_ended SET body = '', wakeup_at = 1",
+    ),
+    (
+        "UPDATE jobs SET body = (SELECT body FROM jobs WHERE seq = 1) WHERE seq = 4",
+        "UPDATE host_live SET body = (SELECT body FROM host_ended WHERE seq = 1) WHERE seq = 4",
+    ),
+    (
+        "UPDATE payloads SET extra = x'02ff' WHERE seq = 4",
+        "UPDATE host_payloads SET extra = '\\x02ff' FROM host_live WHERE job = id AND seq = 4",
+    ),
+];
+
+#[test]
+fn a_job_that_cannot_be_read_keeps_no_other_from_running() {
+    for (damage, _) in UNREADABLE_JOBS {
+        let folder = TempDir::new().unwrap();
+        let path = store(&folder);
+        let damaged = Connection::open(&path).unwrap();
+        damaged.execute_batch(damage).unwrap();
+        drop(damaged);
+        pass_over(&mut SqliteStore::open(&path).unwrap(), damage);
+    }
+}
+
+#[test]
+fn a_job_of_a_database_that_cannot_be_read_keeps_no_other_from_running() {
+    let folder = TempDir::new().unwrap();
+    let path = store(&folder);
+    for (_, damage) in UNREADABLE_JOBS {
+        let schema = Schema::new();
+        let target = Target::parse(&schema.url(), None).unwrap();
+        let node = crate::jobs::NODE;
+        host_store::copy::to_postgres(&path, &target, true, node, &mut |_| {}).unwrap();
+        schema.run(damage);
+        let mut store = crate::postgres::open(&schema);
+        pass_over(&mut store, damage);
+        store.heartbeat().leave().unwrap();
+    }
+}
+
 /// A batch of jobs that cannot be read harms neither ticks nor its jobs. It is read again later, because another host may have
 /// written it.
 #[test]
