@@ -726,8 +726,10 @@ class Job(TypedDict):
     wire: str
     """The wire it came in over; `http` is this API."""
     withheld: NotRequired[List[Withheld] | None]
-    """What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That
-    needs the verb `read_payload`, or `read_own` if the caller has enqueued the job.
+    """What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of
+    `waits_because` the key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has
+    enqueued the job. Of `depends_on` and `inputs`, jobs beyond the caller's scope are left out; then
+    `waits_because` is left out too.
     """
 
 
@@ -1856,7 +1858,7 @@ class WebhookTest(TypedDict):
     """Where the request goes."""
 
 
-Withheld: TypeAlias = 'Literal["params", "result", "failure", "reason", "keys"]'
+Withheld: TypeAlias = 'Literal["params", "result", "failure", "reason", "keys", "waits_because", "depends_on", "inputs"]'
 """A part of a document that the caller may not see."""
 
 

@@ -616,8 +616,10 @@ export interface Job {
   /** The wire it came in over; `http` is this API. */
   wire: string;
   /**
-   * What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That
-   * needs the verb `read_payload`, or `read_own` if the caller has enqueued the job.
+   * What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of
+   * `waits_because` the key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has
+   * enqueued the job. Of `depends_on` and `inputs`, jobs beyond the caller's scope are left out; then
+   * `waits_because` is left out too.
    */
   withheld?: Array<Withheld> | null;
 }
@@ -1738,7 +1740,7 @@ export interface WebhookTest {
 }
 
 /** A part of a document that the caller may not see. */
-export type Withheld = "params" | "result" | "failure" | "reason" | "keys";
+export type Withheld = "params" | "result" | "failure" | "reason" | "keys" | "waits_because" | "depends_on" | "inputs";
 
 /** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
 export interface WorkerReport {

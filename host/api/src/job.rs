@@ -155,8 +155,9 @@ pub struct JobView {
     /// Why its latest attempt did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
-    /// What it has, but the caller may not see: `params`, `result`, or of the `failure` all but its kind. That needs the verb
-    /// `read_payload`, or `read_own` if the caller has enqueued the job.
+    /// What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of `waits_because` the
+    /// key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has enqueued the job. Of `depends_on` and
+    /// `inputs`, jobs beyond the caller's scope are left out; then `waits_because` is left out too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<Withheld>>)]
     pub withheld: Vec<String>,

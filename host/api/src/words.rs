@@ -72,7 +72,9 @@ words! {
     /// Who has to act on a failure.
     FailureCategory: CATEGORIES.map(Category::as_str);
     /// A part of a document that the caller may not see.
-    Withheld: ["params", "result", "failure", "reason", "keys"];
+    Withheld: [
+        "params", "result", "failure", "reason", "keys", "waits_because", "depends_on", "inputs",
+    ];
     /// Why a request to an HTTP server got no answer.
     RequestErrorWord: FAILED_ENDS.map(|end| end.error().unwrap_or_default());
     /// The state of a node.

@@ -122,12 +122,18 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
     let dispatch = &shared.api.dispatch;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
-    let waits_because = waiting::reason(shared, caller, &job.lifecycle, &job.depends_on).await?;
+    let created_by = job.payload.origin.as_ref().map(|origin| &*origin.principal);
+    let sees_payload = sees_payload_of(caller, &job.payload.wire, created_by);
+    let waits = waiting::reason(shared, &job.lifecycle, &job.depends_on, sees_payload).await?;
     let node = NodesOfJobs::find(shared, [&job.lifecycle])
         .await
         .of_job(&job.lifecycle);
     let mut view = JobView::detail(job, progress, shared.api.clock.now());
-    view.waits_because = waits_because;
+    if let Some(reason) = waits {
+        view.waits_because = Some(reason.text);
+        let withheld = reason.withholds_key.then(|| "waits_because".to_owned());
+        view.withheld.extend(withheld);
+    }
     let dependents = dependents.iter().map(ToString::to_string);
     view.dependents = Some(dependents.collect()).filter(|ids: &Vec<_>| !ids.is_empty());
     view.node = node;

@@ -1,5 +1,7 @@
 //! What of the host a caller may see. What is out of its scope looks like what does not exist.
 
+use std::collections::BTreeMap;
+
 use host_api::attempt::{AttemptView, FailureView};
 use host_api::depends_on::DependsOnBody;
 use host_api::job::JobView;
@@ -87,15 +89,25 @@ pub(super) async fn shown_to(
     if scope(caller).is_all() {
         return Ok(view);
     }
-    // The reason names jobs that it waits for.
-    view.waits_because = view.waits_because.filter(|_| view.depends_on.is_none());
+    let all = view.depends_on.as_ref().map_or(0, Vec::len);
     view.depends_on = seen_of(shared, caller, view.depends_on.take(), DependsOnBody::job).await?;
+    if view.depends_on.as_ref().map_or(0, Vec::len) < all {
+        withhold(&mut view, "depends_on");
+        // The reason names jobs that it waits for.
+        if view.waits_because.take().is_some() {
+            withhold(&mut view, "waits_because");
+        }
+    }
+    let all = view.inputs.as_ref().map_or(0, BTreeMap::len);
     let inputs = view.inputs.take().map(|it| it.into_iter().collect());
     let inputs = seen_of(shared, caller, inputs, |it: &(String, String)| {
         it.1.as_str()
     })
     .await?;
     view.inputs = inputs.map(|it| it.into_iter().collect());
+    if view.inputs.as_ref().map_or(0, BTreeMap::len) < all {
+        withhold(&mut view, "inputs");
+    }
     view.dependents = seen_of(shared, caller, view.dependents.take(), String::as_str).await?;
     Ok(view)
 }
@@ -119,13 +131,21 @@ async fn seen_of<T>(
     Ok(Some(seen).filter(|seen| !seen.is_empty()))
 }
 
+/// Names a part that the view of a job leaves out.
+fn withhold(view: &mut JobView, part: &str) {
+    if !view.withheld.iter().any(|it| it == part) {
+        view.withheld.push(part.to_owned());
+    }
+}
+
 /// Leaves out what a job carries, and says so.
 pub(super) fn hide_payload(view: &mut JobView) {
     let params = view.params.take().map(|_| "params");
     let result = view.result.take().map(|_| "result");
     let failure = view.failure.as_mut().map(hide_details);
-    let withheld = [params, result, failure].into_iter().flatten();
-    view.withheld = withheld.map(str::to_owned).collect();
+    for part in [params, result, failure].into_iter().flatten() {
+        withhold(view, part);
+    }
 }
 
 /// Leaves out what an attempt says of its failure, and says so.

@@ -11,27 +11,46 @@ use host_core::prerequisite::{Verdict, When};
 use host_engine::StoreError;
 use host_engine::limit::tables::{read_key_use, read_limits};
 use host_engine::node::{NodeRecord, Readiness, Standing, last_node_with};
-use host_http::gate::Caller;
 
 use super::Shared;
 use super::error::ApiError;
-use super::scoped::sees_payloads;
 use crate::executors::explain_unavailable;
 
 /// How many nodes a reason names.
 const NODES_SHOWN: usize = 3;
 
-/// Returns why a job does not start; `None` if a node can run it as soon as it is due and the node has room.
+/// Why a job has not started.
+pub(super) struct Reason {
+    pub(super) text: String,
+    /// Whether it leaves out a key of a limit, which is part of the params.
+    pub(super) withholds_key: bool,
+}
+
+/// Returns why a job does not start; `None` if a node can run it as soon as it is due and the node has room. Without
+/// `sees_payload`, the reason leaves out what is part of the job's params.
 pub(super) async fn reason(
     shared: &Shared,
-    caller: &Caller,
+    job: &Lifecycle,
+    depends_on: &[JobId],
+    sees_payload: bool,
+) -> Result<Option<Reason>, ApiError> {
+    if let Some(key) = job.waits_for_key() {
+        return limit(shared, key, sees_payload).await.map(Some);
+    }
+    let text = other_reason(shared, job, depends_on).await?;
+    Ok(text.map(|text| Reason {
+        text,
+        withholds_key: false,
+    }))
+}
+
+/// Returns why a job does not start that waits for no limit.
+async fn other_reason(
+    shared: &Shared,
     job: &Lifecycle,
     depends_on: &[JobId],
 ) -> Result<Option<String>, ApiError> {
     let api = &shared.api;
-    if let Some(key) = job.waits_for_key() {
-        return limit(shared, caller, key).await.map(Some);
-    }
     if job.state == State::Pending {
         return prerequisites(shared, job, depends_on).await;
     }
@@ -94,20 +113,26 @@ pub(super) async fn reason(
 }
 
 /// Returns which limit a job waits for, and what that allows.
-async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<String, ApiError> {
+async fn limit(shared: &Shared, key: &LimitKey, sees_payload: bool) -> Result<Reason, ApiError> {
     let wanted = key.clone();
     let read =
         shared.read(move |reader| Ok((read_limits(reader)?, read_key_use(reader, &wanted)?)));
     let (limits, used) = read.await?;
     let Some(limit) = limits.get(key.limit) else {
-        return Ok("the limit that it waited for was removed: it starts soon".to_owned());
+        return Ok(Reason {
+            text: "the limit that it waited for was removed: it starts soon".to_owned(),
+            withholds_key: false,
+        });
     };
     if used.is_held(shared.api.clock.now()) {
-        return Ok(format!(
-            "a handler holds its key of the limit {} until {}",
-            limit.name,
-            used.held_until.to_rfc3339()
-        ));
+        return Ok(Reason {
+            text: format!(
+                "a handler holds its key of the limit {} until {}",
+                limit.name,
+                used.held_until.to_rfc3339()
+            ),
+            withholds_key: false,
+        });
     }
     let concurrency = limit.concurrency.map(|jobs| format!("{jobs} at a time"));
     let in_time = limit
@@ -115,15 +140,19 @@ async fn limit(shared: &Shared, caller: &Caller, key: &LimitKey) -> Result<Strin
         .as_ref()
         .map(|rate| format!("{} in {} s", rate.count, rate.per_seconds));
     let allowed: Vec<String> = concurrency.into_iter().chain(in_time).collect();
-    // Keys are parts of params.
-    let of_key = Some(&key.key)
-        .filter(|key| !key.is_empty() && sees_payloads(caller))
-        .map_or(String::new(), |key| format!(" of {key}"));
-    Ok(format!(
-        "the limit {} is full: it lets jobs{of_key} run {}",
-        limit.name,
-        allowed.join(" and ")
-    ))
+    let of_key = match &*key.key {
+        "" => String::new(),
+        shown if sees_payload => format!(" of {shown}"),
+        _ => " of its key".to_owned(),
+    };
+    Ok(Reason {
+        text: format!(
+            "the limit {} is full: it lets jobs{of_key} run {}",
+            limit.name,
+            allowed.join(" and ")
+        ),
+        withholds_key: !key.key.is_empty() && !sees_payload,
+    })
 }
 
 /// Returns which job a pending one waits for: first of all, one that has ended otherwise than it must.

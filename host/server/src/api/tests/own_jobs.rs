@@ -238,6 +238,59 @@ async fn schedules_and_limits_say_what_they_withhold() {
     }
 }
 
+#[tokio::test]
+async fn a_job_says_what_its_reason_to_wait_leaves_out() {
+    let guarded = Guarded::start().await;
+    let make = async |body: Value| guarded.make(&body).await;
+    let viewer = make(json!({"name": "v", "role": "viewer"})).await;
+    let scoped = make(json!({"name": "s", "role": "admin", "queues": ["own"]})).await;
+    let producer = make(json!({"name": "p", "role": "producer"})).await;
+    let limit = json!({"match": {"queue": "default"}, "key": "/n", "concurrency": 1});
+    let put = ("PUT", "/api/v1/limits/l");
+    let set = guarded.send(&guarded.admin, put, Some(&limit)).await;
+    set.is(StatusCode::OK);
+    let enqueue = async |token: &str, job: Value| {
+        let made = guarded
+            .send(token, ("POST", "/api/v1/jobs"), Some(&job))
+            .await;
+        let made = made.is(StatusCode::CREATED).body;
+        format!("/api/v1/jobs/{}", made["id"].as_str().unwrap())
+    };
+    let limited = json!({"handler": "noop", "params": {"n": "zebra"}});
+    enqueue(&producer, limited.clone()).await;
+    let waits = enqueue(&producer, limited).await;
+    let other = guarded.job("other", "noop").await;
+    let on = async |jobs: &[&str]| {
+        let job = json!({"handler": "noop", "queue": "own", "depends_on": jobs, "inputs": {"a": jobs[0]}});
+        enqueue(&guarded.admin, job).await
+    };
+    let behind = on(&[&other]).await;
+    let own = guarded.job("own", "noop").await;
+    let behind_own = on(&[&own]).await;
+    let reason = |of: &str| format!("the limit l is full: it lets jobs of {of} run 1 at a time");
+    let behind_what = |id: &str| format!("it depends on job {id}, which is available");
+    let hidden = json!(["waits_because", "params"]);
+    let parts = json!(["depends_on", "waits_because", "inputs"]);
+    for (token, path, waits_because, withheld) in [
+        (&viewer, &waits, json!(reason("its key")), hidden),
+        (&producer, &waits, json!(reason("zebra")), Value::Null),
+        (&guarded.admin, &waits, json!(reason("zebra")), Value::Null),
+        (&scoped, &behind, Value::Null, parts),
+        (&scoped, &behind_own, json!(behind_what(&own)), Value::Null),
+        (
+            &guarded.admin,
+            &behind,
+            json!(behind_what(&other)),
+            Value::Null,
+        ),
+    ] {
+        let shown = guarded.send(token, ("GET", path), None).await;
+        let shown = shown.is(StatusCode::OK);
+        assert_eq!(shown.body["waits_because"], waits_because, "{}", shown.text);
+        assert_eq!(shown.body["withheld"], withheld, "{}", shown.text);
+    }
+}
+
 /// Lets the schedule `s` fire at its next time, with a job that is refused.
 async fn refuse_firing(guarded: &Guarded, reason: &str) {
     let dispatch = &guarded.host.dispatch;
