@@ -76,6 +76,10 @@ impl JsonText {
     /// Checks that no handler would round a number of its params. The error is a sentence.
     pub fn check_exact(&self) -> Result<(), String> {
         match self.rounded_number() {
+            Some(number) if is_negative_zero(number) => Err(format!(
+                "handlers would lose the sign of {}; write it as a string",
+                shorten(number)
+            )),
             Some(number) => Err(format!(
                 "handlers would round {}, which neither a 64-bit integer nor a double holds; write it as a string",
                 shorten(number)
@@ -135,6 +139,11 @@ pub fn is_exact(number: &str) -> bool {
     }
     let digits = read.digits.len();
     digits <= DOUBLE_DIGITS && Decimal::read(&format!("{double:.*e}", digits - 1)) == Some(read)
+}
+
+fn is_negative_zero(number: &str) -> bool {
+    let value = number.strip_prefix('-').and_then(Decimal::read);
+    value.is_some_and(|it| it.digits.is_empty())
 }
 
 /// The value of a number apart from its sign: `0.DIGITS` times ten to the power of `exponent`, without zeros at either end
@@ -212,6 +221,26 @@ mod tests {
                 rounded,
                 "{text}"
             );
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_what_would_become_of_a_number() {
+        for (text, expected) in [
+            (
+                "-0.0e3",
+                Err("handlers would lose the sign of -0.0e3; write it as a string"),
+            ),
+            (
+                "-1e-400",
+                Err(
+                    "handlers would round -1e-400, which neither a 64-bit integer nor a double holds; write it as a string",
+                ),
+            ),
+            ("0", Ok(())),
+        ] {
+            let checked = JsonText(text.to_owned()).check_exact();
+            assert_eq!(checked, expected.map_err(str::to_owned), "{text}");
         }
     }
 

@@ -340,9 +340,11 @@ fn expand(text: &str) -> Result<&str, String> {
 /// Returns what is wrong with a pattern, in the parser's words without its name for the part.
 fn reason(error: CronError) -> String {
     let text = match error {
-        CronError::ComponentError(text)
-        | CronError::InvalidPattern(text)
-        | CronError::IllegalCharacters(text) => in_ranges(text),
+        CronError::ComponentError(text) | CronError::InvalidPattern(text) => in_ranges(text),
+        CronError::IllegalCharacters(_) => {
+            "it has a character that patterns do not; write digits, names, and * ? , - / # + L W"
+                .to_owned()
+        }
         other => other.to_string(),
     };
     let mut letters = text.trim_end_matches('.').chars();

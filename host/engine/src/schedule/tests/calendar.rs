@@ -188,6 +188,14 @@ fn what_is_easily_mistaken_is_refused_in_our_words() {
             "\"MON\" is not a number, and the field for the hour has no names",
         ),
         (
+            "0 0 \u{661} * *",
+            "it has a character that patterns do not; write digits, names, and * ? , - / # + L W",
+        ),
+        (
+            "0 0 * * *\0",
+            "it has a character that patterns do not; write digits, names, and * ? , - / # + L W",
+        ),
+        (
             "@reboot",
             "a name is one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; for other intervals write every",
         ),
