@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
 
-from host_jobs_client import Changed, Client, JobCancelled, JobFailed, Refused, WaitTimeout
+from host_jobs_client import Changed, Client, JobCancelled, JobFailed, Refused, ResultWithheld, WaitTimeout
 
 
 def ask(what: str) -> None:
@@ -116,3 +116,17 @@ for refusing, code in [(client, "handler_not_found"), (Client(client.server, tok
         raise AssertionError(code)
     except Refused as refused:
         assert refused.code == code and "hst_" not in str(refused), refused
+
+# What a token may not see.
+made = client.api.tokens.create({"name": "blind", "allow": ["enqueue", "read"]})
+blind = Client(client.server, token=made["token"])
+try:
+    blind.enqueue_and_wait("echo", "zebra")
+    raise AssertionError("its result is withheld")
+except ResultWithheld as withheld:
+    assert "read_payload" in str(withheld), withheld
+try:
+    blind.enqueue_and_wait("fail", {"message": "zebra"}, max_attempts=1)
+    raise AssertionError("it fails")
+except JobFailed as failed:
+    assert "its message is withheld" in str(failed) and "zebra" not in str(failed.job), failed

@@ -1,6 +1,6 @@
 // Does what docs/http.md shows, through restarts and lost answers. Its peer does what it asks for, line by line.
 
-import { Client, JobCancelled, JobFailed, Refused, WaitTimeout } from "host-jobs-client";
+import { Client, JobCancelled, JobFailed, Refused, ResultWithheld, WaitTimeout } from "host-jobs-client";
 import type { Event, JobState, NewJob } from "host-jobs-client";
 
 // @ts-ignore: without the types of Node.
@@ -135,6 +135,15 @@ equal((await thrown(Refused, client.enqueue("missing"))).code, "handler_not_foun
 const stranger = new Client({ server: client.server, token: "hst_wrong" });
 const refused = await thrown(Refused, stranger.enqueue("echo"));
 equal([refused.code, String(refused.stack).includes("hst_")], ["unauthenticated", false]);
+
+// What a token may not see.
+const made = await client.api.tokens.create({ name: "blind", allow: ["enqueue", "read"] });
+const blind = new Client({ server: client.server, token: made.token });
+const withheld = await thrown(ResultWithheld, blind.enqueueAndWait("echo", "zebra"));
+equal(withheld.message.includes("read_payload"), true);
+const unseen = await thrown(JobFailed, blind.enqueueAndWait("fail", { message: "zebra" }, { max_attempts: 1 }));
+equal([unseen.message.includes("its message is withheld"), JSON.stringify(unseen.job).includes("zebra")], [true, false]);
+
 // @ts-expect-error: a priority is a number, a state one of its words.
 const wrong: NewJob = { handler: "echo", priority: "high" };
 // @ts-expect-error
