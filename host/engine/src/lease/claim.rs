@@ -57,8 +57,8 @@ impl<R: Rows> Batch<'_, R> {
                     if slots.len() == 0 {
                         break;
                     }
-                    let payload = self.rows.payload(id);
-                    let Some(payload) = self.readable_part(id, payload)? else {
+                    let read = self.rows.payload(id);
+                    let Some(payload) = self.readable_part(id, read)? else {
                         is_done = false;
                         continue;
                     };

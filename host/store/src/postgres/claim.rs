@@ -234,8 +234,8 @@ pub(super) async fn due(
     limit: usize,
 ) -> Result<Vec<JobId>, Trouble> {
     let changed = overlay.dirty().filter(|entry| entry.stored.is_some());
-    let rows = limit + changed.count() + passed_over.len();
-    let rows = i64::try_from(rows).unwrap_or(i64::MAX);
+    let wanted = limit + changed.count() + passed_over.len();
+    let rows = i64::try_from(wanted).unwrap_or(i64::MAX);
     let mut pipeline = Pipeline::new(client);
     for sql in [
         "SELECT seq, id, body, rank FROM host_live WHERE wakeup_at <= $1 \
@@ -247,9 +247,12 @@ pub(super) async fn due(
         pipeline.add(operation, sql, values![now.0, rows]).await?;
     }
     let answers = pipeline.run().await?;
-    let found = answers.iter().flatten();
-    let found = found.filter(|row| !passed_over.contains(&JobId(row.get(1))));
-    let loaded: Vec<_> = found.map(|row| load(overlay, row)).collect();
+    let loaded: Vec<_> = answers
+        .iter()
+        .flatten()
+        .filter(|row| !passed_over.contains(&JobId(row.get(1))))
+        .map(|row| load(overlay, row))
+        .collect();
     know_dependents(client, overlay, &loaded).await?;
     Ok(loaded)
 }

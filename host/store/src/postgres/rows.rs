@@ -392,8 +392,11 @@ impl Rows for Transaction<'_> {
         })?;
         let unreadable = &self.overlay.unreadable;
         let is_unreadable = |id: &&JobId| unreadable.contains_key(id);
-        let flawed = loaded.iter().filter(is_unreadable);
-        let flawed: Vec<_> = flawed.map(|id| (Time(i64::MIN), 0, *id)).collect();
+        let flawed: Vec<_> = loaded
+            .iter()
+            .filter(is_unreadable)
+            .map(|id| (Time(i64::MIN), 0, *id))
+            .collect();
         let stored = loaded.into_iter().filter(|id| !self.overlay.is_dirty(*id));
         let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
         let entries = stored.chain(in_hand).filter_map(|id| self.overlay.get(id));

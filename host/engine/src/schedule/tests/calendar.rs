@@ -192,10 +192,6 @@ fn what_is_easily_mistaken_is_refused_in_our_words() {
             "it has a character that patterns do not; write digits, names, and * ? , - / # + L W",
         ),
         (
-            "0 0 * * *\0",
-            "it has a character that patterns do not; write digits, names, and * ? , - / # + L W",
-        ),
-        (
             "@reboot",
             "a name is one of @yearly, @annually, @monthly, @weekly, @daily, @midnight, @hourly; for other intervals write every",
         ),

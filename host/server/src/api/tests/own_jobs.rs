@@ -253,8 +253,8 @@ async fn a_job_says_what_its_reason_to_wait_leaves_out() {
         let made = guarded
             .send(token, ("POST", "/api/v1/jobs"), Some(&job))
             .await;
-        let made = made.is(StatusCode::CREATED).body;
-        format!("/api/v1/jobs/{}", made["id"].as_str().unwrap())
+        let id = made.is(StatusCode::CREATED).body["id"].clone();
+        format!("/api/v1/jobs/{}", id.as_str().unwrap())
     };
     let limited = json!({"handler": "noop", "params": {"n": "zebra"}});
     enqueue(&producer, limited.clone()).await;
@@ -284,8 +284,10 @@ async fn a_job_says_what_its_reason_to_wait_leaves_out() {
             Value::Null,
         ),
     ] {
-        let shown = guarded.send(token, ("GET", path), None).await;
-        let shown = shown.is(StatusCode::OK);
+        let shown = guarded
+            .send(token, ("GET", path), None)
+            .await
+            .is(StatusCode::OK);
         assert_eq!(shown.body["waits_because"], waits_because, "{}", shown.text);
         assert_eq!(shown.body["withheld"], withheld, "{}", shown.text);
     }
