@@ -250,10 +250,10 @@ async fn a_job_says_what_its_reason_to_wait_leaves_out() {
     let set = guarded.send(&guarded.admin, put, Some(&limit)).await;
     set.is(StatusCode::OK);
     let enqueue = async |token: &str, job: Value| {
-        let made = guarded
+        let answer = guarded
             .send(token, ("POST", "/api/v1/jobs"), Some(&job))
             .await;
-        let id = made.is(StatusCode::CREATED).body["id"].clone();
+        let id = answer.is(StatusCode::CREATED).body["id"].clone();
         format!("/api/v1/jobs/{}", id.as_str().unwrap())
     };
     let limited = json!({"handler": "noop", "params": {"n": "zebra"}});
