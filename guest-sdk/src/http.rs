@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde::Serialize;
 
 use crate::error::Error;
-use crate::limits::check_request;
+use crate::redirects::{HOPS_MAX, send_all};
 use crate::request::{HttpError, HttpRequest, HttpResponse};
 use crate::services::Services;
 
@@ -39,6 +39,7 @@ impl<'a> Http<'a> {
                 url: url.into(),
                 ..HttpRequest::default()
             },
+            redirects: 0,
         }
     }
 }
@@ -48,6 +49,7 @@ impl<'a> Http<'a> {
 pub struct RequestBuilder<'a> {
     services: &'a Rc<dyn Services>,
     request: HttpRequest,
+    redirects: u32,
 }
 
 impl RequestBuilder<'_> {
@@ -79,10 +81,16 @@ impl RequestBuilder<'_> {
         self
     }
 
+    /// Follows up to so many redirects, 20 at most. Each is a request that the manifest must grant; to another origin go no
+    /// headers that could be credentials.
+    pub fn redirects(mut self, most: u32) -> Self {
+        self.redirects = most.min(HOPS_MAX);
+        self
+    }
+
     /// Sends the request and waits for the response. Any status is a response; see [`HttpResponse::ok`].
     pub fn send(self) -> Result<HttpResponse, HttpError> {
-        check_request(&self.request)?;
-        self.services.http(&self.request)
+        send_all(&**self.services, self.request, self.redirects)
     }
 }
 

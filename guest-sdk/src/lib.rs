@@ -49,6 +49,7 @@ mod limits;
 mod log;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
+mod redirects;
 #[cfg(not(target_family = "wasm"))]
 mod replay;
 mod request;

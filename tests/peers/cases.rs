@@ -21,30 +21,57 @@ const JAVASCRIPT: &[(&str, &str)] = &[("handlers.js", include_str!("../../sdk/js
 /// The tests of a new project, which are about another handler, are replaced by none.
 const NO_TESTS: [(&str, &str); 2] = [("test_handlers.py", ""), ("handlers.test.js", "")];
 
+/// `{"ok":true}`, compressed.
+const GZIP: [u8; 31] = [
+    31, 139, 8, 0, 0, 0, 0, 0, 0, 3, 171, 86, 202, 207, 86, 178, 42, 41, 42, 77, 173, 5, 0, 144,
+    95, 212, 167, 11, 0, 0, 0,
+];
+
 const PATIENCE: Duration = Duration::from_mins(3);
 
 /// A host with the handlers of the cases.
 struct Own {
     server: Server,
     origin: String,
-    _reflector: Reflector,
+    reflector: Reflector,
+    /// A server of another origin.
+    other: Reflector,
     _folder: TempDir,
 }
 
 fn host(component: &Path) -> Own {
-    let reflector = Reflector::with(|head, stream| {
-        let (status, body) = match head.split(' ').nth(1) {
-            Some("/echo") => ("200 OK", "{\"ok\":true}"),
-            _ => ("503 Service Unavailable", "{}"),
+    let other = Reflector::start();
+    let elsewhere = other.url("/echo");
+    let reflector = Reflector::with(move |head, stream| {
+        let redirect = |status, to: &str| (status, "{}", format!("location: {to}\r\n"));
+        let (status, body, location) = match head.split(' ').nth(1) {
+            Some("/echo" | "/echo?x=1") => ("200 OK", "{\"ok\":true}", String::new()),
+            Some("/see-other") => redirect("303 See Other", "/dir/found"),
+            Some("/dir/found") => redirect("302 Found", "../echo?x=1"),
+            Some("/elsewhere") => redirect("307 Temporary Redirect", &elsewhere),
+            Some("/outside") => redirect("302 Found", "http://127.0.0.1:1/"),
+            Some("/loop") => redirect("308 Permanent Redirect", "/loop"),
+            _ => ("503 Service Unavailable", "{}", String::new()),
         };
+        let offers = head.contains("accept-encoding: gzip, br, deflate")
+            && head.contains("user-agent: host/");
+        if offers && head.contains(" /gzip ") {
+            let length = GZIP.len();
+            let head = format!(
+                "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-encoding: gzip\r\ncontent-length: {length}\r\n\r\n"
+            );
+            return std::io::Write::write_all(stream, &[head.as_bytes(), &GZIP].concat()).is_ok();
+        }
         let length = body.len();
-        let head =
-            format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        let head = format!(
+            "HTTP/1.1 {status}\r\nconnection: close\r\n{location}content-length: {length}\r\n\r\n"
+        );
         std::io::Write::write_all(stream, (head + body).as_bytes()).is_ok()
     });
     let folder = TempDir::new().unwrap();
     let settings = "secrets = [\"signing\"]\n[secrets.signing]\nenv = \"SIGNING\"\n";
-    let mut options = reflector.options(&folder, "", settings);
+    let to_other = other.origin();
+    let mut options = reflector.options(&folder, &format!(", \"{to_other}\""), settings);
     let signing = ("SIGNING".to_owned(), "k-77aa-signing".to_owned());
     options.env.push(signing);
     let server = Server::start(&options);
@@ -54,7 +81,9 @@ fn host(component: &Path) -> Own {
          [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[handlers.\"case.hold\"]\nhold = [\"by-case\", \"other\"]\n\
          [handlers.\"case.large\"]\nmemory_mib = 512\n\
          [[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
-         [[handlers.\"case.call\".http]]\nto = \"{origin}\"\n"
+         [[handlers.\"case.call\".http]]\nto = \"{origin}\"\n\
+         [[handlers.\"case.follow\".http]]\nto = \"{origin}\"\n\
+         [[handlers.\"case.follow\".http]]\nto = \"{to_other}\"\n"
     );
     let component = fs::read(component).unwrap();
     let answer = server
@@ -65,7 +94,8 @@ fn host(component: &Path) -> Own {
     Own {
         server,
         origin,
-        _reflector: reflector,
+        reflector,
+        other,
         _folder: folder,
     }
 }
@@ -73,11 +103,57 @@ fn host(component: &Path) -> Own {
 fn check_all(component: &Path) {
     let own = host(component);
     let client = own.server.client();
-    let text = CASES.replace("{origin}", &own.origin);
+    let text = CASES
+        .replace("{origin}", &own.origin)
+        .replace("{other}", &own.other.origin());
     let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
     for case in cases {
+        // Those of the case before.
+        requests(&own).for_each(drop);
         check(&client, &case);
+        assert_sent(&own, &case);
     }
+    let job = json!({"handler": "case.follow", "params": {"url": format!("{}/outside", own.origin)}, "max_attempts": 1});
+    let ended = client.wait(&client.enqueue(&job));
+    assert_eq!(ended["failure"]["user_kind"], "http_not_granted", "{ended}");
+}
+
+/// Returns the requests that have reached the servers.
+fn requests(own: &Own) -> impl Iterator<Item = String> {
+    let Own {
+        reflector, other, ..
+    } = own;
+    reflector
+        .requests
+        .try_iter()
+        .chain(other.requests.try_iter())
+}
+
+/// Checks what has reached the servers: method, URL, the headers that handlers set, and the length of the body.
+fn assert_sent(own: &Own, case: &Value) {
+    let then = &case["then"]["sent"];
+    if then.is_null() {
+        return;
+    }
+    let sent = requests(own).map(|request| {
+        let (head, body) = request.split_once("\r\n\r\n").unwrap();
+        let mut lines = head.lines();
+        let mut words = lines.next().unwrap().split(' ');
+        let (method, path) = (words.next().unwrap(), words.next().unwrap());
+        let fields: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once(": ")).collect();
+        let host = fields.iter().find(|(name, _)| *name == "host").unwrap().1;
+        let mut names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+        names.retain(|name| ["accept", "authorization", "content-type", "x-key"].contains(name));
+        names.sort_unstable();
+        json!([
+            method,
+            format!("http://{host}{path}"),
+            names.join(" "),
+            body.len()
+        ])
+    });
+    let expected = then.to_string().replace("/dir/../", "/");
+    assert_eq!(Value::from_iter(sent).to_string(), expected, "{case}");
 }
 
 fn check(client: &Client, case: &Value) {

@@ -196,3 +196,51 @@ fn typescript_in_starlingmonkey() {
     assert_fetches(&client, &reflector, "fetches-itself");
     assert_starts_warm(&client);
 }
+
+/// Imports what is there, and in four ways what is not.
+const LATE_IMPORTS: &str = "import { handler } from 'host-jobs';
+
+handler('late', {}, async (ctx, name) => {
+  const { sum } = await import('./sum.js');
+  const other = await import(name);
+  const called = require(name);
+  const absent = await import('left-pad').catch(() => sum);
+  return [other, called, absent, require].length;
+});
+";
+
+#[test]
+fn a_build_names_what_javascript_imports_only_when_it_runs() {
+    let files = [
+        ("handlers.js", LATE_IMPORTS),
+        ("handlers.test.js", ""),
+        (
+            "sum.js",
+            "export const sum = (one, other) => one + other;\n",
+        ),
+    ];
+    let component = projects::component("late-imports", "js", &files);
+    let project = component.parent().unwrap().parent().unwrap();
+    let output = projects::build(project).output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{shown}");
+    let said: Vec<&str> = shown
+        .lines()
+        .filter(|line| line.starts_with("warning: "))
+        .collect();
+    let late = "a module that is named only when this runs is not in the component";
+    let expected = [
+        format!("warning: handlers.js:5: {late}: const other = await import(name);"),
+        format!("warning: handlers.js:6: {late}: const called = require(name);"),
+        "warning: handlers.js:7: \"left-pad\" is not installed, so what imports it will fail"
+            .to_owned(),
+        format!("warning: handlers.js:8: {late}: return [other, called, absent, require].length;"),
+    ];
+    let mut sorted = said.clone();
+    sorted.sort_unstable();
+    assert_eq!(sorted, expected, "{shown}");
+    let strict = projects::build(project).arg("--strict").output().unwrap();
+    let shown = String::from_utf8_lossy(&strict.stderr);
+    assert!(!strict.status.success(), "{shown}");
+    assert!(shown.contains("build without --strict"), "{shown}");
+}

@@ -259,7 +259,7 @@ pub enum HttpErrorKind {
     CertificateRefused,
     /// The server breaks off its response.
     ResponseIncomplete,
-    /// The server's response is compressed, and could hide a secret.
+    /// The server's response cannot be decompressed, or could hide a secret.
     ResponseEncoded,
     /// The server cannot be reached for another reason.
     Unreachable,

@@ -21,6 +21,7 @@ use rustls::ClientConfig;
 use tokio::time::timeout;
 
 use crate::allowance::{self, RequestCharge};
+use crate::coding::{Coding, DecodeError};
 use crate::dial::{Count, Dial, DialError};
 use crate::mask::mask;
 use crate::permit::{Permit, take_connection};
@@ -147,6 +148,7 @@ pub(crate) async fn send(
         response_bytes_max,
         secrets,
         cuts_body,
+        decodes_body,
     } = order;
     let host = uri.host().unwrap_or_default().to_owned();
     let mut request = Request::builder()
@@ -174,11 +176,9 @@ pub(crate) async fn send(
         })
         .await
         .map_err(|error| unreachable(&host, &error))?;
-        let encodings = response.headers().get_all(CONTENT_ENCODING);
-        let is_encoded = encodings
-            .iter()
-            .any(|it| !it.as_bytes().eq_ignore_ascii_case(b"identity"));
-        if is_encoded && !secrets.is_empty() {
+        let coding = Coding::read(response.headers());
+        let is_readable = coding == Coding::Identity || (decodes_body && coding != Coding::Unknown);
+        if !is_readable && !secrets.is_empty() {
             let message =
                 format!("{host} answered with a compressed body, which could hide a secret");
             return Err(HttpError::new(HttpErrorKind::ResponseEncoded, message));
@@ -186,7 +186,11 @@ pub(crate) async fn send(
         if cuts_body {
             return read_start(&host, response, taken).await;
         }
-        read(&host, response, response_bytes_max, taken).await
+        let coded = read(&host, response, response_bytes_max, taken).await?;
+        match decodes_body {
+            true => decode(&host, coding, coded, response_bytes_max, taken),
+            false => Ok(coded),
+        }
     };
     let mut response = timeout(limit, exchange).await.unwrap_or_else(|_| {
         let message = format!("{host} did not answer within {} ms", limit.as_millis());
@@ -211,11 +215,8 @@ async fn read(
         .collect()
         .await
         .map_err(|error| {
-            if error.is::<LengthLimitError>() && taken.response_bytes_max() < bytes_max {
-                allowance::no_more_bytes()
-            } else if error.is::<LengthLimitError>() {
-                let message = format!("the response of {host} has more than {bytes_max} bytes");
-                HttpError::new(HttpErrorKind::TooLarge, message)
+            if error.is::<LengthLimitError>() {
+                too_large(host, "", bytes_max, taken)
             } else {
                 let message = format!("{host} broke off its response: {error}");
                 HttpError::new(HttpErrorKind::ResponseIncomplete, message)
@@ -225,6 +226,55 @@ async fn read(
         status: head.status.as_u16(),
         headers: header_pairs(&head.headers),
         body: body.to_bytes().into(),
+    })
+}
+
+/// Describes that a body has more bytes than the grant allows, or than are left to the attempt.
+fn too_large(host: &str, form: &str, bytes_max: usize, taken: &RequestCharge) -> HttpError {
+    if taken.response_bytes_max() < bytes_max {
+        return allowance::no_more_bytes();
+    }
+    let message =
+        format!("the response of {host} has more than {bytes_max} bytes{form} (max_response_kib)");
+    HttpError::new(HttpErrorKind::TooLarge, message)
+}
+
+/// Returns a response without its content coding.
+fn decode(
+    host: &str,
+    coding: Coding,
+    coded: HttpResponse,
+    bytes_max: usize,
+    taken: &RequestCharge,
+) -> Result<HttpResponse, HttpError> {
+    if coding == Coding::Unknown || coded.body.is_empty() {
+        return Ok(coded);
+    }
+    let HttpResponse {
+        status,
+        mut headers,
+        body,
+    } = coded;
+    let length = body.len();
+    let body = coding
+        .decode(body, taken.response_bytes_max())
+        .map_err(|error| match error {
+            DecodeError::TooLarge => {
+                taken.received(taken.response_bytes_max());
+                too_large(host, " when it is decompressed", bytes_max, taken)
+            }
+            DecodeError::Invalid(error) => {
+                let message =
+                    format!("{host} answered with a body that cannot be decompressed: {error}");
+                HttpError::new(HttpErrorKind::ResponseEncoded, message)
+            }
+        })?;
+    taken.received(body.len().saturating_sub(length));
+    headers.retain(|(name, _)| name != CONTENT_ENCODING.as_str());
+    Ok(HttpResponse {
+        status,
+        headers,
+        body,
     })
 }
 

@@ -10,6 +10,7 @@ mod allowance;
 mod broker;
 pub mod child;
 mod client;
+mod coding;
 mod dial;
 mod mask;
 mod oauth;

@@ -17,14 +17,18 @@ use host_core::secret::Revealed;
 use host_core::time::Time;
 use host_core::trace::{Parent, TRACEPARENT};
 use hyper::header::{
-    ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE,
+    ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderName, HeaderValue, IF_RANGE, RANGE, USER_AGENT,
 };
 use hyper::{Method, Uri};
 use url::Url;
 
+use crate::coding;
 use crate::oauth::{self, TokenPost, TokenRequest};
 use crate::secrets::{Secrets, unset};
 use crate::sigv4::{self, Signer, Unsigned};
+
+/// What requests say that they come from, unless the handler or the manifest says something else.
+const USER_AGENT_DEFAULT: &str = concat!("host/", env!("CARGO_PKG_VERSION"));
 
 /// The longest method that is recorded, in bytes.
 const METHOD_BYTES_MAX: usize = 32;
@@ -47,6 +51,8 @@ pub(crate) struct Order {
     pub(crate) secrets: Revealed,
     /// Whether only the start of a larger body is read.
     pub(crate) cuts_body: bool,
+    /// Whether the handler gets the body without its content coding.
+    pub(crate) decodes_body: bool,
 }
 
 impl Order {
@@ -70,7 +76,12 @@ impl Order {
 impl Order {
     /// Returns the request of the token that this one needs, as of `at`. It may take as long as this one.
     pub(crate) fn token_order(&self, token: &TokenRequest, at: Time) -> Result<Self, HttpError> {
-        let TokenPost { uri, headers, body } = token.post(at)?;
+        let TokenPost {
+            uri,
+            mut headers,
+            body,
+        } = token.post(at)?;
+        headers.insert(USER_AGENT, HeaderValue::from_static(USER_AGENT_DEFAULT));
         Ok(Self {
             grant: self.grant,
             signer: None,
@@ -84,6 +95,7 @@ impl Order {
             // A guest sees nothing of the answer.
             secrets: Revealed::default(),
             cuts_body: false,
+            decodes_body: false,
         })
     }
 
@@ -103,6 +115,7 @@ impl Order {
             response_bytes_max: self.response_bytes_max,
             secrets: self.secrets.clone(),
             cuts_body: self.cuts_body,
+            decodes_body: self.decodes_body,
         })
     }
 }
@@ -136,10 +149,9 @@ pub(crate) fn decide(
         check_searchable(&headers)?;
     }
     headers.extend(added(grant, secrets)?);
-    if !hidden.is_empty() {
-        // A compressed body could not be searched for them.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    }
+    let decodes_body = accept_codings(&mut headers, !hidden.is_empty(), pass.cuts_bodies);
+    let product = HeaderValue::from_static(USER_AGENT_DEFAULT);
+    headers.entry(USER_AGENT).or_insert(product);
     if let Some(Ok(value)) = trace.map(|it| HeaderValue::from_str(&it.to_string())) {
         headers.insert(TRACEPARENT, value);
     }
@@ -166,7 +178,22 @@ pub(crate) fn decide(
         response_bytes_max: (response_kib as usize) << 10,
         secrets: hidden,
         cuts_body: pass.cuts_bodies,
+        decodes_body,
     })
+}
+
+/// Says which content codings the response may have, unless the handler does. Returns whether its body is decoded.
+fn accept_codings(headers: &mut HeaderMap, has_secrets: bool, cuts_body: bool) -> bool {
+    // What a body costs compressed could say what it has in common with a secret.
+    let accepted = match has_secrets {
+        true => "identity",
+        false if cuts_body || headers.contains_key(ACCEPT_ENCODING) => return false,
+        // A part of a coded body is no coded body.
+        false if headers.contains_key(RANGE) => return false,
+        false => coding::ACCEPTED,
+    };
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(accepted));
+    !cuts_body
 }
 
 fn url(text: &str) -> Result<Url, HttpError> {

@@ -2,6 +2,7 @@
 
 import { JobError } from './errors.js';
 import { checkedRequest } from './limits.js';
+import { redirectOf, sendAll } from './redirects.js';
 import { asJson, bytesOf, millis, shown } from './values.js';
 
 const RETRYABLE = [408, 425, 429];
@@ -113,7 +114,7 @@ function bodyOf(body, json) {
 /** Makes the function that sends the requests of a handler. */
 export const fetchWith = (host) =>
   async function fetch(url, options) {
-    const { method, headers, body, json, timeoutMs } = options ?? {};
+    const { method, headers, body, json, redirect, timeoutMs } = options ?? {};
     const [content, type] = bodyOf(body, json);
     const request = {
       method: shown(method ?? 'GET'),
@@ -122,6 +123,7 @@ export const fetchWith = (host) =>
       body: content,
       timeoutMs: timeoutMs === undefined || timeoutMs === null ? undefined : millis(timeoutMs, 'timeoutMs'),
     };
-    const answer = host.http.send(checkedRequest(request));
+    const send = (hop) => host.http.send(checkedRequest(hop));
+    const { answer } = sendAll(send, request, redirectOf(redirect));
     return new Response(answer.body, { status: answer.status, headers: answer.headers });
   };

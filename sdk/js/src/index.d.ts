@@ -94,6 +94,9 @@ export interface RequestOptions {
   body?: string | ArrayBuffer | ArrayBufferView | (Iterable<[string, string]> & { toString(): string });
   /** A value that becomes the body, as JSON. */
   json?: unknown;
+  /** What happens if the server redirects: `follow` sends up to 20 further requests, each of which the manifest must grant; to
+   * another origin go no headers that could be credentials. `manual`, the default, returns the redirect. `error` throws. */
+  redirect?: 'follow' | 'manual' | 'error';
   /** A time limit, in milliseconds. The manifest's is the longest. */
   timeoutMs?: number;
 }
@@ -168,7 +171,7 @@ export interface Ctx {
   warn(message: unknown, fields?: Fields): void;
   error(message: unknown, fields?: Fields): void;
   /** Sends a request to a server that the manifest names, and waits for the response. The host adds the headers of the
-   * manifest. Redirects are not followed. */
+   * manifest. Redirects are followed only if `redirect` says so. */
   fetch(url: string, options?: RequestOptions): Promise<Response>;
   /** Enqueues a job that exists exactly if this attempt completes. Returns its id. */
   enqueue(job: NewJob): string;

@@ -108,6 +108,11 @@ handler('case.large', {}, async (ctx, { what, bytes }) => {
   return 'the attempt continues';
 });
 
+handler('case.follow', {}, async (ctx, { url }) => {
+  const headers = { Authorization: 'mine', 'X-Key': 'mine', Accept: 'text/plain' };
+  return (await ctx.fetch(url, { method: 'POST', json: { a: 1 }, headers, redirect: 'follow' })).status;
+});
+
 handler('case.call', {}, async (ctx, { url }) => {
   const response = await ctx.fetch(url, { method: 'POST', json: { a: 1 } });
   return { status: response.throwForStatus().status, body: await response.json() };

@@ -11,8 +11,12 @@ import './cases.js';
 
 const table = readFileSync(new URL('../../cases.json', import.meta.url), 'utf8');
 
-function hostOf({ attributes, secrets, limits, answer, cancelled }) {
-  const answered = answer && (() => new Response(answer.json, { status: answer.status }));
+function hostOf({ attributes, secrets, limits, answer, redirects, cancelled }) {
+  const redirected = ({ url }) => {
+    const [status, location] = redirects[url] ?? [200];
+    return new Response('', { status, headers: location ? { location } : {} });
+  };
+  const answered = redirects ? redirected : answer && (() => new Response(answer.json, { status: answer.status }));
   const host = new MockHost({ attributes, secrets, limits, answer: answered });
   if (cancelled) host.cancel(cancelled);
   return host;
@@ -34,7 +38,7 @@ async function ended(host, { handler, params }) {
   }
 }
 
-for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{origin}', 'http://api.example.com'))) {
+for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{origin}', 'http://api.example.com').replaceAll('{other}', 'http://other.example.com'))) {
   test(name, async () => {
     const host = hostOf(given);
     const outcome = await ended(host, job);
@@ -55,6 +59,10 @@ for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{o
     if (then.holds) assert.deepEqual(host.holds.map(({ limit, ms }) => [limit, ms]), then.holds);
     if (then.enqueued) assert.deepEqual(host.enqueued, then.enqueued);
     for (const [key, value] of Object.entries(then.state ?? {})) assert.deepEqual(host.state(key) ?? null, value);
+    if (then.sent) {
+      const namesOf = (headers) => headers.map(([name]) => name.toLowerCase()).sort().join(' ');
+      assert.deepEqual(host.requests.map(({ method, url, headers, body }) => [method, url, namesOf(headers), body.length]), then.sent);
+    }
     if (then.requests) {
       const sent = host.requests.map(({ method, url, body }) => ({ method, url, body: JSON.parse(new TextDecoder().decode(body)) }));
       assert.deepEqual(sent, then.requests);

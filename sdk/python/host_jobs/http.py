@@ -8,6 +8,7 @@ from typing import Any, Iterable, Mapping
 from . import given, limits
 from .errors import JobError
 from .interface import Category, Host, HttpRequest, HttpResponse
+from .redirects import HOPS_MAX, send_all
 from .values import to_json
 
 _RETRYABLE = (408, 425, 429)
@@ -127,9 +128,11 @@ class Http:
         json: Any = None,
         data: Any = None,
         timeout: float | datetime.timedelta | None = None,
+        redirects: int = 0,
     ) -> Response:
-        """Sends a request and waits for the response. The host adds the headers of the manifest. Redirects are not
-        followed. `data` is bytes, a text, a file, an iterator of bytes, or a mapping, which is sent as a form. `timeout` is in
+        """Sends a request and waits for the response. The host adds the headers of the manifest. Up to
+        `redirects` redirects are followed, 20 at most: each is a request that the manifest must grant, and to another origin go no headers
+        that could be credentials. `data` is bytes, a text, a file, an iterator of bytes, or a mapping, which is sent as a form. `timeout` is in
         seconds; the manifest's is the longest."""
         target = given.text(url)
         if params:
@@ -141,8 +144,10 @@ class Http:
         if kind and not any(name.lower() == "content-type" for name, _ in fields):
             fields.append(("content-type", kind))
         ms = None if timeout is None else given.milliseconds(timeout, "timeout", least=1)
-        answer = self._host.http.send(limits.check_request(HttpRequest(given.name(method, "method"), target, fields, body, ms)))
-        return response(answer)
+        if not 0 <= given.number(redirects, "redirects") <= HOPS_MAX:
+            raise ValueError(f"redirects must be 0 to {HOPS_MAX}, not {redirects}")
+        request = HttpRequest(given.name(method, "method"), target, fields, body, ms)
+        return response(send_all(lambda hop: self._host.http.send(limits.check_request(hop)), request, int(redirects)))
 
 
 def response(answer: HttpResponse) -> Response:

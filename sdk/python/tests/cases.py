@@ -137,6 +137,12 @@ def large(ctx: Ctx, params: Any) -> str:
     return "the attempt continues"
 
 
+@handler("case.follow")
+def follow(ctx: Ctx, params: dict[str, str]) -> int:
+    headers = {"Authorization": "mine", "X-Key": "mine", "Accept": "text/plain"}
+    return ctx.http.post(params["url"], json={"a": 1}, headers=headers, redirects=20).status_code
+
+
 @handler("case.call")
 def call(ctx: Ctx, params: dict[str, str]) -> Any:
     response = ctx.http.post(params["url"], json={"a": 1}).raise_for_status()

@@ -9,16 +9,19 @@ from host_jobs import MockHost, Response
 from host_jobs.errors import failure
 
 TABLE = pathlib.Path(__file__).parent.parent.parent / "cases.json"
-ORIGIN = "http://api.example.com"
+ORIGIN, OTHER = "http://api.example.com", "http://other.example.com"
 
 
 def host_of(given):
     answer = given.get("answer")
+    if redirects := given.get("redirects"):
+        redirected = {url: Response(status, headers={"location": to}) for url, (status, to) in redirects.items()}
     host = MockHost(
         attributes=given.get("attributes"),
         secrets=given.get("secrets"),
         limits=given.get("limits", ()),
-        answer=answer and (lambda _: Response(answer["status"], json=answer["json"])),
+        answer=(redirects and (lambda request: redirected.get(request.url, Response())))
+        or (answer and (lambda _: Response(answer["status"], json=answer["json"]))),
     )
     if "cancelled" in given:
         host.cancel(given["cancelled"])
@@ -45,7 +48,7 @@ def ended(host, case):
 
 class Cases(unittest.TestCase):
     def test_all(self):
-        for case in json.loads(TABLE.read_text().replace("{origin}", ORIGIN)):
+        for case in json.loads(TABLE.read_text().replace("{origin}", ORIGIN).replace("{other}", OTHER)):
             with self.subTest(case["name"]):
                 self.check(case, case["then"])
 
@@ -70,6 +73,10 @@ class Cases(unittest.TestCase):
             self.assertEqual([job.document() for job in host.enqueued], then["enqueued"])
         for key, value in then.get("state", {}).items():
             self.assertEqual(host.state_of(key), value)
+        if "sent" in then:
+            names = [" ".join(sorted(name.lower() for name, _ in it.headers)) for it in host.requests]
+            sent = [[it.method, it.url, kept, len(it.body)] for it, kept in zip(host.requests, names)]
+            self.assertEqual(sent, then["sent"])
         if "requests" in then:
             sent = [{"method": it.method, "url": it.url, "body": json.loads(it.body)} for it in host.requests]
             self.assertEqual(sent, then["requests"])

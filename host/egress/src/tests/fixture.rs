@@ -534,16 +534,20 @@ pub(super) struct Run(RefCell<Framed<UnixStream, LengthDelimitedCodec>>);
 
 impl Run {
     /// Sends a request without waiting for the answer.
+    pub(super) async fn begin(&self, url: &str) {
+        self.begin_with(url, Vec::new()).await;
+    }
+
     #[expect(
         clippy::await_holding_refcell_ref,
         reason = "a test does one thing at a time"
     )]
-    pub(super) async fn begin(&self, url: &str) {
+    async fn begin_with(&self, url: &str, headers: Vec<(String, String)>) {
         let request = FromCell::Http(HttpRequest {
             call: 7,
             method: "GET".to_owned(),
             url: url.to_owned(),
-            headers: Vec::new(),
+            headers,
             body: Vec::new(),
             timeout_ms: None,
         });
@@ -552,7 +556,15 @@ impl Run {
     }
 
     pub(super) async fn get(&self, url: &str) -> Result<HttpResponse, HttpError> {
-        self.begin(url).await;
+        self.get_with(url, Vec::new()).await
+    }
+
+    pub(super) async fn get_with(
+        &self,
+        url: &str,
+        headers: Vec<(String, String)>,
+    ) -> Result<HttpResponse, HttpError> {
+        self.begin_with(url, headers).await;
         self.answer().await
     }
 

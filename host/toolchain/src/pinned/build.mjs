@@ -7,7 +7,7 @@ import { existsSync, readdirSync, readFileSync, realpathSync, rmSync, writeFileS
 import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 
-import { build } from 'esbuild';
+import { build, formatMessages } from 'esbuild';
 
 import { bundling, webModules } from './modules.mjs';
 import { withLargeStack } from './stack.mjs';
@@ -23,6 +23,11 @@ const LOWERED = {
   quickjs: { 'async-await': false, 'async-generator': false, 'for-await': false },
   starlingmonkey: {},
 };
+
+/** What the bundler says of imports and calls of `require` that it leaves to the time when they run. */
+const LATE = Object.fromEntries(
+  ['ignored-dynamic-import', 'indirect-require', 'unsupported-dynamic-import', 'unsupported-require-call'].map((id) => [id, 'warning']),
+);
 
 const MAKERS = {
   async quickjs(jsPath) {
@@ -58,8 +63,10 @@ async function component() {
   const entry = (contents) => ({ contents, resolveDir: process.cwd(), sourcefile: 'host-jobs/src/entry.js' });
   const statement = (rest) => `${rest.startsWith('{') ? 'export' : 'import'} ${rest};\n`;
   const before = task === 'quickjs' ? await modulesBefore({ ...options, stdin: entry(from.map(statement).join('')) }) : [];
-  const { outputFiles } = await bundle({
+  const { outputFiles, warnings } = await bundle({
     ...options,
+    logLevel: 'error',
+    logOverride: LATE,
     stdin: entry([...before, `{ handler } from 'host-jobs/${task}'`, ...from].map(statement).join('')),
     external: ['host:*', 'wasi:*'],
     minifyWhitespace: true,
@@ -72,6 +79,24 @@ async function component() {
   writeFileSync(bundled, `${withOwnAsync(code)}globalThis.sourceMapOfHandlers = ${JSON.stringify(authorsLines(JSON.parse(map)))};\n`);
   const { component: bytes } = await MAKERS[task](bundled);
   writeFileSync(made, bytes);
+  const others = warnings.filter(({ id }) => !(id in LATE));
+  for (const text of await formatMessages(others, { kind: 'warning' })) console.error(text);
+  writeFileSync(join(folder, 'report.json'), JSON.stringify({ warnings: warnings.map(lateImport).filter(Boolean) }));
+}
+
+/** Returns what a bundle will miss when it runs, as a sentence. */
+function lateImport({ id, text, location }) {
+  if (!(id in LATE)) return undefined;
+  const { file, line, lineText } = location;
+  const path = resolve(file);
+  if ([realpathSync('node_modules/host-jobs'), own].some((start) => path.startsWith(start + sep))) return undefined;
+  const where = `${relative('.', path)}:${line}`;
+  if (id === 'ignored-dynamic-import') {
+    const [, name] = /^Importing (".*?")/.exec(text) ?? [];
+    // A package that lets it fail says what it does without it.
+    return path.includes(`${sep}node_modules${sep}`) ? undefined : `${where}: ${name} is not installed, so what imports it will fail`;
+  }
+  return `${where}: a module that is named only when this runs is not in the component: ${lineText.trim().slice(0, 120)}`;
 }
 
 /** Lets our promises run async functions, which is faster than the bundler's way; `runAsync` is of the SDK. */

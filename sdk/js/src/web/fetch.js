@@ -1,5 +1,6 @@
 // `fetch` with its classes, over the requests that the host sends. Each body is whole before it is sent or read.
 
+import { redirectOf, sendAll } from '../redirects.js';
 import { AbortController, timeLeft } from './events.js';
 
 const CRLF = '\r\n';
@@ -368,7 +369,7 @@ const OPTIONS = {
   integrity: '',
   keepalive: false,
   mode: 'cors',
-  redirect: 'follow',
+  redirect: 'manual',
   referrer: 'about:client',
 };
 
@@ -424,10 +425,11 @@ export const fetchBy = (send) =>
     const body = await request.bytes();
     const timeoutMs = options.timeoutMs ?? timeLeft(request.signal);
     const fields = [...request.headers].filter(([name]) => !OF_CONNECTION.includes(name));
-    const answer = send({ method: request.method, url: request.url, headers: fields, body, timeoutMs });
+    const first = { method: request.method, url: request.url, headers: fields, body, timeoutMs };
+    const { answer, url, redirected } = sendAll(send, first, redirectOf(request.redirect));
     const isEmpty = [204, 205, 304].includes(answer.status);
     const { status, headers } = answer;
-    return Object.assign(new Response(isEmpty ? null : answer.body, { status, headers }), { url: request.url });
+    return Object.assign(new Response(isEmpty ? null : answer.body, { status, headers }), { url, redirected });
   };
 
 function setDefault(headers, name, value, given) {

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 export_handlers!(
     sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, hold, large,
-    call_api
+    follow, call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -168,6 +168,19 @@ fn large(ctx: &Ctx, params: Large) -> Result<&'static str, Error> {
     Ok("the attempt continues")
 }
 
+#[handler("case.follow")]
+fn follow(ctx: &Ctx, params: Value) -> Result<u16, Error> {
+    let url = params["url"].as_str().unwrap_or_default();
+    let request = ctx
+        .http()
+        .post(url)
+        .json(&json!({"a": 1}))?
+        .header("Authorization", "mine")
+        .header("X-Key", "mine")
+        .header("Accept", "text/plain");
+    Ok(request.redirects(20).send()?.status)
+}
+
 #[handler("case.call")]
 fn call_api(ctx: &Ctx, params: Value) -> Result<Value, Error> {
     let url = params["url"].as_str().unwrap_or_default();
@@ -202,6 +215,7 @@ mod tests {
         ("case.hold", hold::call),
         ("case.large", large::call),
         ("case.call", call_api::call),
+        ("case.follow", follow::call),
     ];
 
     fn host(given: &Value) -> MockHost {
@@ -215,6 +229,20 @@ mod tests {
         }
         for limit in given["limits"].as_array().into_iter().flatten() {
             host = host.with_limit(limit.as_str().unwrap());
+        }
+        if given["redirects"].is_object() {
+            let redirects = given["redirects"].clone();
+            host = host.answer(move |request| {
+                let redirect = &redirects[&request.url];
+                let location = redirect[1]
+                    .as_str()
+                    .map(|to| ("location".to_owned(), to.to_owned()));
+                Ok(HttpResponse {
+                    status: redirect[0].as_u64().unwrap_or(200).try_into().unwrap(),
+                    headers: location.into_iter().collect(),
+                    body: Vec::new(),
+                })
+            });
         }
         if let Some(status) = given["answer"]["status"].as_u64() {
             let answer =
@@ -257,7 +285,9 @@ mod tests {
 
     #[test]
     fn the_mock_host_agrees_with_the_cases() {
-        let text = CASES.replace("{origin}", "http://api.example.com");
+        let text = CASES
+            .replace("{origin}", "http://api.example.com")
+            .replace("{other}", "http://other.example.com");
         let cases: Vec<Value> = serde_json::from_str(&text).unwrap();
         for case in cases {
             let (then, host) = (&case["then"], host(&case["given"]));
@@ -292,7 +322,7 @@ mod tests {
             json!([level, line.message, line.fields])
         });
         let requests = host.requests().into_iter().map(|it| {
-            let body: Value = serde_json::from_slice(&it.body).unwrap();
+            let body: Value = serde_json::from_slice(&it.body).unwrap_or_default();
             json!({"method": it.method, "url": it.url, "body": body})
         });
         // Numbers that are whole have no point in the table.
@@ -301,6 +331,16 @@ mod tests {
             json!([percent, message])
         });
         let holds = host.holds().into_iter().map(|held| json!(held));
+        let sent = host.requests().into_iter().map(|it| {
+            let mut names: Vec<String> = it
+                .headers
+                .iter()
+                .map(|(name, _)| name.to_lowercase())
+                .collect();
+            names.sort();
+            json!([it.method, it.url, names.join(" "), it.body.len()])
+        });
+        assert_seen(&case["then"], "sent", sent.collect());
         assert_seen(&case["then"], "holds", holds.collect());
         assert_seen(&case["then"], "logs", logs.collect());
         assert_seen(&case["then"], "requests", requests.collect());

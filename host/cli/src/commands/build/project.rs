@@ -147,7 +147,7 @@ impl Project {
         match &self.source {
             Source::Rust { .. } => Ok(None),
             Source::JavaScript { main, engine } => {
-                javascript::build(self, main, *engine, purpose).map(Some)
+                javascript::build(self, main, *engine, purpose).map(|made| Some(made.component))
             }
             Source::Python(settings) => {
                 python::build(self, settings, purpose).map(|made| Some(made.component))
@@ -160,7 +160,7 @@ impl Project {
         let made = match &self.source {
             Source::Rust { library } => rust::build(self, library)?.into(),
             Source::JavaScript { main, engine } => {
-                javascript::build(self, main, *engine, Purpose::Jobs)?.into()
+                javascript::build(self, main, *engine, Purpose::Jobs)?
             }
             Source::Python(settings) => python::build(self, settings, Purpose::Jobs)?,
         };

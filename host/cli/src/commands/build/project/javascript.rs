@@ -1,14 +1,15 @@
 //! A project in JavaScript or TypeScript: its packages, its tests, and its build in one of two engines.
 
+use std::fmt::Display;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use host_console::error::{CliError, Exit};
 use host_toolchain::pinned::{Pinned, QUICKJS, STARLINGMONKEY, packages_of_npm};
 use serde::Deserialize;
 
-use super::{Engine, Project, Purpose, Source, TARGET_DIR, tools};
+use super::{Component, Engine, Project, Purpose, Source, TARGET_DIR, tools};
 
 const LOCK: &str = "package-lock.json";
 
@@ -28,6 +29,14 @@ struct PackageJson {
     #[serde(default)]
     host_jobs: Settings,
 }
+
+/// What the builder has found, in the folder for what is bundled.
+#[derive(Deserialize)]
+struct Report {
+    warnings: Vec<String>,
+}
+
+const REPORT: &str = "report.json";
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -58,7 +67,7 @@ impl Engine {
 
 /// Reads `package.json` in `dir`.
 pub(super) fn find(dir: &Path, doing: &str) -> Result<Project, CliError> {
-    let wrong = |error: &dyn std::fmt::Display| {
+    let wrong = |error: &dyn Display| {
         let cause = format!("package.json: {error}");
         CliError::new(Exit::Usage, doing, cause)
             .next("compare it with that of `host new NAME --lang js`")
@@ -92,16 +101,24 @@ pub(super) fn build(
     main: &str,
     engine: Engine,
     purpose: Purpose,
-) -> Result<PathBuf, CliError> {
+) -> Result<Component, CliError> {
     packages(project)?;
-    let component = project.folder(BUNDLES)?.join(purpose.file());
+    let folder = project.folder(BUNDLES)?;
+    let component = folder.join(purpose.file());
     let mut command = builder(engine)?;
     command.arg(engine.name()).arg(&component);
     if purpose == Purpose::Jobs {
         command.arg(main);
     }
     project.run(&mut command, "build it")?;
-    Ok(component)
+    let failed =
+        |error: &dyn Display| CliError::new(Exit::Failed, project.doing("build it"), error);
+    let text = fs::read_to_string(folder.join(REPORT)).map_err(|error| failed(&error))?;
+    let report: Report = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+    Ok(Component {
+        component,
+        warnings: report.warnings,
+    })
 }
 
 fn builder(engine: Engine) -> Result<Command, CliError> {
