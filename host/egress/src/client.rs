@@ -187,10 +187,10 @@ pub(crate) async fn send(
             return read_start(&host, response, taken).await;
         }
         let coded = read(&host, response, response_bytes_max, taken).await?;
-        match decodes_body {
-            true => decode(&host, coding, coded, response_bytes_max, taken),
-            false => Ok(coded),
+        if decodes_body {
+            return decode(&host, coding, coded, response_bytes_max, taken);
         }
+        Ok(coded)
     };
     let mut response = timeout(limit, exchange).await.unwrap_or_else(|_| {
         let message = format!("{host} did not answer within {} ms", limit.as_millis());

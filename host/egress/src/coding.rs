@@ -75,10 +75,10 @@ fn has_zlib_header(body: &[u8]) -> bool {
     }
 }
 
-fn read(mut decoder: impl Read, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
+fn read(mut source: impl Read, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let (mut decoded, mut chunk) = (Vec::new(), vec![0; CHUNK_BYTES]);
     loop {
-        let length = decoder.read(&mut chunk).map_err(DecodeError::Invalid)?;
+        let length = source.read(&mut chunk).map_err(DecodeError::Invalid)?;
         if length == 0 {
             return Ok(decoded);
         }
