@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::Command;
 
+use host_tests::postgres::Session;
 use host_tests::reflector::SOON;
 use host_tests::server::host;
 use host_tests::{Client, Options, Server, eventually, postgres};
@@ -185,6 +186,89 @@ fn a_job_that_cannot_be_accepted_stays_with_the_reason_until_it_is_retried() {
     outbox(&["retry", "--database", &application.url]);
     for id in &ids {
         assert_eq!(wait(&client, id)["state"], "completed");
+    }
+}
+
+#[test]
+fn a_transaction_that_commits_late_is_not_missed() {
+    let application = Application::new("outbox_late");
+    let server = Server::start(&application.options());
+    let client = server.client();
+    deploy(&client, "basics");
+    let mut session = Session::open(application.name, PRODUCER);
+    let late = session.value("BEGIN; SELECT host.enqueue('echo', '1');");
+    let next = application.query("SELECT host.enqueue('echo', '2');");
+    assert_eq!(wait(&client, &next.unwrap()[0])["state"], "completed");
+    application.wait_until_empty();
+    let job = format!("/api/v1/jobs/{late}");
+    assert_eq!(client.get(&job).unwrap().status, 404);
+    session.value("COMMIT; SELECT 'committed';");
+    assert_eq!(wait(&client, &late)["result"], 1);
+}
+
+#[test]
+fn an_application_cancels_its_own_jobs_in_transactions() {
+    let application = Application::new("outbox_cancels");
+    let server = Server::start(&application.options());
+    let client = server.client();
+    deploy(&client, "basics");
+    let later = "'1', '{\"delay_seconds\": 3600}'";
+    let sql = format!(
+        "SELECT host.enqueue('echo', {later}); SELECT host.enqueue('echo', {later}); \
+         SELECT host.enqueue('echo'); SELECT host.enqueue('no-such');"
+    );
+    let ids = application.query(&sql).unwrap();
+    let [cancelled, rolled_back, ended, refused] = ids.as_slice() else {
+        panic!("{ids:?}");
+    };
+    assert_eq!(wait(&client, ended)["state"], "completed");
+    application.wait_until_empty();
+    assert_eq!(application.status()["refused"], 1);
+    let body = json!({"handler": "noop", "delay_seconds": 3600});
+    let foreign = client.enqueue(&body);
+    let sql = format!(
+        "BEGIN; SELECT host.cancel('{rolled_back}'); ROLLBACK; SELECT host.cancel('{ended}'); \
+         SELECT host.cancel('{foreign}'); SELECT host.cancel('{refused}'); SELECT host.cancel('{cancelled}');"
+    );
+    application.query(&sql).unwrap();
+    let state = |id: &str| client.job(id)["state"].as_str().unwrap().to_owned();
+    eventually("the job is cancelled", SOON, || {
+        (state(cancelled) == "cancelled").then_some(())
+    });
+    eventually("nothing is left to cancel", SOON, || {
+        let left = postgres::query(
+            application.name,
+            "postgres",
+            "SELECT count(*) FROM host.cancels",
+        );
+        (left? == "0").then_some(())
+    });
+    assert_eq!(state(rolled_back), "scheduled");
+    assert_eq!(state(ended), "completed");
+    assert_eq!(state(&foreign), "scheduled");
+    assert_eq!(application.status()["refused"], 0);
+    // A job that is cancelled before the host accepts it never is one.
+    let mut session = Session::open(application.name, PRODUCER);
+    let never = session.value("BEGIN; SELECT host.enqueue('echo');");
+    session.value(&format!(
+        "SELECT host.cancel('{never}'); COMMIT; SELECT 'committed';"
+    ));
+    application.wait_until_empty();
+    assert_eq!(
+        client.get(&format!("/api/v1/jobs/{never}")).unwrap().status,
+        404
+    );
+    let metrics = client.get("/metrics").unwrap().body.to_string();
+    for line in [
+        "host_outbox_accepted_jobs_total{outbox=\"shop\"} 3",
+        "host_outbox_refused_jobs_total{outbox=\"shop\"} 1",
+        "host_outbox_lag_seconds{outbox=\"shop\"} 0",
+        "host_outbox_reachable{outbox=\"shop\"} 1",
+    ] {
+        assert!(
+            metrics.replace("\\\"", "\"").contains(line),
+            "{line}: {metrics}"
+        );
     }
 }
 

@@ -1,6 +1,7 @@
 //! Databases for hosts under test.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader, Lines, Write as _};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use host_testing::database::{Database, PORT, database, programs};
 
@@ -50,4 +51,52 @@ pub fn application(name: &str, role: &str) -> String {
 pub fn query(name: &str, role: &str, sql: &str) -> Option<String> {
     let sql = format!("\\connect {name} {role}\n{sql}");
     Database::client(&database().folder, PORT, &sql)
+}
+
+/// A session that stays open.
+#[derive(Debug)]
+pub struct Session {
+    psql: Child,
+    input: ChildStdin,
+    output: Lines<BufReader<ChildStdout>>,
+}
+
+impl Session {
+    /// Opens a session in the database `name` as a role.
+    ///
+    /// # Panics
+    ///
+    /// If `psql` cannot be started.
+    pub fn open(name: &str, role: &str) -> Self {
+        let mut psql = Command::new(programs().join("psql"));
+        psql.args(["-qAtX", "-U", role, "-d", name, "-h"]);
+        psql.arg(&database().folder).args(["-p", &PORT.to_string()]);
+        psql.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut psql = psql.spawn().expect("psql starts");
+        let input = psql.stdin.take().expect("its input is a pipe");
+        let output = psql.stdout.take().expect("its output is a pipe");
+        Self {
+            psql,
+            input,
+            output: BufReader::new(output).lines(),
+        }
+    }
+
+    /// Runs statements that return one value, and returns it.
+    ///
+    /// # Panics
+    ///
+    /// If the session ends.
+    pub fn value(&mut self, sql: &str) -> String {
+        writeln!(self.input, "{sql}").expect("the session is open");
+        let line = self.output.next().expect("there is a value");
+        line.expect("the session is open")
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        let _ = self.psql.kill();
+        let _ = self.psql.wait();
+    }
 }

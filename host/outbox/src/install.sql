@@ -13,6 +13,9 @@ CREATE TABLE IF NOT EXISTS host.outbox (
 
 CREATE INDEX IF NOT EXISTS outbox_waiting ON host.outbox (id) WHERE refused_at IS NULL;
 
+-- Jobs that the host has accepted and shall cancel.
+CREATE TABLE IF NOT EXISTS host.cancels (id uuid PRIMARY KEY);
+
 -- Enqueues a job when the transaction commits, and returns the job's id. `options` are other fields of a job in the
 -- host's API, such as {"queue": "mail", "delay_seconds": 60}.
 CREATE OR REPLACE FUNCTION host.enqueue(handler text, params jsonb DEFAULT 'null', options jsonb DEFAULT '{}')
@@ -40,5 +43,18 @@ BEGIN
     RETURN new_id;
 END $$;
 
+-- Cancels a job of host.enqueue when the transaction commits. One that the host has not accepted never runs; one that has
+-- ended stays as it is.
+CREATE OR REPLACE FUNCTION host.cancel(job_id uuid)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+    -- Waits for a host that is accepting the job.
+    DELETE FROM host.outbox WHERE id = job_id;
+    IF NOT FOUND THEN
+        INSERT INTO host.cancels (id) VALUES (job_id) ON CONFLICT DO NOTHING;
+        PERFORM pg_notify('host_outbox', '');
+    END IF;
+END $$;
+
 REVOKE ALL ON SCHEMA host FROM PUBLIC;
-REVOKE ALL ON FUNCTION host.enqueue(text, jsonb, jsonb) FROM PUBLIC;
+REVOKE ALL ON FUNCTION host.enqueue(text, jsonb, jsonb), host.cancel(uuid) FROM PUBLIC;

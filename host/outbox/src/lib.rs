@@ -3,7 +3,9 @@
 //! outbox, and deletes what was accepted.
 
 mod drain;
+mod numbers;
 mod sql;
 
 pub use self::drain::{Outbox, drain};
+pub use self::numbers::Numbers;
 pub use self::sql::{RefusedJob, Roles, Status, install, retry, script, status};

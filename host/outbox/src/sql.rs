@@ -35,14 +35,14 @@ pub fn script(roles: &Roles) -> String {
         let _ = write!(
             script,
             "\nGRANT USAGE ON SCHEMA host TO {role};\n\
-             GRANT EXECUTE ON FUNCTION host.enqueue(text, jsonb, jsonb) TO {role};\n"
+             GRANT EXECUTE ON FUNCTION host.enqueue(text, jsonb, jsonb), host.cancel(uuid) TO {role};\n"
         );
     }
     for role in roles.hosts.iter().map(|it| quoted(it)) {
         let _ = write!(
             script,
             "\nGRANT USAGE ON SCHEMA host TO {role};\n\
-             GRANT SELECT, UPDATE, DELETE ON host.outbox TO {role};\n"
+             GRANT SELECT, UPDATE, DELETE ON host.outbox, host.cancels TO {role};\n"
         );
     }
     script
@@ -125,10 +125,10 @@ mod tests {
         };
         let script = script(&roles);
         let producer =
-            "ON FUNCTION host.enqueue(text, jsonb, jsonb) TO \"a\"\"; DROP TABLE b; --\";";
+            "host.enqueue(text, jsonb, jsonb), host.cancel(uuid) TO \"a\"\"; DROP TABLE b; --\";";
         assert!(script.contains(producer), "{script}");
         assert!(
-            script.ends_with("ON host.outbox TO \"my host\";\n"),
+            script.ends_with("ON host.outbox, host.cancels TO \"my host\";\n"),
             "{script}"
         );
     }

@@ -262,6 +262,9 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
         tasks.spawn(desk::serve(Shared::clone(&shared), visits, tasks.clone()));
     }
     let draining = shared.api.draining.clone();
+    let outbox_numbers = host_outbox::Numbers::default();
+    let registered = |registry: &mut _| outbox_numbers.register(registry);
+    shared.api.metrics.register(registered);
     for ConfiguredOutbox { outbox, source } in outboxes {
         let offers = enqueue::Offers {
             shared: Shared::clone(&shared),
@@ -271,6 +274,7 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
         tasks.spawn(host_outbox::drain(
             outbox,
             Arc::new(offers),
+            outbox_numbers.clone(),
             draining.clone(),
         ));
     }

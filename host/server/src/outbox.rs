@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use host_api::new_job::NewJobBody;
 use host_core::access::{Glob, Object, Scope};
 use host_core::name::Name;
+use host_core::query::JobDetail;
 use host_store::postgres::target::Target;
 use host_wire_kit::section::At;
 use serde::Deserialize;
@@ -57,6 +58,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// Returns whether the source may cancel a job: one that it could have enqueued.
+    pub(crate) fn may_cancel(&self, job: &JobDetail) -> bool {
+        job.payload.wire == self.wire && self.scope.has((&job.lifecycle).into())
+    }
+
     /// Returns why the source may not enqueue a job.
     pub(crate) fn denies(&self, job: &NewJobBody) -> Option<String> {
         let default_queue = Name::default_queue();

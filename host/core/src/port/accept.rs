@@ -26,4 +26,7 @@ pub enum Refusal {
 pub trait Accept: Send + Sync {
     /// Answers after the commit. Without an answer, the job may have been accepted or not.
     fn accept(&self, offer: Offer, answer: Box<dyn Respond<Result<(), Refusal>>>);
+
+    /// Cancels a job that came from the source. Answers after the commit; a job that has ended stays as it is.
+    fn cancel(&self, job: JobId, answer: Box<dyn Respond<Result<(), Refusal>>>);
 }

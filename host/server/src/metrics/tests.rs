@@ -70,6 +70,11 @@ fn scrape() -> String {
         workers: Vec::new(),
     });
     metrics.register(|registry| certificates::Numbers::default().register(registry));
+    metrics.register(|registry| {
+        let outboxes = host_outbox::Numbers::default();
+        outboxes.register(registry);
+        outboxes.of_outbox("shop");
+    });
     metrics.count_response("GET", "/healthz", 200, Duration::from_millis(1));
     let queue = QueueStatus {
         name: "default".parse().unwrap(),

@@ -186,8 +186,8 @@ pub(super) async fn begin(
     }
     if !named.offered.is_empty() {
         let ids: BTreeSet<String> = named.offered.iter().map(JobId::to_string).collect();
-        let ids: Vec<String> = ids.into_iter().collect();
-        let values = values![" host_offered ".to_owned(), ids];
+        let ordered: Vec<String> = ids.into_iter().collect();
+        let values = values![" host_offered ".to_owned(), ordered];
         pipeline
             .add("lock offered jobs", TAKE_TURNS, values)
             .await?;

@@ -3,15 +3,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use host_core::id::JobId;
 use host_core::job::NewJob;
 use host_core::port::accept::{Accept, Offer, Refusal};
 use host_core::port::lease::Respond;
-use host_engine::job::EnqueueOnce;
+use host_engine::job::{Cancel, EnqueueOnce};
 use host_http::problem::Kind;
 use host_runtime::tasks::Tasks;
 
 use super::Shared;
 use crate::api::error::ApiError;
+use crate::api::problem::kinds;
 use crate::outbox::Source;
 
 /// The source keeps the job with the detail; no client sees the code.
@@ -40,6 +42,14 @@ impl Accept for Offers {
             let _ = answer.respond(accepted.map_err(|error| refusal(&error)));
         });
     }
+
+    fn cancel(&self, job: JobId, answer: Box<dyn Respond<Result<(), Refusal>>>) {
+        let (shared, source) = (Arc::clone(&self.shared), Arc::clone(&self.source));
+        self.tasks.spawn(async move {
+            let cancelled = cancel(&shared, &source, job).await;
+            let _ = answer.respond(cancelled.map_err(|error| refusal(&error)));
+        });
+    }
 }
 
 async fn accept(shared: &Shared, source: Arc<Source>, offer: Offer) -> Result<(), ApiError> {
@@ -57,6 +67,27 @@ async fn accept(shared: &Shared, source: Arc<Source>, offer: Offer) -> Result<()
             ..job
         });
         shared.api.dispatch.submit(EnqueueOnce(job)).await?;
+    }
+    Ok(())
+}
+
+async fn cancel(shared: &Shared, source: &Source, id: JobId) -> Result<(), ApiError> {
+    let dispatch = &shared.api.dispatch;
+    let Some(job) = dispatch.read(move |reader| reader.job(id)).await? else {
+        let unknown = format!("no job has the id {id}");
+        return Err(ApiError::new(&kinds::JOB_NOT_FOUND, unknown));
+    };
+    if !source.may_cancel(&job) {
+        let other = format!("the job {id} came from elsewhere");
+        return Err(ApiError::new(&NOT_ALLOWED, other));
+    }
+    if !job.lifecycle.state.is_terminal() {
+        let cancel = Cancel {
+            job: id,
+            reason: Some("its application cancelled it".to_owned()),
+            grace_ms: None,
+        };
+        dispatch.submit(cancel).await?;
     }
     Ok(())
 }
