@@ -153,7 +153,7 @@ fn assert_sent(own: &Own, case: &Value) {
         ])
     });
     let expected = then.to_string().replace("/dir/../", "/");
-    assert_eq!(Value::from_iter(sent).to_string(), expected, "{case}");
+    assert_eq!(sent.collect::<Value>().to_string(), expected, "{case}");
 }
 
 fn check(client: &Client, case: &Value) {
