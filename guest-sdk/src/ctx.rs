@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use crate::artifacts::Artifacts;
 use crate::database::Sql;
 use crate::error::Error;
 use crate::http::Http;
@@ -185,6 +186,25 @@ impl Ctx {
     /// ```
     pub fn sql(&self, name: &str) -> Sql {
         Sql::new(Rc::clone(&self.services), name)
+    }
+
+    /// Returns the files that the job produces, if the manifest has `artifact_mib`. They are kept with the job exactly if this
+    /// attempt completes.
+    ///
+    /// ```
+    /// # use std::io::Write as _;
+    /// # use guest_sdk::{Ctx, Error};
+    /// fn report(ctx: &Ctx, rows: &[(&str, u32)]) -> Result<(), Error> {
+    ///     let mut file = ctx.artifacts().create_as("rows.csv", "text/csv")?;
+    ///     for (name, count) in rows {
+    ///         writeln!(file, "{name},{count}")?;
+    ///     }
+    ///     file.close()?;
+    ///     Ok(())
+    /// }
+    /// ```
+    pub const fn artifacts(&self) -> Artifacts<'_> {
+        Artifacts::new(&self.services)
     }
 
     /// Returns the value of a secret that the manifest lets the handler see: `secrets = ["signing"]`. It is recorded

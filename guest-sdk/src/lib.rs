@@ -39,6 +39,7 @@ extern crate self as guest_sdk;
 #[doc = include_str!("../README.md")]
 struct Readme;
 
+mod artifacts;
 mod ctx;
 mod database;
 mod error;
@@ -58,6 +59,7 @@ mod sql;
 mod state;
 mod store;
 
+pub use artifacts::{ArtifactWriter, Artifacts};
 pub use ctx::{Ctx, Job};
 pub use database::{Sql, Transaction};
 pub use error::{Category, Error};

@@ -56,9 +56,17 @@ struct State {
     transactions: Vec<String>,
     /// How many of the enqueued jobs are those of attempts that have completed.
     kept_jobs: usize,
+    artifacts: BTreeMap<String, Vec<u8>>,
+    own_artifacts: Vec<OwnArtifact>,
     values: BTreeMap<Key, Vec<u8>>,
     /// What the attempt has set or removed.
     own_values: BTreeMap<Key, Option<Vec<u8>>>,
+}
+
+struct OwnArtifact {
+    name: String,
+    content: Vec<u8>,
+    is_closed: bool,
 }
 
 /// A line of the job's log.
@@ -89,11 +97,15 @@ impl State {
     /// Keeps what an attempt has written if it has completed, and drops it otherwise.
     fn end(&mut self, completed: bool) {
         let own = std::mem::take(&mut self.own_values);
+        let artifacts = std::mem::take(&mut self.own_artifacts);
         if !completed {
             self.enqueued.truncate(self.kept_jobs);
             return;
         }
         self.kept_jobs = self.enqueued.len();
+        let kept = artifacts.into_iter().filter(|it| it.is_closed);
+        let contents = kept.map(|it| (it.name, it.content));
+        self.artifacts.extend(contents);
         for (key, value) in own {
             match value {
                 Some(value) => drop(self.values.insert(key, value)),
@@ -316,6 +328,11 @@ impl MockHost {
         self.state.borrow().statements.clone()
     }
 
+    /// Returns the content of an artifact of an attempt that has completed.
+    pub fn artifact(&self, name: &str) -> Option<Vec<u8>> {
+        self.state.borrow().artifacts.get(name).cloned()
+    }
+
     /// Returns the limits whose keys were held, each with the time in milliseconds, in order.
     pub fn holds(&self) -> Vec<(String, u32)> {
         self.state.borrow().holds.clone()
@@ -509,6 +526,36 @@ impl Services for MockHost {
         let statement = if commits { "COMMIT" } else { "ROLLBACK" };
         self.sql_query_in(transaction, statement, "[]").map(|_| ())
     }
+
+    fn artifact_create(&self, name: &str, _content_type: Option<&str>) -> Result<u32, StoreError> {
+        let mut state = self.store()?;
+        let number = state.own_artifacts.len();
+        state.own_artifacts.push(OwnArtifact {
+            name: name.to_owned(),
+            content: Vec::new(),
+            is_closed: false,
+        });
+        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+    }
+
+    fn artifact_write(&self, artifact: u32, content: &[u8]) -> Result<(), StoreError> {
+        let mut state = self.store()?;
+        open_artifact(&mut state, artifact)?.content.extend(content);
+        Ok(())
+    }
+
+    fn artifact_close(&self, artifact: u32) -> Result<(), StoreError> {
+        open_artifact(&mut *self.store()?, artifact)?.is_closed = true;
+        Ok(())
+    }
+}
+
+fn open_artifact(state: &mut State, number: u32) -> Result<&mut OwnArtifact, StoreError> {
+    let found = state.own_artifacts.get_mut(number as usize);
+    found.filter(|it| !it.is_closed).ok_or_else(|| StoreError {
+        kind: StoreErrorKind::InvalidRequest,
+        message: "the artifact is closed".to_owned(),
+    })
 }
 
 impl MockHost {

@@ -72,6 +72,9 @@ pub(crate) trait Services {
         params: &str,
     ) -> Result<SqlAnswer, SqlError>;
     fn sql_end(&self, transaction: u32, commits: bool) -> Result<(), SqlError>;
+    fn artifact_create(&self, name: &str, content_type: Option<&str>) -> Result<u32, StoreError>;
+    fn artifact_write(&self, artifact: u32, content: &[u8]) -> Result<(), StoreError>;
+    fn artifact_close(&self, artifact: u32) -> Result<(), StoreError>;
 }
 
 /// The imports of the component.
@@ -236,6 +239,18 @@ impl Services for Imports {
             sql::rollback(transaction)
         };
         Ok(ended?)
+    }
+
+    fn artifact_create(&self, name: &str, content_type: Option<&str>) -> Result<u32, StoreError> {
+        crate::bindings::host::jobs::artifacts::create(name, content_type).map_err(store_error)
+    }
+
+    fn artifact_write(&self, artifact: u32, content: &[u8]) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::artifacts::write(artifact, content).map_err(store_error)
+    }
+
+    fn artifact_close(&self, artifact: u32) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::artifacts::close(artifact).map_err(store_error)
     }
 }
 

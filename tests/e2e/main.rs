@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
 mod arco;
+mod artifacts;
 mod backup;
 mod batches;
 mod beads;

@@ -78,6 +78,7 @@ fn host(component: &Path) -> Own {
     let origin = reflector.origin();
     let manifest = format!(
         "[handlers.\"case.keep\".state]\nquota_kib = 64\n[handlers.\"case.compare\".state]\nquota_kib = 64\n\
+         [handlers.\"case.report\"]\nartifact_mib = 1\n\
          [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[handlers.\"case.hold\"]\nhold = [\"by-case\", \"other\"]\n\
          [handlers.\"case.large\"]\nmemory_mib = 512\n\
          [[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
@@ -265,7 +266,7 @@ fn assert_failed(case: &Value, failure: &Value) {
     }
 }
 
-/// Checks the log, the state and the jobs that an attempt leaves.
+/// Checks the log, the state, the files and the jobs that an attempt leaves.
 fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
     let then = &case["then"];
     let id = ended["id"].as_str().unwrap();
@@ -298,6 +299,17 @@ fn assert_left(client: &Client, case: &Value, ended: &Value, before: &[Value]) {
         assert!(keys[0]["held_until"].is_string(), "{case}: {keys}");
         // It did not count, so there is another attempt.
         assert_eq!(ended["attempts_lost"], 0, "{case}: {ended}");
+    }
+    if let Some(expected) = then["artifacts"].as_object() {
+        let artifacts = ended["artifacts"].as_array().cloned().unwrap_or_default();
+        let kept = artifacts.iter().map(|it| {
+            let name = it["name"].as_str().unwrap();
+            let path = format!("/api/v1/jobs/{id}/artifacts/{name}");
+            let (status, content) = client.call_text("GET", &path, None).unwrap();
+            assert_eq!(status, 200, "{case}: {content}");
+            (name.to_owned(), Value::from(content))
+        });
+        assert_eq!(&kept.collect::<serde_json::Map<_, _>>(), expected, "{case}");
     }
     if let Some(expected) = then["enqueued"].as_array() {
         let mut children: Vec<Value> = in_rows(client).into_iter().filter(|id| !before.contains(id))

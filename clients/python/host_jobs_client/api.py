@@ -31,6 +31,19 @@ AcceptedJobs: TypeAlias = 'Accepted | List[Accepted]'
 """The answer to an enqueue: that for one job, or an array for an array."""
 
 
+class Artifact(TypedDict):
+    """A file that a job has produced."""
+
+    bytes: int
+    """Its length."""
+    content_type: str
+    """What its handler says that it is."""
+    name: str
+    """Its name."""
+    sha256: str
+    """The SHA-256 of its content, in hexadecimal digits."""
+
+
 class Node(TypedDict):
     """A node: one host of those that share the store."""
 
@@ -641,6 +654,8 @@ class HttpGrant(TypedDict):
 class Job(TypedDict):
     """A job. Lists leave out what is large: params, result and the rest that does not change."""
 
+    artifacts: NotRequired[List[Artifact] | None]
+    """The files that it has produced."""
     attempt: int
     """The current or latest attempt; 0 before the first."""
     attempts_charged: int
@@ -837,8 +852,8 @@ class LimitChange(TypedDict):
     """The handler."""
     limit: str
     """Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    `log_bytes_max`, `scratch_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
-    `retention_discarded_ms`.
+    `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`,
+    `retention_ms` or `retention_discarded_ms`.
     """
 
 
@@ -894,6 +909,8 @@ LimitWhenFull: TypeAlias = 'Literal["wait", "refuse", "replace_waiting", "cancel
 class Limits(TypedDict):
     """What an attempt may use."""
 
+    artifact_bytes: NotRequired[int | None]
+    """The size of all artifacts of an attempt together; absent if it may keep none."""
     fuel: NotRequired[int | None]
     """CPU budget; if absent, it follows from the time limit."""
     grace_ms: int
@@ -1858,7 +1875,7 @@ class WebhookTest(TypedDict):
     """Where the request goes."""
 
 
-Withheld: TypeAlias = 'Literal["params", "result", "failure", "reason", "keys", "waits_because", "depends_on", "inputs"]'
+Withheld: TypeAlias = 'Literal["params", "result", "artifacts", "failure", "reason", "keys", "waits_because", "depends_on", "inputs"]'
 """A part of a document that the caller may not see."""
 
 

@@ -18,6 +18,18 @@ export interface Accepted {
 /** The answer to an enqueue: that for one job, or an array for an array. */
 export type AcceptedJobs = Accepted | Array<Accepted>;
 
+/** A file that a job has produced. */
+export interface Artifact {
+  /** Its length. */
+  bytes: number;
+  /** What its handler says that it is. */
+  content_type: string;
+  /** Its name. */
+  name: string;
+  /** The SHA-256 of its content, in hexadecimal digits. */
+  sha256: string;
+}
+
 /** A node that was asked to start no more jobs, or to start some again. */
 export interface AskedNode extends Node {
   /** What that means for waiting jobs, if no node starts any. */
@@ -530,6 +542,8 @@ export interface HttpGrant {
 
 /** A job. Lists leave out what is large: params, result and the rest that does not change. */
 export interface Job {
+  /** The files that it has produced. */
+  artifacts?: Array<Artifact> | null;
   /** The current or latest attempt; 0 before the first. */
   attempt: number;
   /** How many attempts count so far. */
@@ -726,8 +740,8 @@ export interface LimitChange {
   handler: string;
   /**
    * Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-   * `log_bytes_max`, `scratch_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
-   * `retention_discarded_ms`.
+   * `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`,
+   * `retention_ms` or `retention_discarded_ms`.
    */
   limit: string;
 }
@@ -778,6 +792,8 @@ export type LimitWhenFull = "wait" | "refuse" | "replace_waiting" | "cancel_runn
 
 /** What an attempt may use. */
 export interface Limits {
+  /** The size of all artifacts of an attempt together; absent if it may keep none. */
+  artifact_bytes?: number | null;
   /** CPU budget; if absent, it follows from the time limit. */
   fuel?: number | null;
   /** How long a cancelled guest may take to stop by itself. */
@@ -1740,7 +1756,7 @@ export interface WebhookTest {
 }
 
 /** A part of a document that the caller may not see. */
-export type Withheld = "params" | "result" | "failure" | "reason" | "keys" | "waits_because" | "depends_on" | "inputs";
+export type Withheld = "params" | "result" | "artifacts" | "failure" | "reason" | "keys" | "waits_because" | "depends_on" | "inputs";
 
 /** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
 export interface WorkerReport {

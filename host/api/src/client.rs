@@ -30,7 +30,7 @@ use ureq::config::Config;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::{Agent, AsSendBody, Body};
+use ureq::{Agent, AsSendBody, Body, BodyReader};
 
 use self::token::ClientToken;
 use crate::page::PageView;
@@ -51,6 +51,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an answer may take, in addition to the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// How long a download may take.
+const DOWNLOAD_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The prefix of URLs of requests over a local socket. The name is not resolved.
 const LOCAL_BASE: &str = "http://127.0.0.1";
@@ -243,6 +246,13 @@ impl Client {
         let path = format!("{path}?timeout_seconds={}", f64::from(timeout));
         let request = Request::get(self.url(&path)).body(());
         self.answer(request, Duration::from_millis(timeout.ms))
+    }
+
+    /// Gets the bytes at `path`, to be read as they come.
+    fn open(&self, path: &str) -> Result<BodyReader<'static>, Error> {
+        let request = Request::get(self.url(path)).body(());
+        let response = self.respond(request, DOWNLOAD_TIMEOUT, true)?;
+        Ok(response.into_body().into_reader())
     }
 
     /// Gets the complete list at `path`, page by page.

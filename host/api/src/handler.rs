@@ -89,6 +89,9 @@ pub struct LimitsView {
     /// The size of the scratch directory; absent if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scratch_bytes: Option<u64>,
+    /// The size of all artifacts of an attempt together; absent if it may keep none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub artifact_bytes: Option<u64>,
 }
 
 /// The pauses between the attempts of a job. Each is up to 20 % shorter or longer.
@@ -339,6 +342,7 @@ impl From<&Limits> for LimitsView {
             result_bytes_max: limits.result_bytes_max,
             log_bytes_max: limits.log_bytes_max,
             scratch_bytes: Some(limits.scratch_bytes).filter(|bytes| *bytes > 0),
+            artifact_bytes: Some(limits.artifact_bytes).filter(|bytes| *bytes > 0),
         }
     }
 }

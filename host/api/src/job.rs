@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use crate::artifact::ArtifactView;
 use crate::attempt::FailureView;
 use crate::depends_on::DependsOnBody;
 use crate::node::NamedNode;
@@ -152,6 +153,10 @@ pub struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
+    /// The files that it has produced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Option<Vec<ArtifactView>>)]
+    pub artifacts: Vec<ArtifactView>,
     /// Why its latest attempt did not complete.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,

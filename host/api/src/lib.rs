@@ -2,6 +2,7 @@
 //! declared once, for the host and for its clients. A field that an older or newer host may leave out has a
 //! default.
 
+pub mod artifact;
 pub mod attempt;
 pub mod audit;
 pub mod batch;

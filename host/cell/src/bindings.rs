@@ -4,6 +4,9 @@ wasmtime::component::bindgen!({
     path: "../../wit/host-jobs-1.2.0",
     world: "job",
     imports: {
+        "host:jobs/artifacts.create": async,
+        "host:jobs/artifacts.write": async,
+        "host:jobs/artifacts.close": async,
         "host:jobs/control.sleep-ms": async,
         "host:jobs/http.send": async,
         "host:jobs/jobs.enqueue": async,

@@ -10,9 +10,9 @@ use tokio_util::bytes::Bytes;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 /// The message to a guest without a grant.
-const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state nor secrets; add \
-                        [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], or secrets = [\"…\"] \
-                        to it";
+const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state nor secrets nor \
+                        artifacts; add [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], or secrets = \
+                        [\"…\"], or artifact_mib = 64 to it";
 
 /// A run's way to the desk.
 pub(crate) enum Desk {

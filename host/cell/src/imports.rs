@@ -1,5 +1,6 @@
 //! The host functions that guests call: one file per WIT interface.
 
+mod artifacts;
 mod control;
 mod filesystem;
 mod http;

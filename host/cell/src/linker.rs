@@ -28,6 +28,7 @@ impl HasData for WasiIo {
 pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     let mut linker = Linker::new(engine);
     let l = &mut linker;
+    jobs::artifacts::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::control::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::http::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::jobs::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
@@ -73,6 +74,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
 pub(crate) fn is_linked(name: &str) -> bool {
     const INTERFACES: &[&str] = &[
         "host:jobs/types",
+        "host:jobs/artifacts",
         "host:jobs/control",
         "host:jobs/http",
         "host:jobs/jobs",

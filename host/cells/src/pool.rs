@@ -76,7 +76,8 @@ pub struct Run {
     component: ComponentKey,
     cell: CellId,
     kill_deadline: KillDeadline,
-    writes: Option<WriteBuffer>,
+    /// Collects what the attempt writes at its end.
+    pub writes: Option<WriteBuffer>,
     logged_bytes: u64,
     revoked: bool,
     chain: Option<Box<Chain>>,

@@ -34,6 +34,8 @@ pub struct DeskPass {
     pub hold: Vec<Name>,
     /// Webhooks that the jobs of the run may notify.
     pub notify: Vec<Name>,
+    /// The size of all artifacts of the run together, in bytes; 0 for none.
+    pub artifact_bytes: u64,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.
@@ -80,6 +82,15 @@ pub enum DeskRequest {
     },
     /// See the value of a secret. Answered by [`DeskAnswer::Secret`].
     Reveal { name: String },
+    /// Begin an artifact. Answered by [`DeskAnswer::Artifact`].
+    CreateArtifact {
+        name: String,
+        content_type: Option<String>,
+    },
+    /// Append to an artifact. Answered by [`DeskAnswer::Written`].
+    WriteArtifact { artifact: u32, content: Vec<u8> },
+    /// Keep an artifact with the attempt's end. Answered by [`DeskAnswer::Written`].
+    CloseArtifact { artifact: u32 },
 }
 
 /// An answer of the desk.
@@ -95,6 +106,10 @@ pub enum DeskAnswer {
     Held,
     /// With its value.
     Secret(Secret),
+    /// The number of an artifact that was begun.
+    Artifact(u32),
+    /// What an artifact got is with the host.
+    Written,
 }
 
 /// Why a request is refused.

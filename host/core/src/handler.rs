@@ -26,6 +26,8 @@ pub struct Limits {
     pub log_bytes_max: u64,
     /// The size of the scratch directory, in bytes; 0 for none.
     pub scratch_bytes: u64,
+    /// The size of all artifacts together, in bytes; 0 for none.
+    pub artifact_bytes: u64,
 }
 
 impl Default for Limits {
@@ -38,6 +40,7 @@ impl Default for Limits {
             result_bytes_max: 1 << 20,
             log_bytes_max: 1 << 20,
             scratch_bytes: 0,
+            artifact_bytes: 0,
         }
     }
 }

@@ -4,6 +4,7 @@
 //! randomness, no I/O, no async and no wire; callers pass the time and ready-made ids.
 
 pub mod access;
+pub mod artifact;
 pub mod cell;
 pub mod chain;
 pub mod cost;

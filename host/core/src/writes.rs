@@ -2,12 +2,14 @@
 //! It is collected while the guest runs, and committed with the attempt's end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
+use crate::artifact::{ARTIFACTS_MAX, NewArtifact};
 use crate::id::{BatchId, LeaseId};
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
 use crate::secret::{Revealed, Secret};
@@ -32,6 +34,8 @@ pub struct Writes {
     pub jobs: Vec<NewJob>,
     /// The state that it sets.
     pub state: Vec<StateWrites>,
+    /// The files that it produces.
+    pub artifacts: Vec<NewArtifact>,
 }
 
 /// Why an attempt may write no more.
@@ -51,13 +55,15 @@ pub enum TooMuch {
     Keys,
     #[error("an attempt may write at most {WRITES_BYTES_MAX} bytes at its end; write some earlier")]
     Bytes,
+    #[error("an attempt may keep at most {ARTIFACTS_MAX} artifacts")]
+    Artifacts,
     #[error("all running attempts together write more than {ALL_BYTES_MAX} bytes at their ends")]
     AllBytes,
 }
 
 impl Writes {
     pub const fn is_empty(&self) -> bool {
-        self.jobs.is_empty() && self.state.is_empty()
+        self.jobs.is_empty() && self.state.is_empty() && self.artifacts.is_empty()
     }
 }
 
@@ -86,7 +92,12 @@ struct Collected {
     /// The lease of the attempt, if it may hold keys of limits.
     holder: Option<LeaseId>,
     revealed: Revealed,
+    /// What must not be removed before the end.
+    held: Vec<Box<dyn Hold>>,
 }
+
+/// Holds something until it is dropped.
+pub trait Hold: fmt::Debug + Send {}
 
 /// What was collected of some handlers.
 #[derive(Debug, Default)]
@@ -94,6 +105,7 @@ struct Layer {
     jobs: Vec<NewJob>,
     dependencies: usize,
     state: StateByKey,
+    artifacts: BTreeMap<String, NewArtifact>,
     bytes: usize,
 }
 
@@ -147,6 +159,7 @@ impl WriteBuffer {
             origin,
             holder: None,
             revealed: Revealed::default(),
+            held: Vec::new(),
         })))
     }
 
@@ -203,6 +216,24 @@ impl WriteBuffer {
         collected.open.dependencies += named;
         collected.note_batches(&jobs);
         collected.open.jobs.extend(jobs);
+        Ok(())
+    }
+
+    /// Reserves room for the content of artifacts.
+    pub fn reserve(&self, bytes: usize) -> Result<(), TooMuch> {
+        self.lock().reserve(bytes)
+    }
+
+    /// Adds a file, instead of an earlier one of its name. It is held until the buffer is dropped. Room for its content was
+    /// reserved.
+    pub fn add_artifact(&self, new: NewArtifact, hold: Box<dyn Hold>) -> Result<(), TooMuch> {
+        let mut collected = self.lock();
+        if collected.held.len() >= ARTIFACTS_MAX {
+            return Err(TooMuch::Artifacts);
+        }
+        collected.held.push(hold);
+        let name = new.artifact.name.clone();
+        collected.open.artifacts.insert(name, new);
         Ok(())
     }
 
@@ -271,12 +302,18 @@ impl WriteBuffer {
         kept.dependencies += open.dependencies;
         kept.jobs.extend(open.jobs);
         kept.state.extend(open.state);
+        kept.artifacts.extend(open.artifacts);
     }
 
     /// Takes what was collected: the attempt has completed. `None` if it is nothing.
     pub fn take(&self) -> Option<Box<Writes>> {
         self.keep();
-        let Layer { jobs, state, .. } = {
+        let Layer {
+            jobs,
+            state,
+            artifacts,
+            ..
+        } = {
             let mut collected = self.lock();
             let bytes = collected.kept.bytes;
             let taken = std::mem::take(&mut collected.kept);
@@ -285,7 +322,11 @@ impl WriteBuffer {
             taken
         };
         let state = by_space(state);
-        let writes = Writes { jobs, state };
+        let writes = Writes {
+            jobs,
+            state,
+            artifacts: artifacts.into_values().collect(),
+        };
         (!writes.is_empty()).then(|| Box::new(writes))
     }
 

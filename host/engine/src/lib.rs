@@ -2,6 +2,7 @@
 //! what applies its commands to the rows of a store. Every store runs this code inside its own transaction, so stores
 //! differ only in how they keep rows. This crate has no clock, no randomness, no SQL and no wire.
 
+pub mod artifact;
 pub mod audit;
 pub mod batch;
 mod capacity;

@@ -1,5 +1,6 @@
 //! The tables of a store: one description for each cold thing.
 
+use crate::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
 use crate::audit::tables::AUDIT;
 use crate::batch::tables::BATCHES;
 use crate::component::tables::{BLOBS, COMPONENTS, REVISIONS};
@@ -10,7 +11,7 @@ use crate::table::Table;
 use crate::token::tables::TOKENS;
 
 /// The tables. Tests compare the rows of all stores.
-pub static TABLES: [&Table; 12] = [
+pub static TABLES: [&Table; 14] = [
     &COMPONENTS,
     &REVISIONS,
     &BLOBS,
@@ -23,4 +24,6 @@ pub static TABLES: [&Table; 12] = [
     &LIMITS,
     &LIMIT_KEYS,
     &BATCHES,
+    &ARTIFACTS,
+    &ARTIFACT_CONTENTS,
 ];

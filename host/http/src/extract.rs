@@ -27,6 +27,10 @@ pub struct InPath<T>(pub T);
 #[derive(Debug)]
 pub struct TextInPath(pub String);
 
+/// Two texts, the only parameters in the path.
+#[derive(Debug)]
+pub struct TextsInPath(pub String, pub String);
+
 /// The query string, parsed as `T`.
 #[derive(Debug)]
 pub struct InQuery<T>(pub T);
@@ -52,6 +56,17 @@ impl<S: Send + Sync> FromRequestParts<S> for TextInPath {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         match Path::<String>::from_request_parts(parts, state).await {
             Ok(Path(text)) => Ok(Self(text)),
+            Err(_) => Err(Problem::new(&kinds::INVALID_NAME, "the path is not UTF-8")),
+        }
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for TextsInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match Path::<(String, String)>::from_request_parts(parts, state).await {
+            Ok(Path((one, other))) => Ok(Self(one, other)),
             Err(_) => Err(Problem::new(&kinds::INVALID_NAME, "the path is not UTF-8")),
         }
     }

@@ -27,6 +27,15 @@ pub fn lease() -> LeaseId {
     LeaseId(Uuid::from_u128(one ^ other.rotate_left(64)))
 }
 
+/// Makes the name of a file: 122 random bits.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the only place that uses randomness"
+)]
+pub fn file() -> Uuid {
+    Uuid::new_v4()
+}
+
 /// Makes the id of a node: 122 random bits.
 #[expect(
     clippy::disallowed_methods,

@@ -2,6 +2,7 @@
 //! reads requests, sends commands to the dispatch loop, and returns what the store has.
 
 mod actor;
+mod artifacts;
 mod audit;
 mod batches;
 mod causes;
@@ -67,6 +68,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::ports::{Deployer, Logs, Nodes};
 use self::scrape::Scrape;
+use crate::artifacts::Artifacts;
 use crate::auth::Auth;
 use crate::executors::Executors;
 use crate::metrics::Metrics;
@@ -101,6 +103,8 @@ pub struct Api {
     pub wire_routes: Vec<Group>,
     /// The nodes that share the store.
     pub nodes: Arc<dyn Nodes>,
+    /// The files of artifacts.
+    pub artifacts: Artifacts,
     /// Reads the logs of jobs.
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.

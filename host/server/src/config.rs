@@ -124,6 +124,8 @@ pub struct Config {
     pub drain_ms: u64,
     /// How many bytes of guests' logs are kept.
     pub log_bytes_max: u64,
+    /// How many bytes of artifacts are kept.
+    pub artifact_bytes_max: u64,
     /// The sandbox of cells.
     pub confinement: Confinement,
     /// The variables that guests may be granted.
@@ -252,6 +254,7 @@ impl Config {
                 .map_or(share.max(MEMORY_MIB_MIN), Number::get),
             drain_ms: root.shutdown.grace_seconds.get(),
             log_bytes_max: root.logs.max_mib.get() << 20,
+            artifact_bytes_max: root.artifacts.max_mib.get() << 20,
             confinement: grants::confinement(&root.cells, &root.grants)?,
             grantable: grants::grantable(&root.grants, &environment)?,
             reach: grants::reach(&root.grants, root.egress, &root.secrets, &environment)?,

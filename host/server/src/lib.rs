@@ -4,6 +4,7 @@
 //! exchanges the messages of `host_core::cell` with them.
 
 pub mod api;
+pub mod artifacts;
 pub mod audit;
 pub mod auth;
 pub mod config;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use host_cells::deploy::manifest::{self, LOG_KIB_MAX, MEMORY_MIB_MAX, RESULT_KIB_MAX};
+use host_core::artifact::ARTIFACT_MIB_MAX;
 use host_core::handler::{DirGrant, FUEL_PER_SECOND, Limits, SCRATCH_MIB_MAX};
 use host_core::http_grant::{
     REQUESTS_DEFAULT, REQUESTS_MAX, RESPONSE_KIB_DEFAULT, RESPONSE_KIB_MAX, TIMEOUT_MS_DEFAULT,
@@ -52,6 +53,7 @@ grace_seconds = 0.5
 result_kib = 4096
 log_kib = 256
 scratch = { mib = 512 }
+artifact_mib = 64
 max_attempts = 30
 backoff = { base_seconds = 5, max_seconds = 600 }
 retention_seconds = 86400
@@ -384,6 +386,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "The size of `/scratch`, a directory of the attempt alone ([how](files.md)), in MiB",
         ),
         (
+            "artifact_mib",
+            "0".to_owned(),
+            most(ARTIFACT_MIB_MAX),
+            "The size of all [artifacts](files.md#artifacts) of an attempt together, in MiB",
+        ),
+        (
             "max_attempts",
             MAX_ATTEMPTS.to_string(),
             "1 or more".to_owned(),
@@ -516,6 +524,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         result_kib: Some(1),
         log_kib: Some(1),
         scratch: Some(ScratchSection { mib: 1 }),
+        artifact_mib: Some(1),
         max_attempts: Some(1),
         backoff: Some(BackoffSection::default()),
         retention_seconds: second,

@@ -255,6 +255,12 @@ fn rest(part: usize, it: &Columns<'_>) -> Read<()> {
             it.json::<BatchProgress>(2)?;
             it.maybe_int(4)
         }
+        "artifacts" => {
+            it.id(0).and(it.text(1)).and(it.text(2))?;
+            it.small::<u64>(3)?;
+            it.sized(4, 32).and(it.id(5))
+        }
+        "contents of artifacts" => it.id(0).and(it.text(1)).and(it.bytes(2)).map(drop),
         "lines of logs" => {
             it.id(1)?;
             it.small::<u32>(2)?;

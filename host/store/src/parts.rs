@@ -1,6 +1,7 @@
 //! The parts of a store, in terms that all engines share, so that it can be moved from one to another.
 
 use host_engine::StoreError;
+use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
 use host_engine::audit::tables::AUDIT;
 use host_engine::batch::tables::BATCHES;
 use host_engine::component::tables::{BLOBS, COMPONENTS, REVISIONS};
@@ -74,7 +75,7 @@ const fn rows_of(table: &'static Table) -> StorePart {
 }
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [StorePart; 25] = [
+pub(crate) const PARTS: [StorePart; 27] = [
     hot(Queues, "queues", "queue", &[0]),
     hot(LiveJobs, "jobs that have not ended", "job", &[0]),
     hot(EndedJobs, "jobs that have ended", "job", &[0]),
@@ -104,11 +105,19 @@ pub(crate) const PARTS: [StorePart; 25] = [
         &[0, 1, 2, 3],
     ),
     rows_of(&BATCHES),
+    rows_of(&ARTIFACTS),
+    rows_of(&ARTIFACT_CONTENTS),
     hot(Logs, "lines of logs", "line of logs", &[0]),
 ];
 
 /// The part that is copied only into a database: SQLite keeps it in a separate file, and no job needs it.
 pub(crate) const LOGS: usize = PARTS.len() - 1;
+
+/// Returns the part that has the rows of a table.
+pub(crate) fn part_of(table: &Table) -> usize {
+    let is_it = |part: &StorePart| part.name == table.many;
+    PARTS.iter().position(is_it).unwrap_or(PARTS.len())
+}
 
 pub(crate) use host_engine::table::{Row, Value};
 

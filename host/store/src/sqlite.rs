@@ -2,6 +2,7 @@
 //! `commit` returns. All SQL for SQLite is in this module and its submodules.
 
 mod access;
+mod artifacts;
 pub mod aside;
 mod available;
 pub mod backup;

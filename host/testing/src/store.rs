@@ -20,6 +20,7 @@ use host_core::port::Clock;
 use host_core::query::{Change, NumberedChange};
 use host_core::state::Space;
 use host_core::time::Time;
+use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
 use host_engine::batch::JobBatch;
 use host_engine::component::Revision;
 use host_engine::component::tables::Blob;
@@ -27,7 +28,7 @@ use host_engine::job::Cascade;
 use host_engine::queue::QueueRefusal;
 use host_engine::state::StateRows;
 use host_engine::state::tables::StateEntry;
-use host_engine::table::{Range, TableRows as _};
+use host_engine::table::{Range, TableRows as _, Value};
 use host_engine::token::AccessRows;
 use host_engine::{
     Bounds, Capacity, Command, Committed, Counts, Ended, LIVE_JOBS_COUNTED, Reader, Rows, Store,
@@ -161,6 +162,9 @@ impl Rows for Model {
         self.jobs.remove(&job.id);
         self.waits.clear(seq);
         self.unique_keys.retain(|_, holder| *holder != job.id);
+        let of_job = vec![Value::from(job.id.0)];
+        self.delete_rows(&ARTIFACTS, Range::of(of_job.clone()))?;
+        self.delete_rows(&ARTIFACT_CONTENTS, Range::of(of_job))?;
         Ok(())
     }
 

@@ -14,8 +14,17 @@ const WIT: (&str, &str) = (
 const PACKAGE: (&str, &str) = ("host:jobs", "1.2.0");
 
 /// Its interfaces that components import. The SDK for Python finds them by these names, whatever else a component imports.
-const INTERFACES: [&str; 9] = [
-    "control", "http", "jobs", "limits", "log", "secrets", "sql", "state", "types",
+const INTERFACES: [&str; 10] = [
+    "artifacts",
+    "control",
+    "http",
+    "jobs",
+    "limits",
+    "log",
+    "secrets",
+    "sql",
+    "state",
+    "types",
 ];
 
 /// The program that bundles JavaScript and calls a builder, and its parts.

@@ -1,5 +1,6 @@
 // What a component imports and exports, in either engine. One has `null` for what is absent, the other `undefined`.
 
+import * as artifacts from 'host:jobs/artifacts@1.2.0';
 import * as control from 'host:jobs/control@1.2.0';
 import * as http from 'host:jobs/http@1.2.0';
 import * as jobs from 'host:jobs/jobs@1.2.0';
@@ -31,6 +32,7 @@ const offered = (functions, Refused) =>
   );
 
 export const host = {
+  artifacts: offered(artifacts, StoreError),
   control: offered(control),
   http: offered(http, HttpError),
   jobs: offered(jobs, StoreError),

@@ -12,6 +12,7 @@ export class Ctx {
     this.#host = host;
     this.job = job;
     this.fetch = fetchWith(host);
+    this.artifacts = new Artifacts(host);
     this.state = new State(host);
   }
 
@@ -144,6 +145,31 @@ class Sql {
     }
     sql.commit(number);
     return result;
+  }
+}
+
+/** The most that is sent to the host in one call, in bytes. */
+const CHUNK = 1 << 20;
+
+/** Files that the job produces. */
+class Artifacts {
+  #host;
+
+  constructor(host) {
+    this.#host = host;
+  }
+
+  create(name, { contentType } = {}) {
+    const { artifacts } = this.#host;
+    const number = artifacts.create(textOf(name, 'the name of an artifact'), contentType);
+    return {
+      write(content) {
+        const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : bytesOf(content);
+        if (!bytes) throw new TypeError(`write: expected bytes or a string, got ${shown(content)}`);
+        for (let at = 0; at < bytes.length; at += CHUNK) artifacts.write(number, bytes.subarray(at, at + CHUNK));
+      },
+      close: () => artifacts.close(number),
+    };
   }
 }
 

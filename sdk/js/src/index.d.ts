@@ -152,6 +152,8 @@ type Fields = Record<string, unknown>;
 export interface Ctx {
   readonly job: Context;
   readonly state: State;
+  /** Files that the job produces, if the manifest has `artifact_mib`. */
+  readonly artifacts: Artifacts;
   /** Returns what the sender attached to the job under this name. */
   attribute(name: string): string | undefined;
   /** Returns the reason if the job has been asked to stop. */
@@ -204,6 +206,18 @@ export interface Rows<T = Record<string, any>> extends Iterable<T> {
 /** Statements that take effect together. */
 export interface Transaction {
   query<T = Record<string, any>>(statement: string, params?: unknown[]): Rows<T>;
+}
+
+/** Files that the job produces. They are kept with the job exactly if the attempt completes. */
+export interface Artifacts {
+  /** Begins a file. Without `contentType`, it is `application/octet-stream`. */
+  create(name: string, options?: { contentType?: string }): ArtifactWriter;
+}
+
+/** A file that is being written. It is kept only if it is closed. */
+export interface ArtifactWriter {
+  write(content: Uint8Array | string): void;
+  close(): void;
 }
 
 /** A database that the manifest names. */
@@ -301,6 +315,8 @@ export class MockHost {
   readonly holds: { limit: string; ms: number }[];
   /** The statements for databases, in order. */
   readonly statements: { database: string; statement: string }[];
+  /** The content of artifacts of attempts that have completed, by their names. */
+  readonly artifacts: Map<string, Uint8Array>;
   /** All sleeps together, in milliseconds. The mock does not really sleep. */
   readonly sleptMs: number;
   /** Calls a handler as one attempt: what it has enqueued and set is kept if it completes, and dropped if not. */

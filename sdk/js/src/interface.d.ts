@@ -1,85 +1,5 @@
 // What the host offers to handlers. Generated from the WIT package host:jobs@1.2.0.
 
-/** Cancellation, time and progress of a running handler. */
-export interface Control {
-  /**
-   * Returns the reason if the job has been asked to stop. A handler that checks regularly and
-   * returns `cancelled` can keep partial results. A handler that does not is stopped by force.
-   */
-  cancelled(): string | undefined;
-  /** Returns how much of the time limit is left, in milliseconds. */
-  remainingMs(): number | undefined;
-  /**
-   * Reports progress: 0 to 100 percent if known, and what the job is doing. The host may skip
-   * reports that follow each other quickly.
-   */
-  progress(percent: number | undefined, message: string): void;
-  /** Sleeps without using CPU. */
-  sleepMs(ms: number): void;
-}
-
-/** A request with its whole body. */
-export interface HttpRequest {
-  /** `GET`, `POST`, … */
-  method: string;
-  /** An absolute URL that starts with `https://` or `http://`. */
-  url: string;
-  /** Pairs of name and value. Headers of the connection, such as `host`, cannot be set. */
-  headers: Array<[string, string]>;
-  /** Empty if there is none. */
-  body: Uint8Array;
-  /** A time limit, in milliseconds. The manifest's is the longest. */
-  timeoutMs?: number | undefined;
-}
-
-/** A response with its whole body. Redirects are not followed. */
-export interface HttpResponse {
-  /** The status code. */
-  status: number;
-  /** Pairs of name, in lower case, and value. */
-  headers: Array<[string, string]>;
-  /** The body as the server sent it. */
-  body: Uint8Array;
-}
-
-/** Who must act on an error. */
-export type HttpErrorKind =
-  /** The manifest does not grant the request, or the host does not allow its server. */
-  | 'not-granted'
-  /** The request is invalid. */
-  | 'invalid-request'
-  /** The server cannot be reached, or broke off. */
-  | 'unreachable'
-  /** The server took too long. */
-  | 'timed-out'
-  /** The response is too large. */
-  | 'too-large'
-  /** The attempt has made as many requests as it may. */
-  | 'limit-reached'
-  /** The host cannot send requests now. Another attempt may help. */
-  | 'unavailable';
-
-/** Why there is no response. */
-export interface HttpError {
-  /** Who must act. */
-  kind: HttpErrorKind;
-  /** One sentence for a person. */
-  message: string;
-}
-
-/**
- * Requests to HTTP servers. The host sends them for the handler: to the servers that the manifest names, with
- * the headers that the manifest adds. Secrets in those headers are never visible to the handler.
- */
-export interface Http {
-  /**
-   * Sends a request and waits for the response.
-   *
-   * Throws HttpError.
-   */
-  send(request: HttpRequest): HttpResponse;
-}
-
 /** Describes the job that a handler executes, and the current attempt. */
 export interface Context {
   /** Identifies the job; the same for all attempts. */
@@ -210,6 +130,109 @@ export interface Jobs {
    * Throws JobsError.
    */
   enqueueNow(jobs: string): Array<string>;
+}
+
+/** Files that a job produces. They are kept with the job exactly if this attempt completes. */
+export interface Artifacts {
+  /**
+   * Begins a file and returns its number. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . -` and begins with none of
+   * `.` and `-`. Without a content type, it is `application/octet-stream`.
+   *
+   * Throws JobsError.
+   */
+  create(name: string, contentType: string | undefined): number;
+  /**
+   * Appends to a file, at most 1 MiB.
+   *
+   * Throws JobsError.
+   */
+  write(artifact: number, content: Uint8Array): void;
+  /**
+   * Ends a file: it is on disk before this returns. A file that is not closed is not kept.
+   *
+   * Throws JobsError.
+   */
+  close(artifact: number): void;
+}
+
+/** Cancellation, time and progress of a running handler. */
+export interface Control {
+  /**
+   * Returns the reason if the job has been asked to stop. A handler that checks regularly and
+   * returns `cancelled` can keep partial results. A handler that does not is stopped by force.
+   */
+  cancelled(): string | undefined;
+  /** Returns how much of the time limit is left, in milliseconds. */
+  remainingMs(): number | undefined;
+  /**
+   * Reports progress: 0 to 100 percent if known, and what the job is doing. The host may skip
+   * reports that follow each other quickly.
+   */
+  progress(percent: number | undefined, message: string): void;
+  /** Sleeps without using CPU. */
+  sleepMs(ms: number): void;
+}
+
+/** A request with its whole body. */
+export interface HttpRequest {
+  /** `GET`, `POST`, … */
+  method: string;
+  /** An absolute URL that starts with `https://` or `http://`. */
+  url: string;
+  /** Pairs of name and value. Headers of the connection, such as `host`, cannot be set. */
+  headers: Array<[string, string]>;
+  /** Empty if there is none. */
+  body: Uint8Array;
+  /** A time limit, in milliseconds. The manifest's is the longest. */
+  timeoutMs?: number | undefined;
+}
+
+/** A response with its whole body. Redirects are not followed. */
+export interface HttpResponse {
+  /** The status code. */
+  status: number;
+  /** Pairs of name, in lower case, and value. */
+  headers: Array<[string, string]>;
+  /** The body as the server sent it. */
+  body: Uint8Array;
+}
+
+/** Who must act on an error. */
+export type HttpErrorKind =
+  /** The manifest does not grant the request, or the host does not allow its server. */
+  | 'not-granted'
+  /** The request is invalid. */
+  | 'invalid-request'
+  /** The server cannot be reached, or broke off. */
+  | 'unreachable'
+  /** The server took too long. */
+  | 'timed-out'
+  /** The response is too large. */
+  | 'too-large'
+  /** The attempt has made as many requests as it may. */
+  | 'limit-reached'
+  /** The host cannot send requests now. Another attempt may help. */
+  | 'unavailable';
+
+/** Why there is no response. */
+export interface HttpError {
+  /** Who must act. */
+  kind: HttpErrorKind;
+  /** One sentence for a person. */
+  message: string;
+}
+
+/**
+ * Requests to HTTP servers. The host sends them for the handler: to the servers that the manifest names, with
+ * the headers that the manifest adds. Secrets in those headers are never visible to the handler.
+ */
+export interface Http {
+  /**
+   * Sends a request and waits for the response.
+   *
+   * Throws HttpError.
+   */
+  send(request: HttpRequest): HttpResponse;
 }
 
 /** The limits of the job: how many jobs with its keys run at once or start per period. */
@@ -395,9 +418,10 @@ export interface State {
 
 /** All that the host offers. */
 export interface Host {
+  jobs: Jobs;
+  artifacts: Artifacts;
   control: Control;
   http: Http;
-  jobs: Jobs;
   limits: Limits;
   log: Log;
   secrets: Secrets;

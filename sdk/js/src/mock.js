@@ -23,6 +23,7 @@ export class MockHost {
   enqueuedNow = [];
   holds = [];
   statements = [];
+  artifacts = new Map();
   sleptMs = 0;
   #options;
   #reason;
@@ -30,6 +31,7 @@ export class MockHost {
   #values = new Map();
   #own = new Map();
   #keptJobs = 0;
+  #ownArtifacts = [];
   #transactions = [];
 
   constructor(options = {}) {
@@ -88,16 +90,26 @@ export class MockHost {
       if (completed) {
         this.#keptJobs = this.enqueued.length;
         for (const [key, value] of this.#own) this.#storeNow(key, value);
+        for (const { name, chunks, closed } of this.#ownArtifacts) if (closed) this.artifacts.set(name, Uint8Array.from(chunks.flat()));
       } else {
         this.enqueued.length = this.#keptJobs;
       }
       this.#own.clear();
+      this.#ownArtifacts = [];
     }
   }
 
   /** What the host offers to handlers. */
   get #offered() {
     return {
+      artifacts: {
+        create: (name) => {
+          this.#checkStore();
+          return this.#ownArtifacts.push({ name, chunks: [] }) - 1;
+        },
+        write: (number, content) => void this.#ownArtifacts[number].chunks.push([...content]),
+        close: (number) => void (this.#ownArtifacts[number].closed = true),
+      },
       control: {
         cancelled: () => (this.#checksLeft-- > 0 ? undefined : this.#reason),
         remainingMs: () => undefined,

@@ -81,6 +81,19 @@ handler('case.order', {}, (ctx, { fails }) => {
   return new Set(ids).size;
 });
 
+handler('case.report', {}, (ctx, { fails }) => {
+  const rows = [
+    ['a', 1],
+    ['b', 2],
+  ];
+  const file = ctx.artifacts.create('rows.csv', { contentType: 'text/csv' });
+  for (const [name, count] of rows) file.write(`${name},${count}\n`);
+  file.close();
+  ctx.artifacts.create('open').write(new Uint8Array([120]));
+  if (fails) throw new Error('asked to fail');
+  return rows.length;
+});
+
 handler('case.sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
 
 handler('case.hold', {}, (ctx, { limit }) => {

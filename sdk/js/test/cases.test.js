@@ -63,6 +63,10 @@ for (const { name, then, given = {}, ...job } of JSON.parse(table.replaceAll('{o
       const namesOf = (headers) => headers.map(([name]) => name.toLowerCase()).sort().join(' ');
       assert.deepEqual(host.requests.map(({ method, url, headers, body }) => [method, url, namesOf(headers), body.length]), then.sent);
     }
+    if (then.artifacts) {
+      const kept = [...host.artifacts].map(([name, content]) => [name, new TextDecoder().decode(content)]);
+      assert.deepEqual(Object.fromEntries(kept), then.artifacts);
+    }
     if (then.requests) {
       const sent = host.requests.map(({ method, url, body }) => ({ method, url, body: JSON.parse(new TextDecoder().decode(body)) }));
       assert.deepEqual(sent, then.requests);

@@ -1,5 +1,6 @@
 """Handlers of `host` in Python. See the README of this package."""
 
+from .artifacts import Artifacts, ArtifactWriter
 from .ctx import Ctx, NewJob, State
 from .errors import Cancelled, JobError, Retry
 from .handlers import handler
@@ -19,6 +20,8 @@ from .mock import MockHost
 from .sql import Rows, Sql, Transaction
 
 __all__ = [
+    "ArtifactWriter",
+    "Artifacts",
     "Cancelled",
     "Category",
     "Ctx",

@@ -7,7 +7,7 @@ from typing import Any
 
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import control, http, jobs, limits, log, secrets, sql, state, types
+from wit_world.imports import artifacts, control, http, jobs, limits, log, secrets, sql, state, types
 
 from . import handlers, interface
 from .errors import failure
@@ -71,7 +71,8 @@ class _Sql:
 class _Imports:
     control, http, log = control, _Http, _Log
     sql = _Sql()
-    jobs, limits, secrets, state = _Store(jobs), _Store(limits), _Store(secrets), _Store(state)
+    artifacts, jobs, limits = _Store(artifacts), _Store(jobs), _Store(limits)
+    secrets, state = _Store(secrets), _Store(state)
 
 
 class Handler(exports.Handler):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Iterator, Sequence
 
 from . import given, limits
+from .artifacts import Artifacts
 from .errors import Cancelled
 from .http import Http
 from .interface import Context, Host, LogLevel
@@ -132,6 +133,11 @@ class Ctx:
     def sql(self, name: str) -> Sql:
         """Returns a database that the manifest names: `[[handlers.NAME.sql]]`."""
         return Sql(self._host, _name(name, "the name of a database"))
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Files that the job produces: `with ctx.artifacts.create("report.pdf") as file: file.write(b"…")`."""
+        return Artifacts(self._host)
 
     def secret(self, name: str) -> str:
         """Returns the value of a secret that the manifest lets the handler see."""

@@ -7,96 +7,6 @@ from enum import Enum
 from typing import Protocol, Union
 
 
-class Control(Protocol):
-    """Cancellation, time and progress of a running handler."""
-
-    def cancelled(self) -> str | None:
-        """Returns the reason if the job has been asked to stop. A handler that checks regularly and
-        returns `cancelled` can keep partial results. A handler that does not is stopped by force."""
-        ...
-
-    def remaining_ms(self) -> int | None:
-        """Returns how much of the time limit is left, in milliseconds."""
-        ...
-
-    def progress(self, percent: float | None, message: str) -> None:
-        """Reports progress: 0 to 100 percent if known, and what the job is doing. The host may skip
-        reports that follow each other quickly."""
-        ...
-
-    def sleep_ms(self, ms: int) -> None:
-        """Sleeps without using CPU."""
-        ...
-
-
-@dataclass
-class HttpRequest:
-    """A request with its whole body."""
-
-    method: str
-    """`GET`, `POST`, …"""
-    url: str
-    """An absolute URL that starts with `https://` or `http://`."""
-    headers: list[tuple[str, str]]
-    """Pairs of name and value. Headers of the connection, such as `host`, cannot be set."""
-    body: bytes
-    """Empty if there is none."""
-    timeout_ms: int | None = None
-    """A time limit, in milliseconds. The manifest's is the longest."""
-
-
-@dataclass
-class HttpResponse:
-    """A response with its whole body. Redirects are not followed."""
-
-    status: int
-    """The status code."""
-    headers: list[tuple[str, str]]
-    """Pairs of name, in lower case, and value."""
-    body: bytes
-    """The body as the server sent it."""
-
-
-class HttpErrorKind(Enum):
-    """Who must act on an error."""
-
-    NOT_GRANTED = "not-granted"
-    """The manifest does not grant the request, or the host does not allow its server."""
-    INVALID_REQUEST = "invalid-request"
-    """The request is invalid."""
-    UNREACHABLE = "unreachable"
-    """The server cannot be reached, or broke off."""
-    TIMED_OUT = "timed-out"
-    """The server took too long."""
-    TOO_LARGE = "too-large"
-    """The response is too large."""
-    LIMIT_REACHED = "limit-reached"
-    """The attempt has made as many requests as it may."""
-    UNAVAILABLE = "unavailable"
-    """The host cannot send requests now. Another attempt may help."""
-
-
-@dataclass(eq=False)
-class HttpError(Exception):
-    """Why there is no response."""
-
-    kind: HttpErrorKind
-    """Who must act."""
-    message: str
-    """One sentence for a person."""
-
-
-class Http(Protocol):
-    """Requests to HTTP servers. The host sends them for the handler: to the servers that the manifest names, with
-    the headers that the manifest adds. Secrets in those headers are never visible to the handler."""
-
-    def send(self, request: HttpRequest) -> HttpResponse:
-        """Sends a request and waits for the response.
-
-        Raises HttpError."""
-        ...
-
-
 @dataclass
 class Context:
     """Describes the job that a handler executes, and the current attempt."""
@@ -254,6 +164,119 @@ class Jobs(Protocol):
         of the job that has the unique key, if there is one.
 
         Raises JobsError."""
+        ...
+
+
+class Artifacts(Protocol):
+    """Files that a job produces. They are kept with the job exactly if this attempt completes."""
+
+    def create(self, name: str, content_type: str | None) -> int:
+        """Begins a file and returns its number. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . -` and begins with none of
+        `.` and `-`. Without a content type, it is `application/octet-stream`.
+
+        Raises JobsError."""
+        ...
+
+    def write(self, artifact: int, content: bytes) -> None:
+        """Appends to a file, at most 1 MiB.
+
+        Raises JobsError."""
+        ...
+
+    def close(self, artifact: int) -> None:
+        """Ends a file: it is on disk before this returns. A file that is not closed is not kept.
+
+        Raises JobsError."""
+        ...
+
+
+class Control(Protocol):
+    """Cancellation, time and progress of a running handler."""
+
+    def cancelled(self) -> str | None:
+        """Returns the reason if the job has been asked to stop. A handler that checks regularly and
+        returns `cancelled` can keep partial results. A handler that does not is stopped by force."""
+        ...
+
+    def remaining_ms(self) -> int | None:
+        """Returns how much of the time limit is left, in milliseconds."""
+        ...
+
+    def progress(self, percent: float | None, message: str) -> None:
+        """Reports progress: 0 to 100 percent if known, and what the job is doing. The host may skip
+        reports that follow each other quickly."""
+        ...
+
+    def sleep_ms(self, ms: int) -> None:
+        """Sleeps without using CPU."""
+        ...
+
+
+@dataclass
+class HttpRequest:
+    """A request with its whole body."""
+
+    method: str
+    """`GET`, `POST`, …"""
+    url: str
+    """An absolute URL that starts with `https://` or `http://`."""
+    headers: list[tuple[str, str]]
+    """Pairs of name and value. Headers of the connection, such as `host`, cannot be set."""
+    body: bytes
+    """Empty if there is none."""
+    timeout_ms: int | None = None
+    """A time limit, in milliseconds. The manifest's is the longest."""
+
+
+@dataclass
+class HttpResponse:
+    """A response with its whole body. Redirects are not followed."""
+
+    status: int
+    """The status code."""
+    headers: list[tuple[str, str]]
+    """Pairs of name, in lower case, and value."""
+    body: bytes
+    """The body as the server sent it."""
+
+
+class HttpErrorKind(Enum):
+    """Who must act on an error."""
+
+    NOT_GRANTED = "not-granted"
+    """The manifest does not grant the request, or the host does not allow its server."""
+    INVALID_REQUEST = "invalid-request"
+    """The request is invalid."""
+    UNREACHABLE = "unreachable"
+    """The server cannot be reached, or broke off."""
+    TIMED_OUT = "timed-out"
+    """The server took too long."""
+    TOO_LARGE = "too-large"
+    """The response is too large."""
+    LIMIT_REACHED = "limit-reached"
+    """The attempt has made as many requests as it may."""
+    UNAVAILABLE = "unavailable"
+    """The host cannot send requests now. Another attempt may help."""
+
+
+@dataclass(eq=False)
+class HttpError(Exception):
+    """Why there is no response."""
+
+    kind: HttpErrorKind
+    """Who must act."""
+    message: str
+    """One sentence for a person."""
+
+
+class Http(Protocol):
+    """Requests to HTTP servers. The host sends them for the handler: to the servers that the manifest names, with
+    the headers that the manifest adds. Secrets in those headers are never visible to the handler."""
+
+    def send(self, request: HttpRequest) -> HttpResponse:
+        """Sends a request and waits for the response.
+
+        Raises HttpError."""
         ...
 
 
@@ -446,13 +469,16 @@ class Host(Protocol):
     """All that the host offers."""
 
     @property
+    def jobs(self) -> Jobs: ...
+
+    @property
+    def artifacts(self) -> Artifacts: ...
+
+    @property
     def control(self) -> Control: ...
 
     @property
     def http(self) -> Http: ...
-
-    @property
-    def jobs(self) -> Jobs: ...
 
     @property
     def limits(self) -> Limits: ...

@@ -94,6 +94,8 @@ class MockHost:
         """The limits whose keys were held, each with the time in milliseconds, in order."""
         self.statements: list[tuple[str, str]] = []
         """The statements for databases, each with the name of its database, in order."""
+        self.artifacts_kept: dict[str, bytes] = {}
+        """The content of artifacts of attempts that have completed, by their names."""
         self.slept = 0.0
         """All sleeps together, in seconds. The mock does not really sleep."""
         self._answer = answer if replay is None else answers(replay)
@@ -103,6 +105,7 @@ class MockHost:
         self._checks_left: int | None = None
         self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
         self._own: dict[_Key, bytes | None] = {}
+        self._artifacts = _Artifacts(self)
         self._kept_jobs = 0
 
     @property
@@ -137,8 +140,10 @@ class MockHost:
             return result
         finally:
             own, self._own = self._own, {}
+            artifacts, self._artifacts = self._artifacts, _Artifacts(self)
             if completed:
                 self._kept_jobs = len(self.enqueued)
+                self.artifacts_kept.update(artifacts.closed)
                 for key, value in own.items():
                     self._store_now(key, value)
             else:
@@ -151,6 +156,10 @@ class MockHost:
         return self
 
     http = jobs = limits = log = secrets = control
+
+    @property
+    def artifacts(self) -> _Artifacts:
+        return self._artifacts
 
     @property
     def sql(self) -> _Sql:
@@ -225,6 +234,27 @@ class MockHost:
             self._values.pop(key, None)
         else:
             self._values[key] = value
+
+
+class _Artifacts:
+    """The artifacts of an attempt."""
+
+    def __init__(self, host: MockHost) -> None:
+        self._host, self._open, self._begun = host, dict[int, tuple[str, bytearray]](), 0
+        self.closed: dict[str, bytes] = {}
+
+    def create(self, name: str, content_type: str | None) -> int:
+        self._host._check_store()
+        self._begun += 1
+        self._open[self._begun] = name, bytearray()
+        return self._begun
+
+    def write(self, artifact: int, content: bytes) -> None:
+        self._open[artifact][1].extend(content)
+
+    def close(self, artifact: int) -> None:
+        name, content = self._open.pop(artifact)
+        self.closed[name] = bytes(content)
 
 
 class _Sql:

@@ -100,6 +100,18 @@ def order(ctx: Ctx, params: Fails) -> int:
     return len(set(ids))
 
 
+@handler("case.report")
+def report(ctx: Ctx, params: Fails) -> int:
+    rows = [("a", 1), ("b", 2)]
+    with ctx.artifacts.create("rows.csv", "text/csv") as file:
+        for name, count in rows:
+            file.write(f"{name},{count}\n".encode())
+    ctx.artifacts.create("open").write(b"x")
+    if params.fails:
+        raise ValueError("asked to fail")
+    return len(rows)
+
+
 @handler("case.sign")
 def sign(ctx: Ctx, params: dict[str, str]) -> int:
     return len(ctx.secret(params["secret"]))

@@ -77,6 +77,9 @@ class Cases(unittest.TestCase):
             names = [" ".join(sorted(name.lower() for name, _ in it.headers)) for it in host.requests]
             sent = [[it.method, it.url, kept, len(it.body)] for it, kept in zip(host.requests, names)]
             self.assertEqual(sent, then["sent"])
+        if "artifacts" in then:
+            kept = {name: content.decode() for name, content in host.artifacts_kept.items()}
+            self.assertEqual(kept, then["artifacts"])
         if "requests" in then:
             sent = [{"method": it.method, "url": it.url, "body": json.loads(it.body)} for it in host.requests]
             self.assertEqual(sent, then["requests"])

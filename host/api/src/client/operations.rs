@@ -1,5 +1,6 @@
 //! The operations of the API that have a client, in the order of their paths.
 
+use std::io::Read;
 use std::time::Duration;
 
 use host_core::seconds::Seconds;
@@ -134,6 +135,12 @@ impl Client {
 
     pub fn logs(&self, id: &str, query: &PageQuery) -> Result<Page<LineView>, Error> {
         self.get(&with_query(&path::with_name(path::JOB_LOGS, id), query)?)
+    }
+
+    /// Opens an artifact of a job.
+    pub fn artifact(&self, id: &str, name: &str) -> Result<impl Read + use<>, Error> {
+        let of_job = path::with_name(path::JOB_ARTIFACT, id);
+        self.open(&path::with_name(&of_job, name))
     }
 
     pub fn queues(&self) -> Result<Listing<QueueView>, Error> {

@@ -44,7 +44,7 @@ pub fn changed(
 }
 
 /// Returns all limits of a handler.
-fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 12] {
+fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 13] {
     let (limits, kept) = (manifest.limits(name), manifest.retention(name));
     let policy = manifest.policy(name);
     [
@@ -55,6 +55,7 @@ fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>
         ("result_bytes_max", Some(limits.result_bytes_max)),
         ("log_bytes_max", Some(limits.log_bytes_max)),
         ("scratch_bytes", Some(limits.scratch_bytes)),
+        ("artifact_bytes", Some(limits.artifact_bytes)),
         ("max_attempts", Some(policy.max_attempts.into())),
         ("backoff_base_ms", Some(policy.backoff.base_ms)),
         ("backoff_max_ms", Some(policy.backoff.max_ms)),

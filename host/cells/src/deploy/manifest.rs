@@ -5,6 +5,7 @@ pub mod values;
 
 use std::collections::BTreeSet;
 
+use host_core::artifact::ARTIFACT_MIB_MAX;
 use host_core::handler::{DirGrant, HandlerInfo, SCRATCH_MIB_MAX};
 use host_core::http_grant::is_secret_name;
 use host_core::jobs_grant::JobsGrant;
@@ -137,6 +138,7 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             0,
             SCRATCH_MIB_MAX,
         ),
+        ("artifact_mib", section.artifact_mib, 0, ARTIFACT_MIB_MAX),
         ("max_attempts", max_attempts, 1, most_attempts),
     ];
     for (key, value, least, most) in ranges {

@@ -111,7 +111,7 @@ impl RunBuilder {
         let origin = request.origin.clone();
         let scope = origin.as_ref().map(|origin| origin.scope.clone());
         let chained = kind.map(|kind| (kind, request.env.clone()));
-        let asks = kind.is_some() || uses_desk(&handler.grants);
+        let asks = kind.is_some() || uses_desk(&handler);
         let writes = (request.may_write && asks).then(|| self.programs.buffer(origin));
         if let Some(writes) = writes.as_ref().filter(|_| request.is_limited) {
             writes.let_hold(lease);

@@ -214,6 +214,7 @@ impl Chain {
             result_bytes_max: own.result_bytes_max.min(all.result_bytes_max),
             log_bytes_max: own.log_bytes_max.min(left.log_bytes),
             scratch_bytes: own.scratch_bytes,
+            artifact_bytes: own.artifact_bytes,
         };
         if let Some(writes) = &self.writes {
             writes.begin();

@@ -24,7 +24,7 @@ use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// Why a run does not get to the desk.
-const NO_DESK: &str = "only jobs that this host owns may enqueue others, keep state, see secrets and hold keys of limits";
+const NO_DESK: &str = "only jobs that this host owns may enqueue others, keep state and artifacts, see secrets and hold keys of limits";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -142,8 +142,10 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
 }
 
 /// Returns whether a handler may ask the desk.
-pub(crate) const fn uses_desk(grants: &Grants) -> bool {
-    !grants.jobs.is_empty()
+pub(crate) const fn uses_desk(handler: &Handler) -> bool {
+    let grants = &handler.grants;
+    handler.limits.artifact_bytes > 0
+        || !grants.jobs.is_empty()
         || grants.state.is_some()
         || !grants.secrets.is_empty()
         || !grants.hold.is_empty()
@@ -157,7 +159,7 @@ pub(crate) fn desk(
     context: &Context,
     writes: Option<&WriteBuffer>,
 ) -> Option<DeskDoor> {
-    if !uses_desk(&handler.grants) {
+    if !uses_desk(handler) {
         return None;
     }
     let Some(writes) = writes else {
@@ -172,6 +174,7 @@ pub(crate) fn desk(
         secrets: handler.grants.secrets.clone(),
         hold: handler.grants.hold.clone(),
         notify: handler.grants.notify.clone(),
+        artifact_bytes: handler.limits.artifact_bytes,
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

@@ -1,5 +1,6 @@
 //! `host job`: what its verbs share: the job as the API shows it, its short id and its summary.
 
+mod artifact;
 mod cancel;
 mod enqueue;
 pub(crate) mod filter;
@@ -62,6 +63,8 @@ enum Verb {
     Reschedule(reschedule::Reschedule),
     /// Print the log of a job
     Logs(logs::Logs),
+    /// Save a file that a job has produced
+    Artifact(artifact::Artifact),
 }
 
 impl Job {
@@ -77,6 +80,7 @@ impl Job {
             Verb::Retry(retry) => retry.run(),
             Verb::Purge(purge) => purge.run(),
             Verb::SetPriority(set_priority) => set_priority.run(),
+            Verb::Artifact(artifact) => artifact.run(),
             Verb::Reschedule(reschedule) => reschedule.run(),
             Verb::Logs(logs) => logs.run(),
         }

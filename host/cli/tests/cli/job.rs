@@ -21,7 +21,9 @@ const DISCARDED: &str = r#","finished_at":"2026-05-17T18:29:00.000Z","failure":{
 fn help() {
     let mut seen = Transcript::new("job_help");
     seen.add(&run_alone(&["job", "--help"]));
-    for verb in ["enqueue", "ls", "show", "wait", "cancel", "retry", "logs"] {
+    for verb in [
+        "enqueue", "ls", "show", "wait", "cancel", "retry", "logs", "artifact",
+    ] {
         seen.add(&run_alone(&["job", verb, "--help"]));
     }
     seen.check();

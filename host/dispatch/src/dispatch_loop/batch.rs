@@ -11,7 +11,7 @@ use host_core::outcome::Report;
 use host_core::requests::Requests;
 use host_core::suspicion::{Groups, Suspicion};
 use host_core::transition::Loss;
-use host_core::writes::Writes;
+use host_core::writes::{WriteBuffer, Writes};
 use host_engine::job::Tick;
 use host_engine::lease::{Claim, Complete, Lose, Renew, Slot};
 use host_engine::queue::SetPaused;
@@ -41,7 +41,7 @@ pub(super) struct Finished {
 pub(super) enum End {
     Reported(Box<Report>),
     /// A report of an attempt that completed, what it writes, and what is counted of it.
-    Wrote(Box<Report>, Box<(Writes, RunStats)>),
+    Wrote(Box<Report>, Box<Wrote>),
     Lost {
         loss: Loss,
         executor: String,
@@ -49,14 +49,25 @@ pub(super) enum End {
     },
 }
 
+/// What an attempt wrote.
+#[derive(Clone, Debug)]
+pub(super) struct Wrote {
+    pub(super) writes: Writes,
+    pub(super) ran: RunStats,
+    /// Holds the files of its artifacts until the store has their rows.
+    pub(super) _collected: Option<WriteBuffer>,
+}
+
 impl Finished {
     /// Estimates how much work it is, in bytes to write.
     pub(super) fn weight(&self) -> usize {
         let written = match &self.end {
             End::Wrote(report, wrote) => {
-                let (writes, _) = &**wrote;
+                let writes = &wrote.writes;
                 let state: usize = writes.state.iter().map(weight_of_state).sum();
-                report.outcome.bytes() + weight_of(&writes.jobs) + state
+                let contents = writes.artifacts.iter().flat_map(|it| &it.content);
+                let artifacts: usize = contents.map(Vec::len).sum();
+                report.outcome.bytes() + weight_of(&writes.jobs) + state + artifacts
             }
             End::Reported(report) => report.outcome.bytes(),
             End::Lost { .. } => 0,
@@ -69,7 +80,7 @@ impl Finished {
         match self.end.clone() {
             End::Reported(report) => complete(job, fence, report, None).into(),
             End::Wrote(report, wrote) => {
-                complete(job, fence, report, Some(Box::new(wrote.0))).into()
+                complete(job, fence, report, Some(Box::new(wrote.writes))).into()
             }
             End::Lost {
                 loss,

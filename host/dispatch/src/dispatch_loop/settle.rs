@@ -140,7 +140,7 @@ impl<P: CellPort> DispatchLoop<P> {
                     let refused = refused_writes(&job);
                     let outcome = refused.as_ref().unwrap_or(&report.outcome);
                     let numbers = &self.signals.numbers;
-                    numbers.ended_in_cell(&wrote.1, outcome, report.meter);
+                    numbers.ended_in_cell(&wrote.ran, outcome, report.meter);
                 }
                 self.demand.record_job(&job);
             }

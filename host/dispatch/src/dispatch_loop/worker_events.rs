@@ -8,7 +8,7 @@ use host_core::port::{self, lease::Ended};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
-use super::batch::{End, Finished};
+use super::batch::{End, Finished, Wrote};
 use super::{DispatchLoop, Phase};
 use crate::logged::Logged;
 use crate::numbers::RunStats;
@@ -94,7 +94,14 @@ impl<P: CellPort> DispatchLoop<P> {
                 let end = match writes {
                     None => End::Reported(report),
                     // It is counted when the store has taken what it wrote.
-                    Some(writes) => End::Wrote(report, Box::new((*writes, ran))),
+                    Some(writes) => End::Wrote(
+                        report,
+                        Box::new(Wrote {
+                            writes: *writes,
+                            ran,
+                            _collected: run.writes,
+                        }),
+                    ),
                 };
                 let (job, lease) = (run.job, run.lease);
                 self.attempts.finish(Finished { job, lease, end });

@@ -110,6 +110,9 @@ pub struct ManifestSection {
     /// A directory of each attempt alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scratch: Option<ScratchSection>,
+    /// The size of all artifacts of an attempt together, in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub artifact_mib: Option<u64>,
     /// The most attempts of a job that sets none, including the first.
     pub max_attempts: Option<u32>,
     /// The pauses between attempts.
@@ -255,6 +258,7 @@ impl ManifestSection {
             self.scratch.map(|it| it.mib),
             1 << 20,
         );
+        set(&mut limits.artifact_bytes, self.artifact_mib, 1 << 20);
         limits.fuel = self.fuel.or(limits.fuel);
     }
 }

@@ -1,5 +1,6 @@
 //! Renews leases, ends attempts, and decides what is kept of each attempt and of the job.
 
+use host_core::artifact::NewArtifact;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
@@ -9,6 +10,7 @@ use host_core::transition::Input;
 use host_core::writes::Writes;
 
 use super::{Ack, CancelAck, CancelReceived, Complete, Heartbeat, Log, Lose, Renew};
+use crate::artifact::{ArtifactContent, ArtifactOfJob};
 use crate::webhook::Ending;
 use crate::{ATTEMPTS_KEPT, Batch, Ended, Rejection, Rows, Stop, StoreError};
 
@@ -68,7 +70,7 @@ impl<R: Rows> Batch<'_, R> {
             let input = Input::Complete(fence, &report.outcome);
             before.clone().apply(self.now, &input)?;
             self.inside = before.batch;
-            let written = self.write(writes);
+            let written = self.write(id, writes);
             self.inside = None;
             match written {
                 Ok(()) => {}
@@ -90,7 +92,7 @@ impl<R: Rows> Batch<'_, R> {
     }
 
     /// Writes what an attempt leaves, all or nothing.
-    fn write(&mut self, writes: &Writes) -> Result<(), Stop> {
+    fn write(&mut self, id: JobId, writes: &Writes) -> Result<(), Stop> {
         for changes in &writes.state {
             self.check_state(changes)?;
         }
@@ -100,7 +102,19 @@ impl<R: Rows> Batch<'_, R> {
         for changes in &writes.state {
             self.set_state(changes)?;
         }
+        for new in &writes.artifacts {
+            self.keep_artifact(id, new.clone())?;
+        }
         Ok(())
+    }
+
+    fn keep_artifact(&mut self, job: JobId, new: NewArtifact) -> Result<(), StoreError> {
+        let NewArtifact { artifact, content } = new;
+        if let Some(content) = content {
+            let name = artifact.name.clone();
+            self.rows.put(&ArtifactContent { job, name, content })?;
+        }
+        self.rows.put(&ArtifactOfJob { job, artifact })
     }
 
     /// Records that a worker has stopped because the job was cancelled. The worker sends no other

@@ -1,6 +1,7 @@
 //! The desk: answers what running handlers ask of the store. Each run that may ask has a socket of its own, which
 //! says what its manifest grants. The other end is in a cell, which is not trusted.
 
+mod artifacts;
 mod limits;
 mod secrets;
 mod state;
@@ -28,6 +29,7 @@ use tokio::net::UnixStream;
 use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
+use self::artifacts::OpenArtifacts;
 use super::error::ApiError;
 use super::{Shared, enqueue};
 use crate::webhooks::Webhooks;
@@ -74,6 +76,7 @@ async fn attend(shared: Shared, visit: DeskConnection) {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(DESK_FRAME_BYTES_MAX);
     let mut frames = Framed::new(stream, codec);
+    let mut artifacts = OpenArtifacts::default();
     while let Some(Ok(frame)) = frames.next().await {
         let Ok(request) = postcard::from_bytes::<DeskRequest>(&frame) else {
             return tracing::warn!(job = %pass.job, "a cell sent the desk an invalid request");
@@ -82,7 +85,7 @@ async fn attend(shared: Shared, visit: DeskConnection) {
         if is_over() {
             return;
         }
-        let answer = answer(&shared, &pass, request).await;
+        let answer = answer(&shared, &pass, &mut artifacts, request).await;
         // The store may have been slow, or this process suspended.
         if is_over() {
             return;
@@ -100,6 +103,7 @@ async fn attend(shared: Shared, visit: DeskConnection) {
 async fn answer(
     shared: &Shared,
     pass: &DeskPass,
+    artifacts: &mut OpenArtifacts,
     request: DeskRequest,
 ) -> Result<DeskAnswer, DeskError> {
     match request {
@@ -139,6 +143,18 @@ async fn answer(
         DeskRequest::Hold { limit, ms } => {
             limits::hold(shared, pass, &limit, ms).await?;
             Ok(DeskAnswer::Held)
+        }
+        DeskRequest::CreateArtifact { name, content_type } => {
+            let number = artifacts.create(shared, pass, name, content_type).await?;
+            Ok(DeskAnswer::Artifact(number))
+        }
+        DeskRequest::WriteArtifact { artifact, content } => {
+            artifacts.write(pass, artifact, content).await?;
+            Ok(DeskAnswer::Written)
+        }
+        DeskRequest::CloseArtifact { artifact } => {
+            artifacts.close(pass, artifact).await?;
+            Ok(DeskAnswer::Written)
         }
         DeskRequest::Reveal { name } => secrets::reveal(shared, pass, name)
             .await
@@ -309,6 +325,7 @@ fn too_much(limit: TooMuch) -> DeskError {
         | TooMuch::JobsNow
         | TooMuch::Dependencies
         | TooMuch::Keys
+        | TooMuch::Artifacts
         | TooMuch::Bytes => DeskErrorKind::LimitReached,
     };
     DeskError::new(kind, limit.to_string())

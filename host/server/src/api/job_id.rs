@@ -33,6 +33,11 @@ impl FromRequestParts<Shared> for IdInPath {
 }
 
 impl IdInPath {
+    /// Names the job by a part of the path.
+    pub(super) const fn new(text: String, caller: Caller) -> Self {
+        Self { text, caller }
+    }
+
     /// Returns the one job whose id starts so, among those that the caller may see.
     pub(super) async fn find(self, shared: &Shared) -> Result<JobId, ApiError> {
         let Self { text, caller } = self;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Request, State};
+use host_api::artifact::ArtifactView;
 use host_api::attempt::AttemptView;
 use host_api::change::{CancelBody, CancelView, PriorityBody, RescheduleBody, RetryBody};
 use host_api::filter::{FilterQuery, PageQuery};
@@ -116,9 +117,10 @@ pub(super) async fn show(
 async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, ApiError> {
     let read = shared.read(move |reader| {
         let dependents = reader.dependents(id, DEPENDENTS_MAX)?;
-        Ok(reader.job(id)?.map(|job| (job, dependents)))
+        let artifacts = reader.artifacts(id)?;
+        Ok(reader.job(id)?.map(|job| (job, dependents, artifacts)))
     });
-    let (job, dependents) = read.await?.ok_or_else(|| unknown(id))?;
+    let (job, dependents, artifacts) = read.await?.ok_or_else(|| unknown(id))?;
     let dispatch = &shared.api.dispatch;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
@@ -134,6 +136,7 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
         let withheld = reason.withholds_key.then(|| "waits_because".to_owned());
         view.withheld.extend(withheld);
     }
+    view.artifacts = artifacts.into_iter().map(ArtifactView::from).collect();
     let dependents = dependents.iter().map(ToString::to_string);
     view.dependents = Some(dependents.collect()).filter(|ids: &Vec<_>| !ids.is_empty());
     view.node = node;

@@ -7,8 +7,8 @@ use host_http::route;
 use host_http::route::Route;
 
 use super::{
-    Shared, audit, batches, causes, components, enqueue, events, handlers, health, jobs, limits,
-    logs, many, nodes,
+    Shared, artifacts, audit, batches, causes, components, enqueue, events, handlers, health, jobs,
+    limits, logs, many, nodes,
 };
 use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends, webhooks};
 
@@ -46,6 +46,7 @@ fn jobs() -> Vec<Route<Shared>> {
         route!(Verb::Read, jobs::wait).scoped().long_running(),
         route!(Verb::Read, jobs::attempts).scoped(),
         route!(Verb::ReadPayload, logs::logs).scoped(),
+        route!(Verb::Read, artifacts::show).scoped(),
         route!(Verb::ReadPayload, causes::list).scoped(),
         route!(Verb::Read, trends::show),
         route!(Verb::Read, queues::list).scoped(),

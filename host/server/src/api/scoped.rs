@@ -143,7 +143,9 @@ pub(super) fn hide_payload(view: &mut JobView) {
     let params = view.params.take().map(|_| "params");
     let result = view.result.take().map(|_| "result");
     let failure = view.failure.as_mut().map(hide_details);
-    for part in [params, result, failure].into_iter().flatten() {
+    let kept = std::mem::take(&mut view.artifacts);
+    let artifacts = (!kept.is_empty()).then_some("artifacts");
+    for part in [params, result, artifacts, failure].into_iter().flatten() {
         withhold(view, part);
     }
 }

@@ -46,6 +46,7 @@ settings! {
         limits: Limits,
         shutdown: Shutdown,
         logs: Logs,
+        artifacts: Artifacts,
         http: HttpKeys,
         store: StoreKeys,
         listeners: Vec<At<ListenerKeys>>,
@@ -140,6 +141,11 @@ settings! {
     pub(super) struct Logs "logs." {
         /// How much of the guests' logs is kept, in MiB; the oldest lines go first
         max_mib ["logs-max-mib"] "MIB": Number<1, { 1 << 20 }, 1_024>,
+    }
+
+    pub(super) struct Artifacts "artifacts." {
+        /// How much disk space the artifacts of all jobs may use, in MiB
+        max_mib "MIB": Number<1, { 1 << 30 }, 10_240>,
     }
 
     pub(super) struct Queue "queues.NAME." {
@@ -241,6 +247,7 @@ pub(super) const OWN_SETTINGS: &[&[Setting]] = &[
     Limits::SETTINGS,
     Shutdown::SETTINGS,
     Logs::SETTINGS,
+    Artifacts::SETTINGS,
     HttpKeys::SETTINGS,
     StoreKeys::SETTINGS,
     Queue::SETTINGS,

@@ -40,10 +40,11 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::listeners::{Addresses, Listeners};
 use super::node::{Node, loop_channels};
-use super::opening::{examiner, log_store, restore, store};
+use super::opening::{artifacts, examiner, log_store, restore, store};
 use super::{ServeError, executors, files, node, supervisor, system};
 use crate::api::scrape::Scrape;
 use crate::api::{Api, ServedApi};
+use crate::artifacts::Artifacts;
 use crate::auth::{ADMIN_TOKEN, Auth};
 use crate::config::Config;
 use crate::deploy::{self, Deployments};
@@ -81,6 +82,7 @@ pub(super) struct Host {
     /// Receives log lines of foreign workers. Closed before the logs are.
     foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
+    artifacts: Artifacts,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     foreign: Foreign,
@@ -152,6 +154,7 @@ impl Host {
         let (logs, logged) = Logs::channel();
         let (job_logs, log_writer) = logs::spawn(log_store, logged, (logs.gaps(), logs.progress()))
             .map_err(ServeError::Store)?;
+        let artifacts = artifacts(config, &*store)?;
         let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
         store.limit(config.capacity, Arc::new(clock));
         let base = Base::new(config, clock, logs);
@@ -185,11 +188,7 @@ impl Host {
         };
         let (dispatch, ended, visits) =
             dispatch(config, (store, own), &base, &examiner.cells, loops)?;
-        tasks.spawn(
-            leases
-                .clone()
-                .read_jobs(dispatch.clone(), tasks.stopping().clone()),
-        );
+        read_store(&dispatch, &leases, &artifacts, &tasks);
         count(&base, &dispatch, &tasks);
         let auth = auth(config, &dispatch, base.clock, &tasks).await?;
         let applied = configured::apply(&dispatch, config, base.clock);
@@ -231,6 +230,7 @@ impl Host {
             leases,
             foreign_logs,
             job_logs: Arc::new(job_logs),
+            artifacts,
             phase,
             ended,
             foreign,
@@ -303,6 +303,7 @@ impl Host {
                 .flat_map(|wire| wire.configured.routes(&ports))
                 .collect(),
             nodes: Arc::clone(&self.nodes) as _,
+            artifacts: self.artifacts.clone(),
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             numbers: self.shared.numbers.clone(),
@@ -451,6 +452,14 @@ fn collect(scrape: Scrape) -> Collect {
             text.unwrap_or_else(|_| scrape.metrics.encode())
         })
     })
+}
+
+/// Starts what reads the store for workers, and what removes files of artifacts that no job has.
+fn read_store(dispatch: &Dispatch, leases: &LeaseService, artifacts: &Artifacts, tasks: &Tasks) {
+    let leases = leases.clone();
+    tasks.spawn(leases.read_jobs(dispatch.clone(), tasks.stopping().clone()));
+    let artifacts = artifacts.clone();
+    tasks.spawn(artifacts.sweep(dispatch.clone(), tasks.stopping().clone()));
 }
 
 /// Starts to count what handlers cost and how many jobs wait.

@@ -20,6 +20,7 @@ use host_store::sqlite::SqliteStore;
 
 use super::node::Node;
 use super::{ServeError, damage, node_id, system};
+use crate::artifacts::Artifacts;
 use crate::config::{self, Config};
 use crate::{deploy, nodes};
 
@@ -100,6 +101,15 @@ pub(super) fn store(config: &Config, presence: &Arc<Presence>) -> Result<OpenSto
     tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
     let node = Node::enter(&store, own, Arc::clone(presence), database)?;
     Ok((Box::new(store), own, Some(node)))
+}
+
+/// Opens the files of artifacts, and removes those that no job has.
+pub(super) fn artifacts(config: &Config, store: &dyn Store) -> Result<Artifacts, ServeError> {
+    let is_shared = config.store.is_some();
+    let artifacts = Artifacts::open(&config.data, is_shared, config.artifact_bytes_max)
+        .map_err(system("open the folder of artifacts"))?;
+    artifacts.clear(store).map_err(ServeError::Store)?;
+    Ok(artifacts)
 }
 
 /// Opens the logs of guests, in the same place as the jobs.

@@ -1,15 +1,17 @@
 //! Reads and writes the rows of a store in a file, for a copy to or from a database.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use host_core::artifact::FOLDER;
 use host_core::id::NodeId;
 use host_engine::StoreError;
+use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
 use rusqlite::{Connection, OpenFlags};
 
 use super::logs::LogStore;
 use super::parts::{each, insert, reading_of};
-use super::{SqliteStore, backup, changes, connect, counters, doing};
-use crate::parts::{PARTS, Row, See};
+use super::{SqliteStore, artifacts, backup, changes, connect, counters, doing};
+use crate::parts::{PARTS, Row, See, part_of};
 
 const LOGS_FILE: &str = "logs.db";
 
@@ -38,6 +40,8 @@ pub(super) fn attach_usable_logs(connection: &Connection, path: &Path) -> Result
 /// Reads a store that no host uses.
 pub(crate) struct Reader {
     connection: Connection,
+    /// The folder of the files of artifacts.
+    artifacts: PathBuf,
     node: NodeId,
 }
 
@@ -55,7 +59,12 @@ impl Reader {
         attach_logs(&connection, has_logs.then_some(&*logs))?;
         let ready = connection.execute_batch("BEGIN");
         ready.map_err(doing("read the store"))?;
-        Ok(Self { connection, node })
+        let artifacts = path.with_file_name(FOLDER);
+        Ok(Self {
+            connection,
+            artifacts,
+            node,
+        })
     }
 
     pub(crate) fn node(&self) -> NodeId {
@@ -70,10 +79,16 @@ impl Reader {
             let counted = self.connection.query_row(&sql, [], |row| row.get(0));
             *count = counted.map_err(doing("count the rows of the store"))?;
         }
+        // A database has the content of each artifact.
+        let [artifacts, contents] = [&ARTIFACTS, &ARTIFACT_CONTENTS].map(part_of);
+        counts[contents] = counts[artifacts];
         Ok(counts)
     }
 
     pub(crate) fn each(&self, part: usize, see: See<'_>) -> Result<(), StoreError> {
+        if PARTS[part].name == ARTIFACT_CONTENTS.many {
+            return artifacts::each_content(&self.connection, &self.artifacts, see);
+        }
         each(&self.connection, part, see)
     }
 

@@ -254,6 +254,12 @@ impl Rows for Transaction<'_> {
         ] {
             self.execute("purge a job", sql, [seq])?;
         }
+        for sql in [
+            "DELETE FROM artifacts WHERE job = ?1",
+            "DELETE FROM artifact_contents WHERE job = ?1",
+        ] {
+            self.execute("purge a job", sql, [job.id.0.as_bytes()])?;
+        }
         Ok(())
     }
 

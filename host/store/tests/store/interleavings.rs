@@ -292,7 +292,11 @@ impl History {
                 if let Command::Lease(lease::Command::Complete(Complete { writes, .. })) = &mut end
                 {
                     let (jobs, state) = (jobs.into_iter().collect(), vec![change.writes()]);
-                    *writes = Some(Box::new(Writes { jobs, state }));
+                    *writes = Some(Box::new(Writes {
+                        jobs,
+                        state,
+                        ..Writes::default()
+                    }));
                 }
                 end
             }

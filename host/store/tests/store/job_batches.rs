@@ -264,6 +264,7 @@ fn a_job_adds_to_its_batch_with_its_end() {
                 *writes = Some(Box::new(Writes {
                     jobs: jobs.into_iter().map(|job| within(of, job)).collect(),
                     state: Vec::new(),
+                    ..Writes::default()
                 }));
             }
             end

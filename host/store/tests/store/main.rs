@@ -4,6 +4,7 @@
 
 mod access;
 mod again;
+mod artifacts;
 mod aside;
 mod backup;
 mod cascades;

@@ -18,7 +18,7 @@ use crate::jobs::{
 };
 
 /// The end of the attempt of job `n`, which was claimed with the lease `n`.
-fn end(n: u128, outcome: Outcome, writes: Writes) -> Command {
+pub(crate) fn end(n: u128, outcome: Outcome, writes: Writes) -> Command {
     let mut command = complete(n, n, outcome);
     if let Command::Lease(lease::Command::Complete(Complete { writes: of_end, .. })) = &mut command
     {
@@ -34,7 +34,7 @@ fn jobs(numbers: impl IntoIterator<Item = u128>) -> Writes {
     }
 }
 
-fn start(store: &mut dyn Store, n: u128) {
+pub(crate) fn start(store: &mut dyn Store, n: u128) {
     enqueue(store, vec![job(n)]);
     commit(store, NOW, vec![claim([n], false)]);
 }

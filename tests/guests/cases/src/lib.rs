@@ -1,5 +1,6 @@
 //! The handlers of the cases in `sdk/cases.json`.
 
+use std::io::Write as _;
 use std::time::Duration;
 
 use guest_sdk::schemars::{self, JsonSchema};
@@ -8,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 export_handlers!(
-    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, sign, hold, large,
-    follow, call_api
+    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, report, sign, hold,
+    large, follow, call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -128,6 +129,23 @@ fn order(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
     Ok(ids.len())
 }
 
+#[handler("case.report")]
+fn report(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
+    let rows = [("a", 1), ("b", 2)];
+    let mut file = ctx.artifacts().create_as("rows.csv", "text/csv")?;
+    for (name, count) in rows {
+        writeln!(file, "{name},{count}")?;
+    }
+    file.close()?;
+    let mut open = ctx.artifacts().create("open")?;
+    open.write_all(b"x")?;
+    open.flush()?;
+    if params.fails {
+        return Err(std::io::Error::other("asked to fail").into());
+    }
+    Ok(rows.len())
+}
+
 #[handler("case.sign")]
 fn sign(ctx: &Ctx, params: Value) -> Result<usize, Error> {
     let name = params["secret"].as_str().unwrap_or_default();
@@ -211,6 +229,7 @@ mod tests {
         ("case.keep", keep::call),
         ("case.compare", compare::call),
         ("case.order", order::call),
+        ("case.report", report::call),
         ("case.sign", sign::call),
         ("case.hold", hold::call),
         ("case.large", large::call),
@@ -348,6 +367,11 @@ mod tests {
         for (key, expected) in then["state"].as_object().into_iter().flatten() {
             let kept: Option<Value> = host.state(key);
             assert_eq!(&kept.unwrap_or_default(), expected, "{case}: {key}");
+        }
+        for name in ["rows.csv", "open"] {
+            let kept = host.artifact(name).map(|it| String::from_utf8(it).unwrap());
+            let expected = then["artifacts"][name].as_str();
+            assert_eq!(kept.as_deref(), expected, "{case}: {name}");
         }
         if !then["enqueued"].is_null() {
             let enqueued = serde_json::to_value(host.enqueued()).unwrap();

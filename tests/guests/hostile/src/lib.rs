@@ -1,6 +1,7 @@
 //! Handlers that attack the host in every way a guest can. Tests run each one beside well-behaved jobs
 //! and check how it ends.
 
+mod artifacts;
 mod cpu;
 mod ending;
 mod flood;
@@ -66,6 +67,7 @@ handlers!(
     ending::abort,
     ending::panic_loop,
     reach::read_files,
+    artifacts::artifacts,
     scratch::scratch,
     reach::connect,
     sockets::many,

@@ -54,6 +54,9 @@ pub(super) struct Way<'a> {
 impl Way<'_> {
     /// Copies a data directory. The store comes last: a copy without it is not a data directory.
     pub(super) fn copy(&self, on_progress: &mut dyn FnMut(&str, Copied)) -> Result<(), StoreError> {
+        // As of now: each artifact that a job has by then is among the files that are copied next.
+        let store = self.from.join(STORE);
+        let original = self.read(|| Original::open_store(&store))?;
         let folders = self
             .reader
             .act(|| folder::open(self.from))
@@ -72,7 +75,7 @@ impl Way<'_> {
         if let Some(original) = self.read(open_logs)? {
             self.copy_file(&original, &self.to.join(LOGS), LOGS, on_progress)?;
         }
-        self.copy_store(&self.from.join(STORE), &self.to.join(STORE), on_progress)
+        self.copy_file(&original, &self.to.join(STORE), STORE, on_progress)
     }
 
     /// Copies a store to one file.

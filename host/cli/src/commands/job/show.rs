@@ -77,6 +77,17 @@ fn print(
     if let Some(result) = &view.result {
         put_section("result", &host_api::pretty::json(result.get()))?;
     }
+    if !view.artifacts.is_empty() {
+        let lines = view.artifacts.iter().map(|it| {
+            let kind = plain::line(&it.content_type);
+            format!(
+                "{}  {}  {kind}",
+                plain::line(&it.name),
+                human::bytes(it.bytes)
+            )
+        });
+        put_section("artifacts", &lines.collect::<Vec<_>>().join("\n"))?;
+    }
     if attempts.is_empty() {
         return Ok(());
     }

@@ -18,6 +18,7 @@ const MANIFESTS: Files = files!["guest-sdk": "Cargo.toml", "macros/Cargo.toml"];
 const RUST: Files = files!["guest-sdk":
     "README.md",
     "macros/src/lib.rs",
+    "src/artifacts.rs",
     "src/ctx.rs",
     "src/database.rs",
     "src/error.rs",
@@ -74,6 +75,7 @@ const JAVASCRIPT: Files = files!["sdk/js":
 
 const PYTHON: Files = files!["sdk/python/host_jobs":
     "__init__.py",
+    "artifacts.py",
     "component.py",
     "ctx.py",
     "errors.py",

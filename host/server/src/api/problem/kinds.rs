@@ -25,6 +25,9 @@ host_http::kinds! {
     STATE_NOT_FOUND 404 "state_not_found", "No such state",
         "The space of state does not have this key.",
         "`host state ls SPACE` lists the keys, `host state ls` the spaces.";
+    ARTIFACT_NOT_FOUND 404 "artifact_not_found", "No such artifact",
+        "The job has no artifact of this name, or its file is missing.",
+        "`host job show ID` lists the artifacts of a job.";
     CACHE_FULL 507 "cache_full", "Cache of compiled components full",
         "Compiled components have reached limits.cache_mib, so no other component is compiled.",
         "Remove files from the cache folder: they are recompiled when needed. Or raise limits.cache_mib.";

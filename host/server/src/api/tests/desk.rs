@@ -60,6 +60,7 @@ impl Run {
         let (socket, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
         let writes = WriteBuffer::new(CollectedBytes::default(), None);
         let pass = DeskPass {
+            artifact_bytes: 0,
             job,
             handler: "noop".parse().unwrap(),
             jobs,

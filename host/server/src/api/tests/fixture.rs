@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -53,6 +54,7 @@ use super::sample_executors::Sample;
 use crate::api::ports::{Consent, DeployError, Deployed, DeployedBy, Deployer, Logs};
 use crate::api::problem::kinds;
 use crate::api::{Api, Doorway, ServedApi};
+use crate::artifacts::Artifacts;
 use crate::auth::{Auth, AuthMode};
 use crate::executors::{Executors, Routes};
 use crate::metrics::Metrics;
@@ -300,6 +302,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         wire_routes: wire_routes(&bodies, tasks, clock),
         bodies,
         nodes: Arc::new(Two::default()),
+        artifacts: Artifacts::open(Path::new("/"), true, 0).unwrap(),
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         numbers,

@@ -398,3 +398,21 @@ CREATE TABLE host_batches (
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX host_batches_by_time ON host_batches (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX host_batches_not_ended ON host_batches (id) WHERE NOT ended;
+
+-- Files that jobs have produced.
+CREATE TABLE host_artifacts (
+  job uuid NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  content_type text NOT NULL,
+  bytes bigint NOT NULL,
+  sha256 bytea NOT NULL,
+  file uuid NOT NULL,
+  PRIMARY KEY (job, name)
+);
+
+CREATE TABLE host_artifact_contents (
+  job uuid NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  content bytea NOT NULL,
+  PRIMARY KEY (job, name)
+);

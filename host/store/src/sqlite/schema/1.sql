@@ -242,3 +242,22 @@ CREATE TABLE batches (
 ) STRICT;
 CREATE INDEX batches_by_time ON batches (wake_at) WHERE wake_at IS NOT NULL;
 CREATE INDEX batches_not_ended ON batches (id) WHERE ended = 0;
+
+-- Files that jobs have produced. `file` names the file in `artifacts/` that has the content, unless
+-- `artifact_contents` does, after a copy from a database.
+CREATE TABLE artifacts (
+  job BLOB NOT NULL,
+  name TEXT NOT NULL,
+  content_type TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  sha256 BLOB NOT NULL,
+  file BLOB NOT NULL,
+  PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE artifact_contents (
+  job BLOB NOT NULL,
+  name TEXT NOT NULL,
+  content BLOB NOT NULL,
+  PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
