@@ -74,10 +74,13 @@ pub(crate) fn write_jobs(jobs: &[NewJob]) -> Result<String, StoreError> {
 
 /// Checks the key of a value of state.
 pub(crate) fn check_key(key: &str) -> Result<(), StoreError> {
-    if key.is_empty() {
-        return Err(invalid("a key of state has no characters".to_owned()));
+    let bytes = key.len();
+    if !(1..=NAME_BYTES_MAX).contains(&bytes) {
+        return Err(invalid(format!(
+            "a key of state must have 1–{NAME_BYTES_MAX} bytes, got {bytes}"
+        )));
     }
-    check_name("a key of state", key)
+    Ok(())
 }
 
 pub(crate) fn check_value(value: Option<&[u8]>) -> Result<(), StoreError> {

@@ -63,8 +63,10 @@ export const nameOf = (value, what) => checked(textOf(value, what), size(value),
 
 /** Returns a key of state that is neither empty nor too long. */
 export function keyOf(value) {
-  if (value === '') throw new StoreError({ kind: 'invalid-request', message: 'a key of state has no characters' });
-  return nameOf(value, 'a key of state');
+  const bytes = size(textOf(value, 'a key of state'));
+  if (bytes > 0 && bytes <= NAME_BYTES_MAX) return value;
+  const message = `a key of state must have 1–${NAME_BYTES_MAX} bytes, got ${bytes}`;
+  throw new StoreError({ kind: 'invalid-request', message });
 }
 
 /** Returns a statement and its parameters, which are not too large. */

@@ -60,9 +60,11 @@ def check_value(value: bytes) -> bytes:
 
 def check_key(key: str) -> str:
     """Returns a key of state that is neither empty nor too long."""
-    if not key:
-        raise JobsError(JobsErrorKind.INVALID_REQUEST, "a key of state has no characters")
-    return check_name(key, "a key of state")
+    length = size(key)
+    if not 1 <= length <= NAME_MAX:
+        message = f"a key of state must have 1–{NAME_MAX} bytes, got {length}"
+        raise JobsError(JobsErrorKind.INVALID_REQUEST, message)
+    return key
 
 
 def check_name(name: str, what: str) -> str:

@@ -148,6 +148,7 @@ http.client_names = [\"*.ci.example\", \"spiffe://example/**\"]
 http.trusted_proxies = [\"10.2.0.0/16\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
+artifacts.max_mib = 8
 audit.export_file = \"/e\"
 audit.retention_days = 2
 deploy.trusted_keys = [\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]
@@ -201,6 +202,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     assert_eq!(config.handlers, Some(PathBuf::from("/h")));
     check_http(&config);
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
+    assert_eq!(config.artifact_bytes_max, 8 << 20);
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
     check_access(&config);
@@ -224,7 +226,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
         .flatten()
         .filter(|setting| !setting.is_in_table())
         .count();
-    assert_eq!(own, 44, "all of them but store.url_file are above");
+    assert_eq!(own, 45, "all of them but store.url_file are above");
 }
 
 #[test]
