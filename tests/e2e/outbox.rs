@@ -123,6 +123,7 @@ fn a_job_exists_exactly_if_the_transaction_of_the_application_commits() {
         "SELECT * FROM host.outbox",
         "DELETE FROM host.outbox",
         "SELECT host.enqueue('')",
+        "SELECT host.cancel(NULL)",
         "SELECT host.enqueue('echo', '1', '[]')",
         "SELECT host.enqueue('echo', '1', '{\"handler\": \"noop\"}')",
         "SELECT host.enqueue('echo', to_jsonb(repeat('a', 1048577)))",

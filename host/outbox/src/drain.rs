@@ -207,7 +207,7 @@ async fn take(
     })
 }
 
-/// Logs what the host refuses: the first row immediately, and then one line a minute that counts the others.
+/// Logs what the host refuses: the first refusal immediately, and others at most once a minute, with their number.
 #[derive(Default)]
 struct RefusalLog {
     unlogged: usize,

@@ -48,6 +48,9 @@ END $$;
 CREATE OR REPLACE FUNCTION host.cancel(job_id uuid)
 RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
+    IF job_id IS NULL THEN
+        RAISE EXCEPTION 'host.cancel: the id is null';
+    END IF;
     -- Waits for a host that is accepting the job.
     DELETE FROM host.outbox WHERE id = job_id;
     IF NOT FOUND THEN

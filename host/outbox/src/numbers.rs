@@ -38,7 +38,7 @@ impl Numbers {
         );
         registry.register_with_unit(
             "outbox_lag",
-            "How long the first job had waited in the outbox that this node took last, 0 once none waits",
+            "Age of the oldest job in the last batch that this node took from the outbox, 0 once none waits",
             Unit::Seconds,
             self.lag.clone(),
         );
