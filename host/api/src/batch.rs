@@ -169,7 +169,7 @@ impl BatchView {
         let cancel = progress.cancel.as_ref();
         let callbacks = plan.callbacks.iter().map(|(on, job)| CallbackView {
             on: on.as_str().to_owned(),
-            handler: address(job.runner.as_ref(), &job.handler).into_owned(),
+            handler: address(job.executor.as_ref(), &job.handler).into_owned(),
             queue: job.queue.to_string(),
             job: job.id.to_string(),
             enqueued: progress.fired.contains(on),

@@ -239,7 +239,7 @@ impl JobView {
         Self {
             id: job.id.to_string(),
             state: job.state.as_str().to_owned(),
-            handler: address(job.runner.as_ref(), &job.handler).into_owned(),
+            handler: address(job.executor.as_ref(), &job.handler).into_owned(),
             queue: job.queue.to_string(),
             priority: job.priority,
             attempt: job.attempt,

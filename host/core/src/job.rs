@@ -117,8 +117,9 @@ pub struct Lifecycle {
     pub state: State,
     pub queue: Name,
     pub handler: Name,
-    /// The pool of foreign runners that has the handler; `None` for cells.
-    pub runner: Option<Name>,
+    /// The executor that has the handler; `None` for cells.
+    #[serde(rename = "runner")]
+    pub executor: Option<Name>,
     /// 0 is the most urgent, 9 the least.
     pub priority: u8,
     pub policy: Policy,
@@ -196,8 +197,8 @@ impl Lifecycle {
 
 impl<'a> From<&'a Lifecycle> for Object<'a> {
     fn from(job: &'a Lifecycle) -> Self {
-        let runner = job.runner.as_ref().map(Name::as_str);
-        Self::Job(job.queue.as_str(), runner, job.handler.as_str())
+        let executor = job.executor.as_ref().map(Name::as_str);
+        Self::Job(job.queue.as_str(), executor, job.handler.as_str())
     }
 }
 
@@ -218,9 +219,9 @@ impl Lane {
     /// Returns whether a job is in this lane. Each job is in exactly one lane.
     pub fn has(&self, job: &Lifecycle) -> bool {
         match self {
-            Self::Shared => job.runner.is_none() && !job.suspicion.is_apart(),
-            Self::Apart => job.runner.is_none() && job.suspicion.is_apart(),
-            Self::Executor(name) => job.runner.as_ref() == Some(name),
+            Self::Shared => job.executor.is_none() && !job.suspicion.is_apart(),
+            Self::Apart => job.executor.is_none() && job.suspicion.is_apart(),
+            Self::Executor(name) => job.executor.as_ref() == Some(name),
         }
     }
 }
@@ -423,8 +424,9 @@ pub struct NewJob {
     /// A new id.
     pub id: JobId,
     pub handler: Name,
-    /// The pool of foreign runners that has the handler; `None` for cells.
-    pub runner: Option<Name>,
+    /// The executor that has the handler; `None` for cells.
+    #[serde(rename = "runner")]
+    pub executor: Option<Name>,
     /// The component that had the handler when the job was made. If it has been removed since, the job is refused.
     pub component: Option<Name>,
     pub queue: Name,

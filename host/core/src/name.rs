@@ -53,14 +53,14 @@ impl Name {
     }
 }
 
-/// Separates the name of a runner from the name of its handler.
-pub const RUNNER_SEPARATOR: char = '#';
+/// Separates the name of an executor from the name of its handler.
+pub const EXECUTOR_SEPARATOR: char = '#';
 
-/// Returns a handler's name as users write it: `send_email`, or `python#send_email` at a foreign runner.
-pub fn address<'a>(runner: Option<&Name>, handler: &'a Name) -> Cow<'a, str> {
-    match runner {
+/// Returns a handler's name as users write it: `send_email`, or `python#send_email` at an executor.
+pub fn address<'a>(executor: Option<&Name>, handler: &'a Name) -> Cow<'a, str> {
+    match executor {
         None => Cow::Borrowed(handler.as_str()),
-        Some(runner) => Cow::Owned(format!("{runner}{RUNNER_SEPARATOR}{handler}")),
+        Some(executor) => Cow::Owned(format!("{executor}{EXECUTOR_SEPARATOR}{handler}")),
     }
 }
 

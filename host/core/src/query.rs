@@ -32,7 +32,7 @@ pub enum Order {
 pub struct JobFilter {
     pub state: Option<State>,
     pub queue: Option<Name>,
-    /// The handler, together with its pool of foreign runners (`None` for cells).
+    /// The handler, together with its executor (`None` for cells).
     pub handler: Option<(Option<Name>, Name)>,
     /// Matches the addresses of handlers.
     pub handlers: Option<Glob>,
@@ -67,14 +67,17 @@ pub struct JobFilter {
 impl JobFilter {
     /// Returns whether a job's lifecycle matches.
     pub fn has(&self, job: &Lifecycle) -> bool {
-        let of_handler = |(runner, handler): &(Option<Name>, Name)| {
-            *handler == job.handler && *runner == job.runner
+        let of_handler = |(executor, handler): &(Option<Name>, Name)| {
+            *handler == job.handler && *executor == job.executor
         };
         self.state.is_none_or(|state| state == job.state)
             && self.queue.as_ref().is_none_or(|queue| *queue == job.queue)
             && self.handler.as_ref().is_none_or(of_handler)
             && self.handlers.as_ref().is_none_or(|glob| {
-                glob.has_handler(job.runner.as_ref().map(Name::as_str), job.handler.as_str())
+                glob.has_handler(
+                    job.executor.as_ref().map(Name::as_str),
+                    job.handler.as_str(),
+                )
             })
             && (self.batch.is_none() || self.batch == job.batch)
             && (self.scope.is_all() || self.scope.has(job.into()))
@@ -125,7 +128,7 @@ impl JobFilter {
         if self.words.is_empty() {
             return true;
         }
-        let handler = address(job.runner.as_ref(), &job.handler);
+        let handler = address(job.executor.as_ref(), &job.handler);
         let failure = failure(job, latest);
         let names = [Some(&*handler), Some(job.queue.as_str()), unique_key];
         let of_failure = [
@@ -230,7 +233,7 @@ impl Cause {
         let kind = job.failure?;
         let known = failure(job, latest).cloned();
         let failure = known.unwrap_or_else(|| Failure::new(kind, ""));
-        let handler = address(job.runner.as_ref(), &job.handler);
+        let handler = address(job.executor.as_ref(), &job.handler);
         Some(Self {
             fingerprint: fingerprint(&handler, &failure),
             pattern: pattern(&failure.message),
@@ -277,8 +280,9 @@ pub struct Page<T> {
 pub struct Change {
     pub job: JobId,
     pub handler: Name,
-    /// The pool of foreign runners that has the handler; `None` for cells.
-    pub runner: Option<Name>,
+    /// The executor that has the handler; `None` for cells.
+    #[serde(rename = "runner")]
+    pub executor: Option<Name>,
     pub queue: Name,
     /// The state before; `None` for a new job.
     pub from: Option<State>,
@@ -339,8 +343,8 @@ pub struct QueueStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RemoteLease {
     pub job: JobId,
-    /// The pool of foreign runners that has the handler; `None` for cells.
-    pub runner: Option<Name>,
+    /// The executor that has the handler; `None` for cells.
+    pub executor: Option<Name>,
     pub handler: Name,
     /// The queue that the job returns to if the lease is lost.
     pub queue: Name,
@@ -359,7 +363,7 @@ impl RemoteLease {
         let lease = job.lease.clone()?;
         matches!(lease.hold, Hold::Ttl { .. }).then(|| Self {
             job: job.id,
-            runner: job.runner.clone(),
+            executor: job.executor.clone(),
             handler: job.handler.clone(),
             queue: job.queue.clone(),
             attempt: job.attempt,

@@ -223,7 +223,7 @@ impl Numbers {
         let mut trend = BTreeMap::<_, u64>::new();
         for change in changes {
             if let Some(state) = change.to.filter(|_| change.from != change.to) {
-                let handler = (change.runner.as_ref(), &change.handler);
+                let handler = (change.executor.as_ref(), &change.handler);
                 *entered.entry((handler, &change.queue, state)).or_default() += 1;
                 *trend.entry((state, change.from.is_none())).or_default() += 1;
             }
@@ -234,10 +234,10 @@ impl Numbers {
                 trends.entered(now, state, is_new, jobs);
             }
         }
-        for (((runner, handler), queue, state), jobs) in entered {
+        for (((executor, handler), queue, state), jobs) in entered {
             let labels = Entered {
                 queue: self.queues.of(queue.as_str()),
-                handler: self.handlers.of(&address(runner, handler)),
+                handler: self.handlers.of(&address(executor, handler)),
                 state: state.as_str(),
             };
             if self.entered.get(&labels).is_none() {
@@ -391,7 +391,7 @@ mod tests {
         let change = Change {
             job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),
             handler: "late".parse().unwrap(),
-            runner: None,
+            executor: None,
             queue: "new".parse().unwrap(),
             from: None,
             to: Some(State::Available),

@@ -87,7 +87,7 @@ impl Workers {
                 lease,
                 attempt: lifecycle.attempt,
                 worker: request.worker.clone(),
-                executor: lifecycle.runner.clone(),
+                executor: lifecycle.executor.clone(),
                 handler: lifecycle.handler.clone(),
                 hold: request.hold,
                 granted_at: now,

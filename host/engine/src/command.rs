@@ -234,7 +234,7 @@ impl Command {
         self.new_jobs()
             .iter()
             .chain(fired)
-            .map(|job| job.runner.as_ref())
+            .map(|job| job.executor.as_ref())
     }
 
     /// Returns the state that it changes.
@@ -329,7 +329,7 @@ impl TryFrom<Reply> for () {
 pub struct Discard {
     pub job: JobId,
     pub queue: Name,
-    /// The handler, behind its runner's name if it has one.
+    /// The handler, behind its executor's name if it has one.
     pub handler: String,
     pub failure: Option<FailureKind>,
 }
@@ -352,7 +352,7 @@ pub struct Committed {
     pub effects: Vec<(JobId, Effect)>,
     /// When the next job is due, after this batch.
     pub next_wakeup: Option<Time>,
-    /// How many jobs cells may claim. Jobs of runners and of paused queues are not counted.
+    /// How many jobs cells may claim. Jobs of executors and of paused queues are not counted.
     pub available: u64,
     /// Whether a claim has stopped before it had seen all jobs that it might take: the next one continues from there.
     pub claim_goes_on: bool,

@@ -135,12 +135,12 @@ pub trait Reader: Send {
     fn queues(&self) -> Result<Vec<QueueStatus>, StoreError>;
 
     /// Returns when the oldest of the first available jobs of each priority in each of these queues was enqueued: of
-    /// its jobs for cells and for these runners, without suspects. Queues without one are left out. Looks up one job for each queue, runner
+    /// its jobs for cells and for these executors, without suspects. Queues without one are left out. Looks up one job for each queue, executor
     /// and priority.
     fn oldest_available(
         &self,
         queues: &[Name],
-        runners: &[Name],
+        executors: &[Name],
     ) -> Result<Vec<(Name, Time)>, StoreError>;
 
     /// Returns whether a queue is paused.

@@ -365,14 +365,14 @@ impl<R: Rows> Batch<'_, R> {
             self.committed.discards.push(Discard {
                 job: after.id,
                 queue: after.queue.clone(),
-                handler: address(after.runner.as_ref(), &after.handler).into_owned(),
+                handler: address(after.executor.as_ref(), &after.handler).into_owned(),
                 failure: after.failure,
             });
         }
         self.committed.changes.push(Change {
             job: job.id,
             handler: job.handler.clone(),
-            runner: job.runner.clone(),
+            executor: job.executor.clone(),
             queue: job.queue.clone(),
             from: before.map(|job| job.state),
             to: after.map(|job| job.state),

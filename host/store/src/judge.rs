@@ -315,7 +315,7 @@ pub(crate) fn job_columns(row: &Row, job: &Lifecycle) -> Row {
         Value::Int(job.priority.into()),
         Value::Int(job.suspicion.is_apart().into()),
         Value::Text(job.handler.to_string()),
-        text(job.runner.as_ref().map(Name::to_string)),
+        text(job.executor.as_ref().map(Name::to_string)),
         job.wakeup().map_or(Value::Null, |at| Value::Int(at.0)),
         row[9].clone(),
         row[10].clone(),

@@ -70,7 +70,7 @@ impl<Q: Ord + Clone> Ready<Q> {
         [before, after]: [Option<&Lifecycle>; 2],
     ) -> Option<QueuePosition> {
         let [from, to] = [before, after].map(|job| place(rank, job?));
-        let executor = &after.or(before)?.runner;
+        let executor = &after.or(before)?.executor;
         if from == to {
             return None;
         }
@@ -166,6 +166,6 @@ pub(crate) fn executor_of(lane: &Lane) -> Option<&Name> {
 /// Returns the place at which a job may be claimed. Suspects are claimed in an order of their own.
 fn place(rank: i64, job: &Lifecycle) -> Option<QueuePosition> {
     let is_ready =
-        job.state == State::Available && (job.runner.is_some() || !job.suspicion.is_apart());
+        job.state == State::Available && (job.executor.is_some() || !job.suspicion.is_apart());
     is_ready.then_some((job.priority, rank))
 }

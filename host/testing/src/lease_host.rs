@@ -125,7 +125,7 @@ impl LeaseHost {
             let new = NewJob {
                 id,
                 handler: handler.parse().unwrap(),
-                runner: Some(executor.parse().unwrap()),
+                executor: Some(executor.parse().unwrap()),
                 component: None,
                 queue: Name::default_queue(),
                 priority: 5,
@@ -418,7 +418,7 @@ impl Inner {
                 let may_begin = !self.has_single_attempts || job.lifecycle.lease_epoch == 0;
                 job.lifecycle.state == State::Available
                     && may_begin
-                    && job.lifecycle.runner.as_ref() == Some(executor)
+                    && job.lifecycle.executor.as_ref() == Some(executor)
             });
             found.map(|(id, _)| *id)
         })

@@ -325,7 +325,7 @@ impl Rows for Model {
     fn available(&mut self) -> Result<u64, StoreError> {
         let available = self.entries().filter(|entry| {
             let job = &entry.lifecycle;
-            job.state == State::Available && job.runner.is_none() && !self.is_paused(&job.queue)
+            job.state == State::Available && job.executor.is_none() && !self.is_paused(&job.queue)
         });
         Ok(available.count() as u64)
     }
@@ -385,7 +385,7 @@ impl Rows for Model {
     fn live_jobs(&mut self, handler: &Name) -> Result<u64, StoreError> {
         let live = self.entries().filter(|entry| {
             let job = &entry.lifecycle;
-            job.handler == *handler && job.runner.is_none() && !job.state.is_terminal()
+            job.handler == *handler && job.executor.is_none() && !job.state.is_terminal()
         });
         Ok(live.take(LIVE_JOBS_COUNTED as usize).count() as u64)
     }

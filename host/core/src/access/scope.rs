@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::name::{NAME_BYTES_MAX, RUNNER_SEPARATOR};
+use crate::name::{EXECUTOR_SEPARATOR, NAME_BYTES_MAX};
 
-/// The longest glob, in bytes: the name of a handler behind that of its runner.
+/// The longest glob, in bytes: the name of a handler behind that of its executor.
 pub const GLOB_BYTES_MAX: usize = 2 * NAME_BYTES_MAX + 1;
 
 /// The most globs of queues, and of handlers, in a scope.
@@ -58,14 +58,17 @@ impl Glob {
     }
 
     /// Returns whether the address of a handler matches.
-    pub(crate) fn has_handler(&self, runner: Option<&str>, handler: &str) -> bool {
+    pub(crate) fn has_handler(&self, executor: Option<&str>, handler: &str) -> bool {
         let handler = handler.as_bytes();
-        match runner {
+        match executor {
             None => matches(self.0.as_bytes(), &[handler]),
-            Some(runner) => {
+            Some(executor) => {
                 let mut room = [0; 4];
-                let separator = RUNNER_SEPARATOR.encode_utf8(&mut room).as_bytes();
-                matches(self.0.as_bytes(), &[runner.as_bytes(), separator, handler])
+                let separator = EXECUTOR_SEPARATOR.encode_utf8(&mut room).as_bytes();
+                matches(
+                    self.0.as_bytes(),
+                    &[executor.as_bytes(), separator, handler],
+                )
             }
         }
     }
@@ -124,9 +127,9 @@ pub enum Object<'a> {
     Host,
     /// A queue, whatever its jobs' handlers are.
     Queue(&'a str),
-    /// A handler, with the runner that has it.
+    /// A handler, with the executor that has it.
     Handler(Option<&'a str>, &'a str),
-    /// A job: its queue, the runner and the handler.
+    /// A job: its queue, the executor and the handler.
     Job(&'a str, Option<&'a str>, &'a str),
 }
 
@@ -155,15 +158,15 @@ impl Scope {
     pub fn has(&self, object: Object<'_>) -> bool {
         let queue =
             |name: &str| self.queues.is_empty() || self.queues.iter().any(|glob| glob.has(name));
-        let handler = |runner: Option<&str>, name: &str| {
+        let handler = |executor: Option<&str>, name: &str| {
             let mut globs = self.handlers.iter();
-            self.handlers.is_empty() || globs.any(|glob| glob.has_handler(runner, name))
+            self.handlers.is_empty() || globs.any(|glob| glob.has_handler(executor, name))
         };
         match object {
             Object::Host => true,
             Object::Queue(name) => queue(name),
-            Object::Handler(runner, name) => handler(runner, name),
-            Object::Job(in_queue, runner, name) => queue(in_queue) && handler(runner, name),
+            Object::Handler(executor, name) => handler(executor, name),
+            Object::Job(in_queue, executor, name) => queue(in_queue) && handler(executor, name),
         }
     }
 

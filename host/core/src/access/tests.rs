@@ -133,14 +133,14 @@ proptest! {
     fn what_a_narrower_scope_has_a_wider_one_has(
         (inner_queues, inner_handlers) in (globs(), globs()),
         (outer_queues, outer_handlers) in (globs(), globs()),
-        queue in names(), handler in names(), runner in proptest::option::of(names()),
+        queue in names(), handler in names(), executor in proptest::option::of(names()),
     ) {
         let inner = Scope { queues: inner_queues, handlers: inner_handlers };
         let outer = Scope { queues: outer_queues, handlers: outer_handlers };
         let objects = [
             Object::Queue(&queue),
-            Object::Handler(runner.as_deref(), &handler),
-            Object::Job(&queue, runner.as_deref(), &handler),
+            Object::Handler(executor.as_deref(), &handler),
+            Object::Job(&queue, executor.as_deref(), &handler),
         ];
         if inner.is_within(&outer) {
             for object in objects {

@@ -14,7 +14,7 @@ impl Lifecycle {
             state: State::Pending,
             queue: new.queue.clone(),
             handler: new.handler.clone(),
-            runner: new.runner.clone(),
+            executor: new.executor.clone(),
             priority: new.priority,
             policy: new.policy.clone(),
             enqueued_at: now,

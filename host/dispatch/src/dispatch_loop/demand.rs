@@ -101,7 +101,7 @@ impl Demand {
 
     /// Records a committed change of a job for an executor.
     pub(super) fn record_change(&mut self, change: &Change) {
-        let executor = change.runner.as_ref();
+        let executor = change.executor.as_ref();
         let Some(jobs) = executor.and_then(|executor| self.by_executor.get_mut(executor)) else {
             return;
         };
@@ -122,19 +122,19 @@ impl Demand {
     /// some.
     pub(super) fn record_behind(&mut self, changes: &[Change]) -> bool {
         let may_be_behind = |change: &Change| {
-            change.to == Some(State::Available) && self.is_empty(change.runner.as_ref())
+            change.to == Some(State::Available) && self.is_empty(change.executor.as_ref())
         };
         if !changes.iter().any(may_be_behind) {
             return false;
         }
         let mut has_some = false;
         for change in left_available(changes) {
-            let runner = change.runner.as_ref();
-            if !self.is_empty(runner) {
+            let executor = change.executor.as_ref();
+            if !self.is_empty(executor) {
                 continue;
             }
             has_some = true;
-            match runner {
+            match executor {
                 None => self.shared = u64::MAX,
                 Some(executor) => drop(self.by_executor.insert(executor.clone(), u64::MAX)),
             }
@@ -143,8 +143,8 @@ impl Demand {
     }
 
     /// Returns whether nothing is known to be in the lane of shared cells, or of an executor.
-    fn is_empty(&self, runner: Option<&Name>) -> bool {
-        match runner {
+    fn is_empty(&self, executor: Option<&Name>) -> bool {
+        match executor {
             None => self.shared == 0,
             Some(executor) => self.by_executor.get(executor) == Some(&0),
         }
@@ -170,12 +170,12 @@ impl Demand {
     /// Records changes that other nodes have made.
     pub(super) fn record_remote_changes(&mut self, changes: &[Change]) {
         self.has_suspects |= changes.iter().any(|change| {
-            change.runner.is_none()
+            change.executor.is_none()
                 && change.from == Some(State::Running)
                 && change.to == Some(State::Available)
         });
         let left = left_available(changes);
-        let for_cells = left.iter().filter(|it| it.runner.is_none()).count();
+        let for_cells = left.iter().filter(|it| it.executor.is_none()).count();
         self.shared = self.shared.saturating_add(for_cells as u64);
     }
 }
@@ -204,7 +204,7 @@ mod tests {
         Change {
             job: JobId(uuid::Uuid::from_u128(job)),
             handler: "echo".parse().unwrap(),
-            runner: None,
+            executor: None,
             queue: "default".parse().unwrap(),
             from,
             to,
@@ -218,8 +218,8 @@ mod tests {
         let claimed = |job| change(job, Some(Available), Some(Running));
         let given_back = |job| change(job, Some(Running), Some(Available));
         let ended = |job| change(job, Some(Running), Some(Completed));
-        let for_a_runner = Change {
-            runner: Some("python".parse().unwrap()),
+        let for_an_executor = Change {
+            executor: Some("python".parse().unwrap()),
             ..enqueued(9)
         };
         for (changes, left) in [
@@ -234,7 +234,7 @@ mod tests {
                 vec![enqueued(1), claimed(1), given_back(1), claimed(1), ended(1)],
                 0,
             ),
-            (vec![for_a_runner], 1),
+            (vec![for_an_executor], 1),
             (vec![enqueued(1), change(1, Some(Available), None)], 0),
         ] {
             assert_eq!(left_available(&changes).len(), left, "{changes:?}");
@@ -243,8 +243,8 @@ mod tests {
 
     #[test]
     fn jobs_behind_a_claim_of_their_batch_are_claimed_by_another() {
-        let enqueued = |job, runner: Option<&str>| Change {
-            runner: runner.map(|name| name.parse().unwrap()),
+        let enqueued = |job, executor: Option<&str>| Change {
+            executor: executor.map(|name| name.parse().unwrap()),
             ..change(job, None, Some(Available))
         };
         let mut demand = Demand::new(0);

@@ -305,7 +305,7 @@ mod tests {
             let change = Change {
                 job: job.id,
                 handler: job.handler,
-                runner: None,
+                executor: None,
                 queue: job.queue,
                 from: None,
                 to: None,

@@ -158,7 +158,7 @@ impl<P: CellPort> DispatchLoop<P> {
                 }
             }
             LeaseMessage::Complete { outcome, .. } => {
-                let handler = address(job.runner.as_ref(), &job.handler);
+                let handler = address(job.executor.as_ref(), &job.handler);
                 self.signals
                     .numbers
                     .ended(now, &handler, outcome, now.since_ms(granted_at));

@@ -70,7 +70,7 @@ impl<P: CellPort> DispatchLoop<P> {
             }
         }
         let is_claim =
-            |change: &Change| change.runner.is_none() && change.to == Some(State::Running);
+            |change: &Change| change.executor.is_none() && change.to == Some(State::Running);
         if changes.iter().any(is_claim) {
             self.share.record_chance();
         }

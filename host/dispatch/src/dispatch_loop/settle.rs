@@ -265,7 +265,7 @@ impl<P: CellPort> DispatchLoop<P> {
 
     /// Records a change in the demand for executors.
     pub(super) fn record_demand(&mut self, change: &Change) {
-        if let Some(executor) = &change.runner
+        if let Some(executor) = &change.executor
             && change.to == Some(State::Available)
         {
             self.await_executor(executor);

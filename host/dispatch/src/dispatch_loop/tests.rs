@@ -3,10 +3,10 @@
 
 pub(crate) mod bench;
 mod drain;
+mod executors;
 mod failing;
 mod leases;
 mod pushing;
-mod runners;
 mod traces;
 mod unrunnable;
 

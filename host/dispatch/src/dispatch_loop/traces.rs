@@ -58,7 +58,7 @@ impl Traces {
         };
         let begin = |job: &mut host_core::job::NewJob| {
             let mut open = Open::begin(now, ENQUEUE, &mut job.payload.trace_context)?;
-            describe(&mut open, job.runner.as_ref(), &job.handler, &job.queue);
+            describe(&mut open, job.executor.as_ref(), &job.handler, &job.queue);
             open.correlate(&job.payload.attributes);
             Some(open)
         };
@@ -91,8 +91,8 @@ impl Traces {
         let Some(mut open) = Open::begin(now, ATTEMPT, &mut payload.trace_context) else {
             return;
         };
-        let runner = lifecycle.runner.as_ref();
-        describe(&mut open, runner, &lifecycle.handler, &lifecycle.queue);
+        let executor = lifecycle.executor.as_ref();
+        describe(&mut open, executor, &lifecycle.handler, &lifecycle.queue);
         let waited_ms = lifecycle.waited_ms(now);
         open.add("job_id", Attribute::text(&lifecycle.id.to_string()));
         open.add("attempt", Attribute::number(lifecycle.attempt.into()));
@@ -196,7 +196,7 @@ impl Traces {
     }
 }
 
-fn describe(open: &mut Open, runner: Option<&Name>, handler: &Name, queue: &Name) {
-    open.add("handler", Attribute::text(&address(runner, handler)));
+fn describe(open: &mut Open, executor: Option<&Name>, handler: &Name, queue: &Name) {
+    open.add("handler", Attribute::text(&address(executor, handler)));
     open.add("queue", Attribute::text(queue.as_str()));
 }

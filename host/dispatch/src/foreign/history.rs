@@ -117,7 +117,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
     NewJob {
         id: ids.job,
         handler: job.handler,
-        runner: None,
+        executor: None,
         component: None,
         queue,
         priority: 5,

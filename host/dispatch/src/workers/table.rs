@@ -128,14 +128,14 @@ impl LeaseTable {
     /// Restores a lease that was granted before the host restarted.
     pub(crate) fn restore(&self, remote: RemoteLease) {
         let mut table = self.table.lock();
-        if let Some(executor) = remote.runner.clone() {
+        if let Some(executor) = remote.executor.clone() {
             table.restored.entry(executor).or_default().push(remote.job);
         }
         let held = Held {
             lease: remote.lease.id,
             attempt: remote.attempt,
             worker: remote.lease.worker,
-            executor: remote.runner,
+            executor: remote.executor,
             handler: remote.handler,
             hold: remote.lease.hold,
             granted_at: remote.lease.granted_at,

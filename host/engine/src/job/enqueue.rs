@@ -169,7 +169,7 @@ impl<R: Rows> Batch<'_, R> {
             State::Pending | State::Scheduled | State::Available
         );
         let has_inputs = job.inputs().next().is_some();
-        let is_alike = job.handler == new.handler && job.runner == new.runner;
+        let is_alike = job.handler == new.handler && job.executor == new.executor;
         if !waits || job.attempt > 0 || has_inputs || !is_alike {
             return Ok(());
         }
@@ -264,10 +264,10 @@ pub(crate) fn check_scopes(jobs: &[NewJob]) -> Result<(), Stop> {
         let Some(origin) = &new.payload.origin else {
             continue;
         };
-        let runner = new.runner.as_ref().map(Name::as_str);
-        let object = Object::Job(new.queue.as_str(), runner, new.handler.as_str());
+        let executor = new.executor.as_ref().map(Name::as_str);
+        let object = Object::Job(new.queue.as_str(), executor, new.handler.as_str());
         if !origin.scope.has(object) {
-            let handler = address(new.runner.as_ref(), &new.handler).into_owned();
+            let handler = address(new.executor.as_ref(), &new.handler).into_owned();
             return Err(TokenRefusal::OutOfScope { handler }.into());
         }
     }

@@ -27,7 +27,7 @@ pub const AT_ONCE: Time = Time(1);
 /// When to look again for waiting jobs that other hosts have locked, in milliseconds.
 const LOCKED_PAUSE_MS: u64 = 50;
 
-/// The limits that concern new jobs, by queue, runner and handler: the jobs of a batch have few of them, and there may be
+/// The limits that concern new jobs, by queue, executor and handler: the jobs of a batch have few of them, and there may be
 /// many limits.
 #[derive(Default)]
 pub(crate) struct Concerning {
@@ -51,7 +51,7 @@ impl Concerning {
         if let Some(keys) = self.read.remove(&new.id) {
             return Ok(keys);
         }
-        let target = (new.queue.clone(), new.runner.clone(), new.handler.clone());
+        let target = (new.queue.clone(), new.executor.clone(), new.handler.clone());
         let entry = self.numbers.entry(target);
         let numbers = entry.or_insert_with(|| limits.concerning(new));
         limits.keys_of(new, numbers)

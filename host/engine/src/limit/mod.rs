@@ -164,8 +164,8 @@ impl Limit {
 
     /// Returns whether it concerns a new job.
     fn concerns(&self, new: &NewJob) -> bool {
-        let runner = new.runner.as_ref().map(Name::as_str);
-        let object = Object::Job(new.queue.as_str(), runner, new.handler.as_str());
+        let executor = new.executor.as_ref().map(Name::as_str);
+        let object = Object::Job(new.queue.as_str(), executor, new.handler.as_str());
         self.matches.has(object)
     }
 }
@@ -217,7 +217,7 @@ impl Limits {
         self.get(number).filter(|it| it.when_full == when_full)
     }
 
-    /// Returns the numbers of the limits that concern jobs with the queue, runner and handler of a new one.
+    /// Returns the numbers of the limits that concern jobs with the queue, executor and handler of a new one.
     pub fn concerning(&self, new: &NewJob) -> Vec<u64> {
         let kept = self.0.iter().filter(|(_, it)| !it.is_removed);
         let concerning = kept.filter(|(_, it)| it.limit.concerns(new));

@@ -86,11 +86,11 @@ pub struct NodeInfo {
     pub cell_memory_bytes: u64,
     /// The wires that it is configured for.
     pub wires: Vec<String>,
-    /// The foreign runners that it is configured for.
+    /// The executors that it is configured for.
     pub runners: Vec<Name>,
-    /// The foreign runners that accept jobs enqueued at other nodes.
+    /// The executors that accept jobs enqueued at other nodes.
     pub offers: Vec<Offer>,
-    /// The state of its foreign runners.
+    /// The state of its executors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub pools: Vec<Pool>,
     /// A digest of its configured retention of queues. Empty if unknown.
@@ -101,7 +101,7 @@ pub struct NodeInfo {
     pub running: Running,
 }
 
-/// A foreign runner of a node, or all runners whose names share a prefix.
+/// An executor of a node, or all executors whose names share a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Offer {
     /// Its name, or the prefix of the names.
@@ -173,7 +173,7 @@ impl Readiness<'_> {
 pub struct Running {
     /// In its cells.
     pub cells: u64,
-    /// At each foreign runner.
+    /// At each executor.
     pub runners: BTreeMap<Name, u64>,
 }
 

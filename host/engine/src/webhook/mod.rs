@@ -197,7 +197,7 @@ fn job_data<'a>(job: &'a Lifecycle, payload: &'a Payload, ending: &'a Ending) ->
     let pairs = payload.attributes.iter();
     JobData {
         id: job.id.to_string(),
-        handler: address(job.runner.as_ref(), &job.handler).into_owned(),
+        handler: address(job.executor.as_ref(), &job.handler).into_owned(),
         queue: job.queue.as_str(),
         state: job.state.as_str(),
         attempt: job.attempt,
@@ -226,7 +226,7 @@ fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
     NewJob {
         id,
         handler: Name::constant(DELIVER),
-        runner: Some(executor()),
+        executor: Some(executor()),
         component: None,
         queue: executor(),
         priority: 5,

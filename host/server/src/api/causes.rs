@@ -95,7 +95,7 @@ fn count(found: &mut BTreeMap<String, CauseGroup>, job: JobSummary) {
             last: ended,
             view: CauseView {
                 fingerprint: fingerprint.clone(),
-                handler: address(job.lifecycle.runner.as_ref(), &job.lifecycle.handler)
+                handler: address(job.lifecycle.executor.as_ref(), &job.lifecycle.handler)
                     .into_owned(),
                 kind: kind.as_str().to_owned(),
                 user_kind: job.failure.and_then(|failure| failure.user_kind),

@@ -95,7 +95,7 @@ fn is_visible(scope: &Scope, query: &EventsQuery, happened: &EventKind) -> bool 
     match happened {
         _ if scope.is_all() => true,
         EventKind::Changed(change) => {
-            let runner = change.runner.as_ref().map(Name::as_str);
+            let runner = change.executor.as_ref().map(Name::as_str);
             let (queue, handler) = (change.queue.as_str(), change.handler.as_str());
             scope.has(Object::Job(queue, runner, handler))
         }
@@ -120,7 +120,7 @@ fn write(out: &mut String, event: &Event, at: &str) {
         EventKind::Changed(change) => {
             let data = ChangeView {
                 job: change.job,
-                handler: address(change.runner.as_ref(), &change.handler),
+                handler: address(change.executor.as_ref(), &change.handler),
                 queue: change.queue.as_str().into(),
                 from: change.from,
                 to: change.to,

@@ -6,7 +6,7 @@ use host_api::time;
 use host_core::access::{Glob, Verb};
 use host_core::failure::FailureKind;
 use host_core::id::{BatchId, start_of_id};
-use host_core::name::{Name, NameError, RUNNER_SEPARATOR};
+use host_core::name::{EXECUTOR_SEPARATOR, Name, NameError};
 use host_core::query::{Cursor, JobFilter};
 use host_core::time::Time;
 use host_http::gate::Caller;
@@ -86,7 +86,7 @@ fn handler(text: &str) -> Result<(Option<Name>, Name), ApiError> {
         let wrong = |error: NameError| wrong(format!("handler: {error}"));
         text.parse().map_err(wrong)
     };
-    match text.split_once(RUNNER_SEPARATOR) {
+    match text.split_once(EXECUTOR_SEPARATOR) {
         None => Ok((None, name(text)?)),
         Some((runner, handler)) => Ok((Some(name(runner)?), name(handler)?)),
     }

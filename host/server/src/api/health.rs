@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use host_api::health::Health;
 use host_api::path;
 use host_core::access::{Object, Scope};
-use host_core::name::RUNNER_SEPARATOR;
+use host_core::name::EXECUTOR_SEPARATOR;
 use host_dispatch::SubmitError;
 use host_engine::component::tables::read_deployed;
 use host_http::door::Door;
@@ -101,7 +101,7 @@ fn seen(scope: &Scope, text: &str) -> String {
             (is_whole || scope.handlers.is_empty()) && scope.has(Object::Queue(&name))
         });
         let handler = handler.is_none_or(|address| {
-            let object = match address.split_once(RUNNER_SEPARATOR) {
+            let object = match address.split_once(EXECUTOR_SEPARATOR) {
                 Some((runner, name)) => Object::Handler(Some(runner), name),
                 None => Object::Handler(None, &address),
             };

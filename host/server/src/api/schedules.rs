@@ -15,7 +15,7 @@ use host_api::schedule::{
 use host_api::time::instant;
 use host_core::access::{Object, Verb};
 use host_core::job::NewJob;
-use host_core::name::{Name, RUNNER_SEPARATOR};
+use host_core::name::{EXECUTOR_SEPARATOR, Name};
 use host_core::time::Time;
 use host_engine::Rejection;
 use host_engine::schedule::tables::read_firings;
@@ -412,7 +412,7 @@ fn sees(caller: &Caller, schedule: &Schedule) -> bool {
     let job = serde_json::from_str::<NewJobBody>(schedule.job.as_str());
     job.is_ok_and(|job| {
         let queue = job.queue.as_deref().unwrap_or("default");
-        let named = job.handler.split_once(RUNNER_SEPARATOR);
+        let named = job.handler.split_once(EXECUTOR_SEPARATOR);
         let object = match named {
             Some((runner, handler)) => Object::Job(queue, Some(runner), handler),
             None => Object::Job(queue, None, &job.handler),

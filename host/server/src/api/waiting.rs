@@ -55,13 +55,13 @@ async fn other_reason(
         return prerequisites(shared, job, depends_on).await;
     }
     let presence = &api.dispatch.shared().presence;
-    let is_here = match &job.runner {
+    let is_here = match &job.executor {
         Some(runner) => api.executors.has(runner),
         None => presence.can_run(&job.handler),
     };
     let is_unacknowledged = |lease: &Lease| lease.ack_by.is_some();
     if let (Some(runner), true) = (
-        &job.runner,
+        &job.executor,
         job.lease.as_ref().is_some_and(is_unacknowledged),
     ) {
         return Ok(Some(format!("no worker of {runner} has started it yet")));
@@ -78,7 +78,7 @@ async fn other_reason(
         )));
     }
     if is_here && !presence.is_drain_requested() {
-        let runner = job.runner.as_ref();
+        let runner = job.executor.as_ref();
         return Ok(runner.and_then(|runner| api.executors.waits_because(runner)));
     }
     let (gone, nodes): (Vec<NodeRecord>, Vec<NodeRecord>) = api
@@ -87,7 +87,7 @@ async fn other_reason(
         .await?
         .into_iter()
         .partition(NodeRecord::is_lost);
-    if let Some(runner) = &job.runner {
+    if let Some(runner) = &job.executor {
         let has = |node: &NodeRecord| {
             let info = node.info.as_ref();
             info.is_some_and(|info| info.has_executor(runner))

@@ -108,7 +108,7 @@ fn scrape() -> String {
     let changed = Change {
         job: "01990f3c-1a2b-7000-8000-000000000001".parse().unwrap(),
         handler: "echo".parse().unwrap(),
-        runner: None,
+        executor: None,
         queue: "default".parse().unwrap(),
         from: None,
         to: Some(State::Available),

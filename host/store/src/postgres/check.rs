@@ -250,7 +250,7 @@ fn differing(row: &Row, job: &Lifecycle) -> Option<&'static str> {
         ("handler", row.get::<_, &str>(5) == job.handler.as_str()),
         (
             "runner",
-            row.get::<_, Option<&str>>(6) == job.runner.as_ref().map(Name::as_str),
+            row.get::<_, Option<&str>>(6) == job.executor.as_ref().map(Name::as_str),
         ),
         (
             "wakeup",

@@ -56,7 +56,7 @@ const TAKE: &str = "WITH found AS MATERIALIZED (
 SELECT seq, id, found.body, rank, wire, extra, CASE WHEN length(params) <= 8192 THEN params END
 FROM found JOIN host_payloads ON job = id ORDER BY priority, rank";
 
-/// The same as the first for the foreign runners `$3`, whatever the handler.
+/// The same as the first for the executors `$3`, whatever the handler.
 const RUNNER: &str = "WITH found AS MATERIALIZED (
   SELECT live.seq, live.id, live.body, live.rank, live.priority FROM unnest($1::text[]) AS wanted (name)
   JOIN host_queues AS queues ON queues.name = wanted.name AND NOT queues.paused

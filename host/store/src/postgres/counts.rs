@@ -25,15 +25,15 @@ use crate::record::{CountsOfBatch, decode};
 /// How many rows of changes are read to bring the numbers up to date. Beyond that, all numbers are read again.
 const BEHIND_ROWS_MAX: u32 = 1_000;
 
-/// The pseudo state under which available jobs of foreign runners are counted.
+/// The pseudo state under which available jobs of executors are counted.
 const FOR_RUNNERS: i16 = 8;
 
 #[derive(Default)]
 struct Queue {
     paused: bool,
-    /// The available jobs, and those of them that are for foreign runners.
+    /// The available jobs, and those of them that are for executors.
     available: i64,
-    for_runners: i64,
+    for_executors: i64,
 }
 
 /// The numbers of all queues.
@@ -47,7 +47,7 @@ pub(super) struct Counts {
     ready: Ready<Name>,
     /// How far claims for cells have passed jobs that this host cannot run.
     pub(super) passed: Passed,
-    /// The first of the jobs that the open batch has made available, by runner and queue.
+    /// The first of the jobs that the open batch has made available, by executor and queue.
     firsts: BTreeMap<(Option<Name>, Name), QueuePosition>,
     /// Jobs that cannot be read and are passed over.
     pub(super) passed_over: BTreeSet<JobId>,
@@ -68,11 +68,11 @@ pub(super) struct Counts {
 
 /// The number of a queue's jobs, of all queues. They include changes that are not numbered: the first row has the ids of
 /// their batches.
-const NUMBERS: &str = "SELECT name, paused, available, for_runners, live, pauses, next_change, \
+const NUMBERS: &str = "SELECT name, paused, available, for_executors, live, pauses, next_change, \
     CASE WHEN row_number() OVER () = 1 THEN ARRAY(SELECT id FROM host_changes WHERE first IS NULL) END \
     FROM host_log LEFT JOIN host_queues ON TRUE LEFT JOIN (SELECT queue, \
       sum(jobs) FILTER (WHERE state = 2)::bigint AS available, \
-      sum(jobs) FILTER (WHERE state = 8)::bigint AS for_runners, \
+      sum(jobs) FILTER (WHERE state = 8)::bigint AS for_executors, \
       sum(jobs) FILTER (WHERE state = ANY($1))::bigint AS live \
     FROM host_counts GROUP BY queue) AS counted ON queue = name WHERE id = 1";
 
@@ -95,12 +95,12 @@ const ALL_FIRSTS: [&str; 2] = [
     SELECT runner, queue, priority, rank FROM firsts",
 ];
 
-/// The first available jobs of some queues: for cells, and for the runners `$2`.
+/// The first available jobs of some queues: for cells, and for the executors `$2`.
 const FIRSTS_FOR_CELLS: &str = "SELECT NULL::text, name, priority, rank \
     FROM unnest($1::text[]) AS named (name) LEFT JOIN LATERAL (\
       SELECT priority, rank FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
       AND queue = name ORDER BY priority, rank LIMIT 1) AS first ON TRUE";
-const FIRSTS_FOR_RUNNERS: &str = "SELECT named.runner, name, priority, rank \
+const FIRSTS_FOR_EXECUTORS: &str = "SELECT named.runner, name, priority, rank \
     FROM unnest($1::text[], $2::text[]) AS named (name, runner) LEFT JOIN LATERAL (\
       SELECT priority, rank FROM host_live WHERE state = 2 AND host_live.runner IS NOT NULL \
       AND host_live.runner = named.runner AND queue = name ORDER BY priority, rank LIMIT 1) \
@@ -137,11 +137,11 @@ impl Counts {
             let queue = Queue {
                 paused: row.get(1),
                 available: row.get::<_, Option<i64>>(2).unwrap_or(0),
-                for_runners: row.get::<_, Option<i64>>(3).unwrap_or(0),
+                for_executors: row.get::<_, Option<i64>>(3).unwrap_or(0),
             };
             counts.live += row.get::<_, Option<i64>>(4).unwrap_or(0);
             if !queue.paused {
-                counts.claimable += queue.available - queue.for_runners;
+                counts.claimable += queue.available - queue.for_executors;
             }
             counts.queues.insert(name, queue);
         }
@@ -197,7 +197,7 @@ impl Counts {
             let queue = self.queues.entry(name.clone()).or_default();
             let for_cells = match state {
                 FOR_RUNNERS => {
-                    queue.for_runners += step;
+                    queue.for_executors += step;
                     -step
                 }
                 state if state == State::Available as i16 => {
@@ -219,10 +219,10 @@ impl Counts {
                 self.live += step;
             }
         }
-        for (runner, queue, place) in firsts {
+        for (executor, queue, place) in firsts {
             let is_paused = self.is_paused(&queue);
-            self.ready.add(runner.as_ref(), &queue, is_paused, place);
-            if runner.is_none() {
+            self.ready.add(executor.as_ref(), &queue, is_paused, place);
+            if executor.is_none() {
                 self.passed.lower(&queue, place);
             }
         }
@@ -233,13 +233,13 @@ impl Counts {
         &mut self,
         pipeline: &mut Pipeline<'_>,
     ) -> Result<usize, Trouble> {
-        let (mut for_cells, mut queues, mut runners) = (Vec::new(), Vec::new(), Vec::new());
-        for (runner, queue) in self.ready.take_stale() {
-            match runner {
+        let (mut for_cells, mut queues, mut executors) = (Vec::new(), Vec::new(), Vec::new());
+        for (executor, queue) in self.ready.take_stale() {
+            match executor {
                 None => for_cells.push(queue.to_string()),
-                Some(runner) => {
+                Some(executor) => {
                     queues.push(queue.to_string());
-                    runners.push(runner.to_string());
+                    executors.push(executor.to_string());
                 }
             }
         }
@@ -250,8 +250,10 @@ impl Counts {
             pipeline.add(operation, FIRSTS_FOR_CELLS, values).await?;
         }
         if !queues.is_empty() {
-            let values = values![queues, runners];
-            pipeline.add(operation, FIRSTS_FOR_RUNNERS, values).await?;
+            let values = values![queues, executors];
+            pipeline
+                .add(operation, FIRSTS_FOR_EXECUTORS, values)
+                .await?;
         }
         Ok(pipeline.len() - before)
     }
@@ -259,7 +261,7 @@ impl Counts {
     /// Sets the first jobs of queues.
     pub(super) fn set_firsts(&mut self, rows: &[Row]) -> Result<(), Trouble> {
         for row in rows {
-            let runner = row
+            let executor = row
                 .get::<_, Option<&str>>(0)
                 .map(parse_name)
                 .transpose()
@@ -271,7 +273,7 @@ impl Counts {
                 _ => None,
             };
             let is_paused = self.is_paused(&queue);
-            self.ready.set(runner.as_ref(), &queue, is_paused, first);
+            self.ready.set(executor.as_ref(), &queue, is_paused, first);
         }
         Ok(())
     }
@@ -289,10 +291,10 @@ impl Counts {
             .ready
             .note(&job.queue, is_paused, rank, [before, after]);
         if let Some(place) = place {
-            if job.runner.is_none() {
+            if job.executor.is_none() {
                 self.passed.lower(&job.queue, place);
             }
-            let key = (job.runner.clone(), job.queue.clone());
+            let key = (job.executor.clone(), job.queue.clone());
             let first = self.firsts.entry(key).or_insert(place);
             *first = place.min(*first);
         }
@@ -309,8 +311,8 @@ impl Counts {
             if state == State::Available {
                 let queue = self.queues.entry(job.queue.clone()).or_default();
                 queue.available += step;
-                if job.runner.is_some() {
-                    queue.for_runners += step;
+                if job.executor.is_some() {
+                    queue.for_executors += step;
                     self.step(&job.queue, FOR_RUNNERS, step);
                 } else if !queue.paused {
                     self.claimable += step;
@@ -345,7 +347,7 @@ impl Counts {
 
     pub(super) fn set_paused(&mut self, name: &Name, paused: bool) {
         let queue = self.queues.entry(name.clone()).or_default();
-        let jobs = queue.available - queue.for_runners;
+        let jobs = queue.available - queue.for_executors;
         if paused && !queue.paused {
             self.claimable -= jobs;
         } else if !paused && queue.paused {
@@ -397,8 +399,8 @@ impl Counts {
     ) -> impl Iterator<Item = &'a (QueuePosition, Name)> {
         let has_others = move |(_, name): &&(QueuePosition, Name)| {
             let jobs = self.queues.get(name).map_or(0, |queue| match lane {
-                Lane::Shared | Lane::Apart => queue.available - queue.for_runners,
-                Lane::Executor(_) => queue.for_runners,
+                Lane::Shared | Lane::Apart => queue.available - queue.for_executors,
+                Lane::Executor(_) => queue.for_executors,
             });
             jobs > in_hand.get(name).copied().unwrap_or(0)
         };
@@ -430,12 +432,12 @@ impl Counts {
 
     /// Returns whether a claim of the batch wants more jobs than are known and than the batch adds.
     pub(super) fn starve(&self, batch: &[Command]) -> bool {
-        let (mut brought, mut for_runners, mut starves) = (self.available(), 0_u64, false);
+        let (mut brought, mut for_executors, mut starves) = (self.available(), 0_u64, false);
         for command in batch {
             for executor in command.new_executors() {
                 match executor {
                     None => brought += 1,
-                    Some(_) => for_runners += 1,
+                    Some(_) => for_executors += 1,
                 }
             }
             match command {
@@ -448,7 +450,7 @@ impl Counts {
                         Lane::Shared | Lane::Apart => false,
                         Lane::Executor(executor) => {
                             let mut queues = self.ready.queues(Some(executor), None);
-                            for_runners == 0 && queues.next().is_none()
+                            for_executors == 0 && queues.next().is_none()
                         }
                     };
                     starves |= brought < slots.len() as u64 || slots.iter().any(is_empty);
@@ -479,7 +481,7 @@ impl Counts {
             .map(|((queue, state), step)| (queue, state, step));
         let firsts = std::mem::take(&mut self.firsts)
             .into_iter()
-            .map(|((runner, queue), place)| (runner, queue, place));
+            .map(|((executor, queue), place)| (executor, queue, place));
         CountsOfBatch {
             steps: steps.collect(),
             firsts: firsts.collect(),

@@ -31,7 +31,7 @@ struct Columns {
     priority: Vec<i16>,
     suspect: Vec<bool>,
     handler: Vec<String>,
-    runner: Vec<Option<String>>,
+    executor: Vec<Option<String>>,
     wakeup_at: Vec<Option<i64>>,
     body: Vec<Vec<u8>>,
     rank: Vec<i64>,
@@ -49,7 +49,8 @@ impl Columns {
         self.priority.push(job.priority.into());
         self.suspect.push(job.suspicion.is_apart());
         self.handler.push(job.handler.to_string());
-        self.runner.push(job.runner.as_ref().map(Name::to_string));
+        self.executor
+            .push(job.executor.as_ref().map(Name::to_string));
         self.wakeup_at.push(job.wakeup().map(|at| at.0));
         self.body.push(encode(job)?);
         self.rank.push(*rank);
@@ -69,7 +70,7 @@ impl Columns {
             self.priority,
             self.suspect,
             self.handler,
-            self.runner,
+            self.executor,
             self.wakeup_at,
             self.body,
             self.rank,

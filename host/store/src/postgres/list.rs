@@ -82,11 +82,11 @@ pub(super) async fn count(
     Ok(count)
 }
 
-/// Returns when the oldest available job of each queue was enqueued: of those for cells and for these runners.
+/// Returns when the oldest available job of each queue was enqueued: of those for cells and for these executors.
 pub(super) async fn oldest_available(
     client: &Client,
     queues: &[Name],
-    runners: &[Name],
+    executors: &[Name],
 ) -> Result<Vec<(Name, Time)>, StoreError> {
     // One job for each queue, priority and lane, each from the index for claims.
     let sql = "SELECT DISTINCT ON (asked) asked, first.id, first.body \
@@ -94,19 +94,19 @@ pub(super) async fn oldest_available(
                CROSS JOIN LATERAL (\
                  (SELECT seq, id, body FROM host_live WHERE state = 2 AND NOT suspect AND runner IS NULL \
                   AND queue = asked AND priority = urgency ORDER BY rank LIMIT 1) \
-                 UNION ALL SELECT of_runner.* FROM unnest($2::text[]) AS pool CROSS JOIN LATERAL (\
+                 UNION ALL SELECT of_executor.* FROM unnest($2::text[]) AS pool CROSS JOIN LATERAL (\
                    SELECT seq, id, body FROM host_live WHERE state = 2 AND runner = pool \
-                   AND queue = asked AND priority = urgency ORDER BY rank LIMIT 1) AS of_runner\
+                   AND queue = asked AND priority = urgency ORDER BY rank LIMIT 1) AS of_executor\
                ) AS first ORDER BY asked, first.seq";
     let names = |names: &[Name]| names.iter().map(Name::to_string).collect::<Vec<_>>();
-    let (queues, runners) = (names(queues), names(runners));
+    let (queues, executors) = (names(queues), names(executors));
     let last = i32::from(PRIORITY_LAST);
     let mut all = Vec::new();
     for row in rows(
         client,
         "find the oldest jobs",
         sql,
-        &[&queues, &runners, &last],
+        &[&queues, &executors, &last],
     )
     .await?
     {
@@ -270,11 +270,11 @@ async fn examine(
     {
         return Ok(false);
     }
-    let (runner, handler) = filter.handler.clone().unzip();
-    let runner = runner.flatten();
-    let (handler, runner) = (
+    let (executor, handler) = filter.handler.clone().unzip();
+    let executor = executor.flatten();
+    let (handler, executor) = (
         handler.as_ref().map(Name::as_str),
-        runner.as_ref().map(Name::as_str),
+        executor.as_ref().map(Name::as_str),
     );
     let mut place = match (after, filter.order) {
         (Some(Cursor(seq)), _) => i64::try_from(seq).unwrap_or(i64::MAX),
@@ -290,7 +290,7 @@ async fn examine(
             "list jobs",
             &sql,
             &[
-                &place, &limit, &queue, &handler, &runner, &low, &high, &batch,
+                &place, &limit, &queue, &handler, &executor, &low, &high, &batch,
             ],
         )
         .await?;

@@ -202,7 +202,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError
             .get::<_, Option<&str>>(6)
             .and_then(|components| serde_json::from_str(components).ok());
         let (info, components) = match life {
-            // Of a dead node, only the name and the runners are kept.
+            // Of a dead node, only the name and the executors are kept.
             Life::Taken => (info.map(left), None),
             Life::Lives | Life::Left => (info, components),
         };
@@ -220,7 +220,7 @@ pub(super) async fn known(client: &Client) -> Result<Vec<NodeRecord>, StoreError
     Ok(found.iter().map(known).collect())
 }
 
-/// Returns the part of a node's info that is kept: its name and its runners.
+/// Returns the part of a node's info that is kept: its name and its executors.
 fn left(info: NodeInfo) -> NodeInfo {
     NodeInfo {
         name: info.name,

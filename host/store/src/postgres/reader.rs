@@ -355,9 +355,9 @@ impl Reader for PostgresReader {
     fn oldest_available(
         &self,
         queues: &[Name],
-        runners: &[Name],
+        executors: &[Name],
     ) -> Result<Vec<(Name, Time)>, StoreError> {
-        self.ask(&async |client| list::oldest_available(client, queues, runners).await)
+        self.ask(&async |client| list::oldest_available(client, queues, executors).await)
     }
 
     fn is_paused(&self, queue: &Name) -> Result<bool, StoreError> {

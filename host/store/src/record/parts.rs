@@ -66,7 +66,7 @@ impl ChangesRow {
 pub(crate) struct CountsOfBatch {
     /// By how much a number of jobs has changed: the queue, the state, the difference.
     pub(crate) steps: Vec<(Name, i16, i64)>,
-    /// The first of the jobs that it has made available in a queue, for cells or for a foreign runner.
+    /// The first of the jobs that it has made available in a queue, for cells or for an executor.
     pub(crate) firsts: Vec<(Option<Name>, Name, QueuePosition)>,
 }
 

@@ -22,7 +22,7 @@ fn lifecycle() -> Lifecycle {
         state: State::Running,
         queue: "q".parse().unwrap(),
         handler: "h".parse().unwrap(),
-        runner: Some("r".parse().unwrap()),
+        executor: Some("r".parse().unwrap()),
         priority: 5,
         // The goldens have these jobs.
         policy: Policy {

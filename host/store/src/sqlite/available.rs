@@ -8,12 +8,12 @@ use crate::ready::QueuePosition;
 /// Returns a query for the available jobs of a lane in a queue, from a place on.
 pub(super) fn from<'a>(
     connection: &'a Connection,
-    runner: Option<&Name>,
+    executor: Option<&Name>,
     queue: i64,
     (priority, rank): QueuePosition,
 ) -> rusqlite::Result<CachedStatement<'a>> {
     // The unary plus keeps SQLite from replanning the query for each value, as it does for partial indexes.
-    let mut statement = connection.prepare_cached(match runner {
+    let mut statement = connection.prepare_cached(match executor {
         None => {
             "SELECT id, priority, rank, handler, seq FROM jobs INDEXED BY jobs_claim \
              WHERE state = 2 AND suspect = 0 AND runner IS NULL \
@@ -28,37 +28,37 @@ pub(super) fn from<'a>(
     statement.raw_bind_parameter(1, queue)?;
     statement.raw_bind_parameter(2, priority)?;
     statement.raw_bind_parameter(3, rank)?;
-    if let Some(runner) = runner {
-        statement.raw_bind_parameter(4, runner.as_str())?;
+    if let Some(executor) = executor {
+        statement.raw_bind_parameter(4, executor.as_str())?;
     }
     Ok(statement)
 }
 
-/// Returns the place of the first available job in a queue: of a runner, or for cells. Suspects do not count.
+/// Returns the place of the first available job in a queue: of an executor, or for cells. Suspects do not count.
 pub(super) fn first_place(
     connection: &Connection,
-    runner: Option<&Name>,
+    executor: Option<&Name>,
     queue: i64,
 ) -> rusqlite::Result<Option<QueuePosition>> {
-    let mut statement = from(connection, runner, queue, (0, 0))?;
+    let mut statement = from(connection, executor, queue, (0, 0))?;
     let mut rows = statement.raw_query();
     let first = rows.next()?;
     first.map(|row| Ok((row.get(1)?, row.get(2)?))).transpose()
 }
 
 /// Returns the oldest of the first available jobs of each priority in a queue, by its place in the table: of those for cells
-/// and for these runners. Suspects do not count.
+/// and for these executors. Suspects do not count.
 pub(super) fn oldest(
     connection: &Connection,
-    runners: &[Name],
+    executors: &[Name],
     queue: i64,
 ) -> rusqlite::Result<Option<i64>> {
-    let lanes = std::iter::once(None).chain(runners.iter().map(Some));
+    let lanes = std::iter::once(None).chain(executors.iter().map(Some));
     let mut oldest: Option<i64> = None;
-    for runner in lanes {
+    for executor in lanes {
         let mut next = Some((0, 0));
         while let Some(from_here) = next {
-            let mut statement = from(connection, runner, queue, from_here)?;
+            let mut statement = from(connection, executor, queue, from_here)?;
             let mut rows = statement.raw_query();
             let first = rows
                 .next()?

@@ -383,7 +383,7 @@ fn differing(row: &Row<'_>, job: &Lifecycle) -> rusqlite::Result<Option<&'static
         ("handler", row.get::<_, String>(7)? == job.handler.as_str()),
         (
             "runner",
-            row.get::<_, Option<String>>(9)?.as_deref() == job.runner.as_ref().map(Name::as_str),
+            row.get::<_, Option<String>>(9)?.as_deref() == job.executor.as_ref().map(Name::as_str),
         ),
         (
             "wakeup",

@@ -116,7 +116,7 @@ impl Counters {
                 counters.paused.insert(id);
             }
         }
-        let for_runners = counters.load_for_executors(connection).map_err(&load)?;
+        let for_executors = counters.load_for_executors(connection).map_err(&load)?;
         let mut statement = connection
             .prepare("SELECT queue, state, jobs FROM counters")
             .map_err(&load)?;
@@ -135,7 +135,7 @@ impl Counters {
                 if STATES.get(state).is_some_and(|state| !state.is_terminal()) {
                     counters.live += jobs;
                 }
-                let others = for_runners.get(&id).copied().unwrap_or(0);
+                let others = for_executors.get(&id).copied().unwrap_or(0);
                 if state == State::Available as usize && jobs > others {
                     counters.for_cells.insert(id, jobs - others);
                     if !counters.paused.contains(&id) {
@@ -149,7 +149,7 @@ impl Counters {
         Ok(counters)
     }
 
-    /// Counts the available jobs of foreign runners by queue: the stored counters do not list them
+    /// Counts the available jobs of executors by queue: the stored counters do not list them
     /// separately.
     fn load_for_executors(
         &mut self,
@@ -162,9 +162,11 @@ impl Counters {
         )?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
-            let (runner, queue): (String, i64) = (row.get(0)?, row.get(1)?);
-            let Ok(runner) = runner.parse() else { continue };
-            self.ready.note_stale(Some(&runner), &queue);
+            let (executor, queue): (String, i64) = (row.get(0)?, row.get(1)?);
+            let Ok(executor) = executor.parse() else {
+                continue;
+            };
+            self.ready.note_stale(Some(&executor), &queue);
             *counts.entry(queue).or_default() += row.get::<_, i64>(2)?;
         }
         Ok(counts)
@@ -172,11 +174,11 @@ impl Counters {
 
     /// Finds the first jobs of queues whose first job is gone. All rows must be up to date.
     pub(super) fn find_firsts(&mut self, connection: &Connection) -> Result<(), StoreError> {
-        for (runner, queue) in self.ready.take_stale() {
-            let first = available::first_place(connection, runner.as_ref(), queue);
+        for (executor, queue) in self.ready.take_stale() {
+            let first = available::first_place(connection, executor.as_ref(), queue);
             let first = first.map_err(doing("find the first job of a queue"))?;
             let is_paused = self.paused.contains(&queue);
-            self.ready.set(runner.as_ref(), &queue, is_paused, first);
+            self.ready.set(executor.as_ref(), &queue, is_paused, first);
         }
         Ok(())
     }
@@ -350,7 +352,7 @@ impl Counters {
             if state != State::Available {
                 continue;
             }
-            if job.runner.is_none() {
+            if job.executor.is_none() {
                 step_by(&mut self.for_cells, id, step);
                 if !is_paused {
                     self.claimable_jobs += step;

@@ -94,7 +94,7 @@ impl<'a> Transaction<'a> {
                         job.id.0.as_bytes(),
                         self.counters.queue(self.connection, &job.queue)?,
                         job.handler.as_str(),
-                        job.runner.as_ref().map(Name::as_str),
+                        job.executor.as_ref().map(Name::as_str),
                         job.batch.as_ref().map(|batch| batch.0.as_bytes()),
                     ])
                 };

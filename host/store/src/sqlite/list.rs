@@ -103,7 +103,7 @@ fn examine(
         (None, Order::Oldest) => 0,
     };
     let mut statement = moment.prepare_cached(&sql).map_err(&list)?;
-    let (runner, handler) = filter.handler.clone().unzip();
+    let (executor, handler) = filter.handler.clone().unzip();
     let (low, high) = ids.unzip();
     let mut rows = statement
         .query(params![
@@ -111,7 +111,7 @@ fn examine(
             filter.state.map(|state| state as u8),
             queue,
             handler.as_ref().map(Name::as_str),
-            runner.flatten().as_ref().map(Name::as_str),
+            executor.flatten().as_ref().map(Name::as_str),
             low.map(|id| id.0.into_bytes()),
             high.map(|id| id.0.into_bytes()),
             filter.batch.map(|batch| batch.0.into_bytes()),

@@ -45,7 +45,7 @@ impl LiveJobs {
 
     /// Counts a job's change.
     pub(super) fn note(&mut self, before: Option<&Lifecycle>, after: Option<&Lifecycle>) {
-        let is_live = |job: &Lifecycle| job.runner.is_none() && !job.state.is_terminal();
+        let is_live = |job: &Lifecycle| job.executor.is_none() && !job.state.is_terminal();
         let [was, is] = [before, after].map(|job| job.is_some_and(is_live));
         let Some(job) = after.or(before).filter(|_| was != is) else {
             return;

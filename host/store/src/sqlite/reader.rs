@@ -288,7 +288,7 @@ impl Reader for SqliteReader {
     fn oldest_available(
         &self,
         queues: &[Name],
-        runners: &[Name],
+        executors: &[Name],
     ) -> Result<Vec<(Name, Time)>, StoreError> {
         let moment = self.moment()?;
         let oldest = |queue: &Name| {
@@ -296,7 +296,7 @@ impl Reader for SqliteReader {
             let id = find
                 .query_row([queue.as_str()], |row| row.get(0))
                 .optional()?;
-            id.map_or(Ok(None), |id| available::oldest(&moment, runners, id))
+            id.map_or(Ok(None), |id| available::oldest(&moment, executors, id))
         };
         let mut all = Vec::new();
         for queue in queues {

@@ -22,7 +22,7 @@ fn enqueue(n: u128) -> Command {
     Command::from(Enqueue(vec![NewJob {
         id: JobId(Uuid::from_u128(n)),
         handler: "noop".parse().unwrap(),
-        runner: None,
+        executor: None,
         component: None,
         queue: "default".parse().unwrap(),
         priority: 5,

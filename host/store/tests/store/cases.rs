@@ -20,8 +20,8 @@ use host_testing::store::MemoryStore;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, failed, foreign, id, job,
-    job_for, lease, read, recover, returned, revision, runner, unique,
+    NODE, NOW, ask, claim, claim_in, claimed, commit, complete, enqueue, executor, failed, foreign,
+    id, job, job_for, lease, read, recover, returned, revision, unique,
 };
 
 /// Runs a case on each engine, on PostgreSQL unless `HOST_TEST_STORE` is `sqlite`.
@@ -262,7 +262,7 @@ fn what_our_cells_may_claim_is_counted_without_the_jobs_of_runners_and_paused_qu
         }
         let committed = store.commit(NOW, &[claim([1, 2], false)]).unwrap();
         assert_eq!(committed.available, 0);
-        let python = claimed(store, NOW, claim_in(&runner("python"), [3, 4]));
+        let python = claimed(store, NOW, claim_in(&executor("python"), [3, 4]));
         assert_eq!(python.len(), 1);
         let committed = store.commit(NOW, &[pause(false)]).unwrap();
         assert_eq!(committed.available, 1);
@@ -332,13 +332,13 @@ fn runners_are_given_their_own_jobs_only() {
             names.iter().map(|name| name.parse().unwrap()).collect()
         };
         assert_eq!(awaited(store), names(&["python", "ruby"]));
-        let python = claimed(store, NOW, claim_in(&runner("python"), [1, 2, 3]));
+        let python = claimed(store, NOW, claim_in(&executor("python"), [1, 2, 3]));
         assert_eq!(ids(python), [id(4), id(2)]);
         assert_eq!(ids(claimed(store, NOW, claim([4, 5], false))), [id(1)]);
         assert!(claimed(store, NOW, claim([6], true)).is_empty());
         ask(store, NOW, paused(false)).unwrap();
-        let mut both = claim_in(&runner("ruby"), [7]);
-        let python = claim_in(&runner("python"), [8]);
+        let mut both = claim_in(&executor("ruby"), [7]);
+        let python = claim_in(&executor("python"), [8]);
         let (
             Command::Lease(lease::Command::Claim(Claim { slots, .. })),
             Command::Lease(lease::Command::Claim(Claim { slots: more, .. })),
@@ -359,10 +359,10 @@ fn a_runner_s_job_is_not_one_of_the_component_that_has_a_handler_of_the_same_nam
     check(|store| {
         ask(store, NOW, revision("basics", &["noop"], 1)).unwrap();
         enqueue(store, vec![job_for(1, "python"), job(2)]);
-        let listed = |store: &dyn Store, runner: Option<&str>| -> Vec<JobId> {
+        let listed = |store: &dyn Store, executor: Option<&str>| -> Vec<JobId> {
             let filter = JobFilter {
                 handler: Some((
-                    runner.map(|name| name.parse().unwrap()),
+                    executor.map(|name| name.parse().unwrap()),
                     "noop".parse().unwrap(),
                 )),
                 ..JobFilter::default()

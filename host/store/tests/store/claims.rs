@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::cases::check;
 use crate::jobs::{
-    NOW, claim, claim_in, claimed, commit, complete, enqueue, id, job, job_for, returned, runner,
+    NOW, claim, claim_in, claimed, commit, complete, enqueue, executor, id, job, job_for, returned,
 };
 use crate::postgres::{TESTED, open, target};
 use crate::server::Schema;
@@ -75,7 +75,7 @@ fn except(mut claim: Command) -> Command {
     claim
 }
 
-/// A host claims no jobs that its cells cannot run. Foreign runners have handlers of their own.
+/// A host claims no jobs that its cells cannot run. Executors have handlers of their own.
 #[test]
 fn handlers_that_a_host_lacks_are_left_to_others() {
     check(|store| {
@@ -89,7 +89,7 @@ fn handlers_that_a_host_lacks_are_left_to_others() {
         let claims = |n: u128| {
             let lanes = [
                 (Lane::Shared, n),
-                (runner("python"), n + 3),
+                (executor("python"), n + 3),
                 (Lane::Apart, n + 6),
             ];
             lanes.map(|(lane, n)| except(claim_in(&lane, n..n + 3)))

@@ -18,8 +18,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use crate::jobs::{
-    Everything, NOW, claim_in, commit, complete, enqueue, failed, id, job, lease, read, recover,
-    returned, runner, unique,
+    Everything, NOW, claim_in, commit, complete, enqueue, executor, failed, id, job, lease, read,
+    recover, returned, unique,
 };
 use crate::postgres::{TESTED, target};
 use crate::server::Schema;
@@ -68,10 +68,10 @@ fn plans() -> impl Strategy<Value = Vec<Vec<Vec<Step>>>> {
     proptest::collection::vec(batches, 2..4)
 }
 
-/// A job for a runner of its own, so that a claim can name it.
+/// A job for an executor of its own, so that a claim can name it.
 fn own(n: u128) -> NewJob {
     let mut new = job(n);
-    new.runner = Some(pool(n).parse().unwrap());
+    new.executor = Some(pool(n).parse().unwrap());
     new.policy.max_attempts = 2;
     new
 }
@@ -145,7 +145,7 @@ impl Writer {
                 self.next_lease += 1;
                 let leases = self.next_lease..self.next_lease + 1;
                 self.leases.push((job, self.next_lease));
-                let mut claim = claim_in(&runner(&pool(job)), leases);
+                let mut claim = claim_in(&executor(&pool(job)), leases);
                 if let Command::Lease(lease::Command::Claim(Claim { node, .. })) = &mut claim {
                     *node = self.node();
                 }

@@ -35,7 +35,7 @@ use crate::server::Schema;
 /// A host with another id than the one whose store is moved.
 const OTHER: host_core::id::NodeId = host_core::id::NodeId(uuid::Uuid::from_u128(77));
 
-/// Makes a store with a job in each state, jobs of runners, and a component that was removed.
+/// Makes a store with a job in each state, jobs of executors, and a component that was removed.
 fn original(folder: &Path) -> PathBuf {
     let path = folder.join("host.db");
     let mut store = SqliteStore::open(&path).unwrap();

@@ -249,7 +249,7 @@ fn the_oldest_available_job_of_each_queue_is_found() {
     check(|store| {
         let name = |text: &str| text.parse().unwrap();
         let at = |n: u64| NOW.plus_ms(1_000 * n);
-        // The queue, the priority, and the runner if there is one; the first has been claimed below.
+        // The queue, the priority, and the executor if there is one; the first has been claimed below.
         let jobs = [
             ("a", 0, None),
             ("a", 9, None),
@@ -258,21 +258,21 @@ fn the_oldest_available_job_of_each_queue_is_found() {
             ("b", 3, None),
             ("c", 5, Some("ruby")),
         ];
-        for (n, (queue, priority, runner)) in (1..).zip(jobs) {
+        for (n, (queue, priority, executor)) in (1..).zip(jobs) {
             let job = NewJob {
                 queue: name(queue),
                 priority,
-                runner: runner.map(name),
+                executor: executor.map(name),
                 ..job(n.into())
             };
             commit(store, at(n), vec![Command::from(Enqueue(vec![job]))]);
         }
         claimed(store, at(9), claim([1], false));
         let reader = store.reader().unwrap();
-        let oldest = |queues: &[&str], runners: &[&str]| {
+        let oldest = |queues: &[&str], executors: &[&str]| {
             let names = |names: &[&str]| names.iter().map(|it| name(it)).collect::<Vec<_>>();
             let mut found = reader
-                .oldest_available(&names(queues), &names(runners))
+                .oldest_available(&names(queues), &names(executors))
                 .unwrap();
             found.sort();
             found

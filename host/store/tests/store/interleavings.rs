@@ -33,7 +33,7 @@ use self::deliveries::DeliveryHistory;
 use self::steps::{Message, Step, step};
 use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{
-    NOW, claim_in, complete, failed, id, job, number, read, recover, returned, runner,
+    NOW, claim_in, complete, executor, failed, id, job, number, read, recover, returned,
 };
 use crate::limit_holds::hold;
 use crate::limit_keys::{check_room, set_limit};
@@ -81,7 +81,7 @@ impl History {
         let new = (0..*jobs).map(|position| {
             self.jobs += 1;
             let mut new = job(self.jobs);
-            new.runner = theirs.then(|| "python".parse().unwrap());
+            new.executor = theirs.then(|| "python".parse().unwrap());
             new.priority = *priority;
             // Some more than a bucket holds.
             let units = u32::try_from(self.jobs % 5).unwrap();
@@ -148,8 +148,8 @@ impl History {
                 self.next_lease += u128::from(*slots);
                 let lane = match lane {
                     0 => Lane::Apart,
-                    1 | 2 => runner("python"),
-                    3 => runner(WEBHOOKS),
+                    1 | 2 => executor("python"),
+                    3 => executor(WEBHOOKS),
                     _ => Lane::Shared,
                 };
                 claim_as(*node, *remote, claim_in(&lane, first..self.next_lease))

@@ -59,7 +59,7 @@ pub(crate) fn job(n: u128) -> NewJob {
     NewJob {
         id: id(n),
         handler: "noop".parse().unwrap(),
-        runner: None,
+        executor: None,
         component: None,
         queue: "default".parse().unwrap(),
         priority: 5,
@@ -101,15 +101,15 @@ pub(crate) fn claim(leases: impl IntoIterator<Item = u128>, alone: bool) -> Comm
     claim_in(if alone { &Lane::Apart } else { &Lane::Shared }, leases)
 }
 
-/// The lane of a pool of foreign runners.
-pub(crate) fn runner(name: &str) -> Lane {
+/// The lane of an executor.
+pub(crate) fn executor(name: &str) -> Lane {
     Lane::Executor(name.parse().unwrap())
 }
 
-/// A job for a foreign runner.
-pub(crate) fn job_for(n: u128, runner: &str) -> NewJob {
+/// A job for an executor.
+pub(crate) fn job_for(n: u128, executor: &str) -> NewJob {
     NewJob {
-        runner: Some(runner.parse().unwrap()),
+        executor: Some(executor.parse().unwrap()),
         ..job(n)
     }
 }

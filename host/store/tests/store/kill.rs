@@ -13,8 +13,8 @@ use host_store::sqlite::SqliteStore;
 use tempfile::TempDir;
 
 use crate::jobs::{
-    NODE, NOW, claim, claim_in, claimed, commit, complete, id, job, job_for, lease, read, recover,
-    returned, runner,
+    NODE, NOW, claim, claim_in, claimed, commit, complete, executor, id, job, job_for, lease, read,
+    recover, returned,
 };
 
 const ROUNDS: u32 = 20;
@@ -125,7 +125,7 @@ fn child_that_leases() {
             NOW,
             vec![Command::from(Enqueue(vec![job_for(n, "far")]))],
         );
-        let mut claim = claim_in(&runner("far"), [n]);
+        let mut claim = claim_in(&executor("far"), [n]);
         if let Command::Lease(lease::Command::Claim(Claim { slots, .. })) = &mut claim {
             slots[0].hold = hold;
         }

@@ -560,7 +560,7 @@ fn remote_leases_show_what_a_restarted_host_needs() {
         let remote = store.reader().unwrap().remote_leases().unwrap();
         let expected = RemoteLease {
             job: id(1),
-            runner: None,
+            executor: None,
             handler: job(1).handler,
             queue: job(1).queue,
             attempt: 1,

@@ -70,7 +70,7 @@ pub(crate) fn of(customer: u128, n: u128) -> NewJob {
     new
 }
 
-/// Sets a limit and enqueues two jobs of a runner, of which the second waits for it.
+/// Sets a limit and enqueues two jobs of an executor, of which the second waits for it.
 pub(crate) fn one_waits(first: u128) -> [Command; 2] {
     let limit = Limit {
         matches: Scope {

@@ -248,7 +248,7 @@ impl LeaseHost {
     fn find(&self, wanted: &JobQuery) -> Option<JobId> {
         let inner = self.inner.lock();
         let found = inner.jobs.iter().rev().find(|(_, job)| {
-            job.lifecycle.runner.as_ref() == Some(&wanted.executor)
+            job.lifecycle.executor.as_ref() == Some(&wanted.executor)
                 && job.lifecycle.handler == wanted.handler
                 && job.payload.attributes.contains(&wanted.attribute)
                 && job.lifecycle.attempt >= wanted.attempt
@@ -271,7 +271,7 @@ impl LeaseHost {
             let Some(lease) = lease.filter(|lease| lease.node == node) else {
                 continue;
             };
-            if job.is_restored && job.lifecycle.runner.as_ref() == Some(executor) {
+            if job.is_restored && job.lifecycle.executor.as_ref() == Some(executor) {
                 job.is_restored = false;
                 job.events = Some(Arc::clone(events));
                 resumed.push(Resumed {

@@ -47,7 +47,7 @@ impl LeaseHost {
         let in_flight = inner.jobs.values().map(|job| &job.lifecycle).filter(|job| {
             job.lease.is_some()
                 && job
-                    .runner
+                    .executor
                     .as_ref()
                     .is_some_and(|it| it.as_str() == executor)
         });

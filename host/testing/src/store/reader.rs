@@ -198,13 +198,14 @@ impl Reader for MemoryReader {
     fn oldest_available(
         &self,
         queues: &[Name],
-        runners: &[Name],
+        executors: &[Name],
     ) -> Result<Vec<(Name, Time)>, StoreError> {
         let model = self.state.lock();
         let oldest = |queue: &Name| {
             model.entries().map(|it| &it.lifecycle).find(|job| {
-                let runner = job.runner.as_ref();
-                let is_seen = runner.map_or(!job.suspicion.is_apart(), |it| runners.contains(it));
+                let executor = job.executor.as_ref();
+                let is_seen =
+                    executor.map_or(!job.suspicion.is_apart(), |it| executors.contains(it));
                 job.state == State::Available && job.queue == *queue && is_seen
             })
         };
@@ -222,7 +223,7 @@ impl Reader for MemoryReader {
         let available = model.entries().map(|entry| &entry.lifecycle);
         let awaited: BTreeSet<Name> = available
             .filter(|job| job.state == State::Available)
-            .filter_map(|job| job.runner.clone())
+            .filter_map(|job| job.executor.clone())
             .collect();
         Ok(awaited.into_iter().collect())
     }

@@ -27,7 +27,7 @@ pub(crate) fn new_job(policy: Policy) -> NewJob {
     NewJob {
         id: job_id(1),
         handler: "noop".parse().unwrap(),
-        runner: None,
+        executor: None,
         component: None,
         queue: "default".parse().unwrap(),
         priority: 5,

@@ -55,7 +55,7 @@ pub(crate) struct Bench {
     pub(crate) phase: watch::Sender<Phase>,
     pub(crate) logged: mpsc::Receiver<Waiting>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
-    pub(crate) runner: FakeExecutor,
+    pub(crate) executor: FakeExecutor,
     pub(crate) leases: LeaseService,
     numbers: Numbers,
     stops: Stops,
@@ -128,7 +128,7 @@ impl Bench {
         };
         let runs = RunBuilder::new(handlers(), BTreeMap::new(), BTreeMap::new());
         let leases = LeaseService::new(clock, Arc::clone(&shared), RENEWAL_MS_MAX);
-        let runner = FakeExecutor::of(&leases, "python");
+        let executor = FakeExecutor::of(&leases, "python");
         let numbers = Numbers::default();
         let loop_ended = spawn(Wiring {
             store,
@@ -139,7 +139,7 @@ impl Bench {
                 ["python", "pulled", "pulled-too"].contains(&name.as_str())
             }),
             leases: leases.clone(),
-            workers_end: runner.stopping.clone().drop_guard(),
+            workers_end: executor.stopping.clone().drop_guard(),
             lifeline: None,
             others,
             node,
@@ -168,7 +168,7 @@ impl Bench {
             phase,
             logged,
             loop_ended,
-            runner,
+            executor,
             leases,
             numbers,
             stops: events,
@@ -264,7 +264,7 @@ impl Bench {
         self.phase.send(Phase::Killing).unwrap();
         let ended = tokio::time::timeout(PATIENCE, self.loop_ended).await;
         assert!(ended.unwrap().unwrap().is_ok());
-        self.runner.audit.assert_kept();
+        self.executor.audit.assert_kept();
     }
 }
 
@@ -273,7 +273,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
     NewJob {
         id: ids::job(Clock::start().now()),
         handler: handler.parse().unwrap(),
-        runner: None,
+        executor: None,
         component: None,
         queue: "default".parse().unwrap(),
         priority: 5,

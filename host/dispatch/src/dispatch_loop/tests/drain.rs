@@ -57,10 +57,10 @@ async fn what_a_drained_host_has_at_runners_ends_there() {
     let bench = Bench::start().await;
     let ask = || {
         let mut job = job("ask");
-        job.runner = Some("python".parse().unwrap());
+        job.executor = Some("python".parse().unwrap());
         job
     };
-    bench.runner.room(1);
+    bench.executor.room(1);
     let first = bench.enqueue(ask()).await;
     let (tag, _) = bench.given(1).await;
     let presence = &bench.dispatch.shared().presence;
@@ -71,15 +71,15 @@ async fn what_a_drained_host_has_at_runners_ends_there() {
     .await;
     let runners = presence.info().running.runners;
     assert_eq!(runners, [("python".parse().unwrap(), 1)].into());
-    bench.runner.room(2);
+    bench.executor.room(2);
     let second = bench.enqueue(ask()).await;
     let done = || End::Outcome(Outcome::Completed { result: None });
-    bench.runner.over(tag, done());
+    bench.executor.over(tag, done());
     assert_eq!(bench.ended(first).await.lifecycle.state, State::Completed);
     assert_eq!(bench.read(second).await.lifecycle.state, State::Available);
     presence.request_drain(false);
     let (tag, _) = bench.given(2).await;
-    bench.runner.over(tag, done());
+    bench.executor.over(tag, done());
     assert_eq!(bench.ended(second).await.lifecycle.state, State::Completed);
     bench.stop().await;
 }

@@ -261,7 +261,7 @@ async fn answered<T>(answer: oneshot::Receiver<T>) -> T {
 /// A job for the workers of an executor.
 fn job_for(executor: &str) -> NewJob {
     NewJob {
-        runner: Some(executor.parse().unwrap()),
+        executor: Some(executor.parse().unwrap()),
         ..job("work")
     }
 }

@@ -75,10 +75,10 @@ async fn a_trace_of_a_producer_goes_through_the_enqueue_and_each_attempt() {
 async fn each_attempt_is_a_span_with_its_error_and_the_worker_sees_it() {
     let (bench, collected) = Bench::start_traced().await;
     let mut new = job("send_email");
-    new.runner = Some("python".parse().unwrap());
+    new.executor = Some("python".parse().unwrap());
     new.policy.backoff.base_ms = 1;
     let id = bench.enqueue(new).await;
-    bench.runner.room(1);
+    bench.executor.room(1);
     let failing = Outcome::Failed(host_core::failure::Failure::new(
         FailureKind::UserError,
         "no network",
@@ -88,7 +88,7 @@ async fn each_attempt_is_a_span_with_its_error_and_the_worker_sees_it() {
     for (n, outcome) in [failing, fine].into_iter().enumerate() {
         let (tag, assignment) = bench.given(n + 1).await;
         seen.push(Parent::of(&assignment.trace).unwrap());
-        bench.runner.over(tag, port::End::Outcome(outcome));
+        bench.executor.over(tag, port::End::Outcome(outcome));
     }
     bench.ended(id).await;
     let all = spans(&collected, 3).await;
@@ -114,7 +114,7 @@ async fn each_attempt_is_a_span_with_its_error_and_the_worker_sees_it() {
 async fn workers_that_pull_end_spans_too_and_what_did_not_begin_has_none() {
     let (bench, collected) = Bench::start_traced().await;
     let mut new = job("build");
-    new.runner = Some("pulled".parse().unwrap());
+    new.executor = Some("pulled".parse().unwrap());
     let id = bench.enqueue(new).await;
     let worker = Worker::of(&bench, "w1", LONG);
     let granted = worker.lease().await;
@@ -157,13 +157,13 @@ async fn a_trace_that_is_not_recorded_has_no_spans_and_stays_as_it_is() {
     let (bench, collected) = Bench::start_traced().await;
     let unsampled = THEIRS.replace("-01", "-00");
     let mut new = traced("send_email", &unsampled);
-    new.runner = Some("python".parse().unwrap());
+    new.executor = Some("python".parse().unwrap());
     let id = bench.enqueue(new).await;
-    bench.runner.room(1);
+    bench.executor.room(1);
     let (tag, assignment) = bench.given(1).await;
     assert_eq!(assignment.trace, [(TRACEPARENT.to_owned(), unsampled)]);
     let fine = Outcome::Completed { result: None };
-    bench.runner.over(tag, port::End::Outcome(fine));
+    bench.executor.over(tag, port::End::Outcome(fine));
     bench.ended(id).await;
     bench.stop().await;
     assert!(collected.0.lock().is_empty());

@@ -18,7 +18,7 @@ fn at(ms: u64) -> Time {
 
 fn running(hold: Hold, policy: Policy) -> Lifecycle {
     let new = NewJob {
-        runner: Some("pulled".parse().unwrap()),
+        executor: Some("pulled".parse().unwrap()),
         policy,
         ..bench::job("work")
     };
@@ -62,7 +62,7 @@ fn add(table: &LeaseTable, job: &Lifecycle) {
         lease: lease.id,
         attempt: job.attempt,
         worker: lease.worker,
-        executor: job.runner.clone(),
+        executor: job.executor.clone(),
         handler: job.handler.clone(),
         hold: lease.hold,
         granted_at: lease.granted_at,
@@ -295,7 +295,7 @@ fn held_with(job: &Lifecycle, received: &Arc<Received>) -> Held {
         lease: lease(job),
         attempt: job.attempt,
         worker: "w".to_owned(),
-        executor: job.runner.clone(),
+        executor: job.executor.clone(),
         handler: job.handler.clone(),
         hold: TTL,
         granted_at: NOW,
@@ -330,7 +330,7 @@ fn wires_receive_events_of_leases_that_other_nodes_granted_or_ended() {
     let change = |attempt| Change {
         job: job.id,
         handler: job.handler.clone(),
-        runner: job.runner.clone(),
+        executor: job.executor.clone(),
         queue: job.queue.clone(),
         from: Some(State::Running),
         to: Some(State::Completed),

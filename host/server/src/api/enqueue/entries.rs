@@ -189,9 +189,9 @@ impl Sender<'_> {
         let mut job = entry::into_job(body, id, route, batch, self.siblings, api.clock)?;
         job.notify = notify;
         job.payload.origin.clone_from(self.origin);
-        if let Some(runner) = &job.runner {
+        if let Some(runner) = &job.executor {
             let placed = api.executors.place(runner, &job.payload.attributes);
-            job.runner =
+            job.executor =
                 Some(placed.map_err(|detail| ApiError::invalid(format!("attributes: {detail}")))?);
         }
         Ok(job)

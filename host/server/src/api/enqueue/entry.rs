@@ -65,7 +65,7 @@ pub(super) fn into_job(
     Ok(NewJob {
         id,
         handler: route.handler,
-        runner: route.runner,
+        executor: route.runner,
         component: route.component,
         queue: route.queue,
         priority: priority.unwrap_or(PRIORITY_DEFAULT),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use host_cells::run::handlers::Handler;
 use host_core::access::{Object, Scope};
-use host_core::name::{Name, RUNNER_SEPARATOR};
+use host_core::name::{EXECUTOR_SEPARATOR, Name};
 use host_core::policy::{Policy, RetentionChoice};
 use host_engine::webhook::WEBHOOKS;
 
@@ -38,7 +38,7 @@ pub(super) fn find(
     handler: &str,
     queue: Name,
 ) -> Result<(Route, Option<Arc<Handler>>), ApiError> {
-    if let Some((prefix, rest)) = handler.split_once(RUNNER_SEPARATOR) {
+    if let Some((prefix, rest)) = handler.split_once(EXECUTOR_SEPARATOR) {
         let rest = name(rest)?;
         check(scope, &queue, Some(prefix), &rest)?;
         let runner = named(api, scope, prefix)?;
@@ -78,7 +78,11 @@ fn check(
         return Ok(());
     }
     let shown = runner.map_or_else(String::new, |runner| {
-        runner.chars().take(64).chain([RUNNER_SEPARATOR]).collect()
+        runner
+            .chars()
+            .take(64)
+            .chain([EXECUTOR_SEPARATOR])
+            .collect()
     });
     let detail = format!("the token is not for the handler {shown}{handler} in the queue {queue}");
     Err(ApiError::new(&kinds::OUT_OF_SCOPE, detail))

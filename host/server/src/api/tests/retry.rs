@@ -82,7 +82,7 @@ pub(super) fn late_job() -> NewJob {
     NewJob {
         id: ids::job(Time(1)),
         handler: "noop".parse().unwrap(),
-        runner: None,
+        executor: None,
         component: None,
         queue: "default".parse().unwrap(),
         priority: 5,

@@ -228,7 +228,7 @@ impl Shared {
             .await
             .map_err(|_| Refused::busy())?
             .ok_or_else(Refused::task)?;
-        let executor = kept.job.lifecycle.runner.as_ref();
+        let executor = kept.job.lifecycle.executor.as_ref();
         let worker = executor.and_then(|executor| workers.get(executor));
         if !worker.is_some_and(is_of) {
             return Err(Refused::secret());

@@ -222,7 +222,7 @@ async fn a_worker_that_has_gone_costs_no_attempt(engine: Engine) {
 
 async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
     let bench = engine.bench().await;
-    bench.runner.room(1);
+    bench.executor.room(1);
     let worker = Worker::of(&bench, "w", LONG);
     let (pushed, waits) = (
         bench.enqueue(job_for("python")).await,
@@ -235,7 +235,7 @@ async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
         assert_eq!(bench.read(waits).await.lifecycle.state, State::Available);
         worker.send(&granted, completed()).await.unwrap();
     }
-    let started = bench.runner.started();
+    let started = bench.executor.started();
     assert_eq!(started.len(), 1);
     let (tag, assignment) = &started[0];
     assert_eq!(
@@ -243,8 +243,8 @@ async fn executors_that_are_pushed_to_keep_their_room(engine: Engine) {
         (Tag(0), &pushed.to_string()),
         "leases take no tags"
     );
-    bench.runner.room(0);
-    bench.runner.over(*tag, End::NoRoom);
+    bench.executor.room(0);
+    bench.executor.over(*tag, End::NoRoom);
     bench.until(pushed, State::Available).await;
     worker.audit.assert_settled();
     bench.stop().await;

@@ -220,7 +220,7 @@ fn running(times: &Times, scope: &Scope, kept: &Kept) -> Option<Attempt> {
         is_begun: lease.ack_by.is_none(),
         ..Attempt::new(
             lease.id,
-            lifecycle.runner.clone(),
+            lifecycle.executor.clone(),
             scope.clone(),
             key,
             granted_at,

@@ -1,4 +1,4 @@
-//! Jobs for foreign runners, through the loop, with a pool of runners in memory.
+//! Jobs for executors, through the loop, with an executor in memory.
 
 use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
@@ -12,9 +12,9 @@ use super::failing::Disk;
 use super::pushing::Call;
 use super::*;
 
-fn job_for(runner: &str, handler: &str) -> host_core::job::NewJob {
+fn job_for(executor: &str, handler: &str) -> host_core::job::NewJob {
     let mut job = job(handler);
-    job.runner = Some(runner.parse().unwrap());
+    job.executor = Some(executor.parse().unwrap());
     job
 }
 
@@ -27,28 +27,28 @@ fn succeeded() -> port::End {
 impl Bench {
     /// Waits until the pool got this many executions, and returns the latest.
     pub(super) async fn given(&self, executions: usize) -> (port::Tag, port::Assignment) {
-        let mut given = self.runner.started();
+        let mut given = self.executor.started();
         let seen = async {
             while given.len() < executions {
                 tokio::task::yield_now().await;
-                given = self.runner.started();
+                given = self.executor.started();
             }
         };
         let patience = std::time::Duration::from_mins(1);
         let ended = tokio::time::timeout(patience, seen).await;
-        assert!(ended.is_ok(), "{:?}", self.runner.all());
+        assert!(ended.is_ok(), "{:?}", self.executor.all());
         given.remove(executions - 1).unwrap()
     }
 }
 
 #[tokio::test]
-async fn a_job_for_a_runner_is_executed_there() {
+async fn a_job_for_an_executor_is_executed_there() {
     let bench = Bench::start().await;
     let mut new = job_for("python", "send_email");
     new.policy.timeout_ms = Some(1_234);
     new.payload.trace_context = vec![("traceparent".to_owned(), "t".to_owned())];
     let id = bench.enqueue(new).await;
-    bench.runner.room(2);
+    bench.executor.room(2);
     let (tag, assignment) = bench.given(1).await;
     let lease = bench.read(id).await.lifecycle.lease.unwrap();
     assert_eq!(assignment.request_id, lease.id.0.to_string());
@@ -57,7 +57,7 @@ async fn a_job_for_a_runner_is_executed_there() {
     assert_eq!(assignment.params.as_str(), "{\"n\":1}");
     assert_eq!((assignment.attempt, assignment.timeout_ms), (1, 1_234));
     assert_eq!(assignment.trace[0].1, "t");
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.result.unwrap().as_str(), "[7]");
@@ -68,17 +68,17 @@ async fn a_job_for_a_runner_is_executed_there() {
 }
 
 #[tokio::test]
-async fn how_far_a_runner_is_is_seen_and_kept() {
+async fn the_progress_of_an_executor_is_seen_and_kept() {
     let bench = Bench::start().await;
     let mut events = bench.dispatch.shared().events.listen();
-    bench.runner.room(1);
+    bench.executor.room(1);
     let id = bench.enqueue(job_for("python", "noop")).await;
     let (tag, assignment) = bench.given(1).await;
     let progress = Progress {
         percent: Some(50.0),
         message: "half".to_owned(),
     };
-    bench.runner.progressed(&assignment, progress.clone());
+    bench.executor.progressed(&assignment, progress.clone());
     let progressed = async {
         loop {
             for event in events.recv().await.unwrap().iter() {
@@ -92,17 +92,17 @@ async fn how_far_a_runner_is_is_seen_and_kept() {
     assert_eq!(sent.unwrap(), (id, 1));
     let live = &bench.dispatch.shared().live;
     assert_eq!(live.progress(id).as_ref(), Some(&progress));
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     assert_eq!(bench.ended(id).await.progress, Some(progress));
     assert!(live.progress(id).is_none());
-    bench.runner.audit.assert_settled();
+    bench.executor.audit.assert_settled();
     bench.stop().await;
 }
 
 #[tokio::test]
 async fn no_more_are_given_than_there_is_room_for() {
     let bench = Bench::start().await;
-    bench.runner.room(2);
+    bench.executor.room(2);
     let jobs: Vec<_> = (0..5).map(|_| job_for("python", "noop")).collect();
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
     bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
@@ -112,8 +112,8 @@ async fn no_more_are_given_than_there_is_room_for() {
         // Cells keep working. After this job the loop has taken another turn.
         let ours = bench.enqueue(job("noop")).await;
         assert_eq!(bench.ended(ours).await.lifecycle.state, State::Completed);
-        assert!(bench.runner.started().len() <= n + 2);
-        bench.runner.over(tag, succeeded());
+        assert!(bench.executor.started().len() <= n + 2);
+        bench.executor.over(tag, succeeded());
         assert_eq!(bench.ended(*id).await.lifecycle.state, State::Completed);
     }
     bench.stop().await;
@@ -122,7 +122,7 @@ async fn no_more_are_given_than_there_is_room_for() {
 #[tokio::test]
 async fn a_failure_is_tried_again_and_a_final_one_is_not() {
     let bench = Bench::start().await;
-    bench.runner.room(1);
+    bench.executor.room(1);
     let id = bench.enqueue(job_for("python", "noop")).await;
     let failed = |kind, retryable| {
         let mut failure = Failure::new(kind, "no luck");
@@ -130,11 +130,13 @@ async fn a_failure_is_tried_again_and_a_final_one_is_not() {
         port::End::Outcome(Outcome::Failed(failure))
     };
     let (tag, _) = bench.given(1).await;
-    bench.runner.over(tag, failed(FailureKind::UserError, true));
+    bench
+        .executor
+        .over(tag, failed(FailureKind::UserError, true));
     let (tag, second) = bench.given(2).await;
     assert_eq!(second.attempt, 2);
     let not_found = failed(FailureKind::HandlerNotFound, true);
-    bench.runner.over(tag, not_found);
+    bench.executor.over(tag, not_found);
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Discarded);
     assert_eq!(detail.failure.unwrap().kind, FailureKind::HandlerNotFound);
@@ -142,19 +144,19 @@ async fn a_failure_is_tried_again_and_a_final_one_is_not() {
 }
 
 #[tokio::test]
-async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
+async fn what_an_executor_loses_or_has_no_room_for_runs_again_at_no_cost() {
     let bench = Bench::start().await;
-    bench.runner.room(1);
+    bench.executor.room(1);
     let id = bench.enqueue(job_for("python", "noop")).await;
     let (tag, _) = bench.given(1).await;
-    bench.runner.over(tag, port::End::Lost("gone".to_owned()));
+    bench.executor.over(tag, port::End::Lost("gone".to_owned()));
     let (tag, _) = bench.given(2).await;
-    bench.runner.room(0);
-    bench.runner.over(tag, port::End::NoRoom);
-    bench.runner.room(1);
+    bench.executor.room(0);
+    bench.executor.over(tag, port::End::NoRoom);
+    bench.executor.room(1);
     let (tag, third) = bench.given(3).await;
     assert_eq!(third.attempt, 3);
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     let detail = bench.ended(id).await;
     assert_eq!(detail.lifecycle.state, State::Completed);
     assert_eq!(detail.lifecycle.attempts_charged(), 1);
@@ -173,7 +175,7 @@ async fn what_a_runner_loses_or_has_no_room_for_runs_again_at_no_cost() {
 }
 
 #[tokio::test]
-async fn jobs_that_wait_for_runners_cost_our_cells_nothing() {
+async fn jobs_that_wait_for_executors_cost_our_cells_nothing() {
     let disk = Disk::default();
     let bench = Bench::start_on(disk.clone()).await;
     let waiting: Vec<_> = (0..50).map(|_| job_for("python", "noop")).collect();
@@ -185,16 +187,16 @@ async fn jobs_that_wait_for_runners_cost_our_cells_nothing() {
         assert_eq!(bench.ended(ours).await.lifecycle.state, State::Completed);
     }
     assert_eq!(disk.lone_claims(), before);
-    bench.runner.room(1);
+    bench.executor.room(1);
     let (tag, _) = bench.given(1).await;
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     bench.given(2).await;
 }
 
 #[tokio::test]
-async fn a_cancel_reaches_the_runner_with_its_grace() {
+async fn a_cancel_reaches_the_executor_with_its_grace() {
     let bench = Bench::start().await;
-    bench.runner.room(2);
+    bench.executor.room(2);
     for (n, (grace_ms, sent)) in [(None, 500), (Some(70), 70)].into_iter().enumerate() {
         let id = bench.enqueue(job_for("python", "noop")).await;
         let (tag, _) = bench.given(n + 1).await;
@@ -204,18 +206,18 @@ async fn a_cancel_reaches_the_runner_with_its_grace() {
             grace_ms,
         };
         bench.dispatch.submit(cancel).await.unwrap();
-        assert!(bench.runner.all().contains(&Call::Cancel(tag, sent)));
+        assert!(bench.executor.all().contains(&Call::Cancel(tag, sent)));
         let stopped = Outcome::Cancelled { partial: None };
-        bench.runner.over(tag, port::End::Outcome(stopped));
+        bench.executor.over(tag, port::End::Outcome(stopped));
         assert_eq!(bench.ended(id).await.lifecycle.state, State::Cancelled);
     }
     bench.stop().await;
 }
 
 #[tokio::test]
-async fn a_paused_queue_keeps_its_jobs_from_runners_too() {
+async fn a_paused_queue_keeps_its_jobs_from_executors_too() {
     let bench = Bench::start().await;
-    bench.runner.room(4);
+    bench.executor.room(4);
     let pause = |paused| SetPaused {
         queue: "default".parse().unwrap(),
         paused,
@@ -227,36 +229,36 @@ async fn a_paused_queue_keeps_its_jobs_from_runners_too() {
     let other = bench.enqueue(elsewhere).await;
     let (tag, assignment) = bench.given(1).await;
     assert_eq!(assignment.job_id, other.to_string());
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     bench.ended(other).await;
     assert_eq!(bench.read(id).await.lifecycle.state, State::Available);
     bench.dispatch.submit(pause(false)).await.unwrap();
     let (tag, _) = bench.given(2).await;
-    bench.runner.over(tag, succeeded());
+    bench.executor.over(tag, succeeded());
     assert_eq!(bench.ended(id).await.lifecycle.state, State::Completed);
     bench.stop().await;
 }
 
 #[tokio::test]
-async fn draining_waits_for_runners_and_ending_takes_their_jobs_back() {
+async fn draining_waits_for_executors_and_ending_takes_their_jobs_back() {
     let mut bench = Bench::start().await;
-    bench.runner.room(2);
+    bench.executor.room(2);
     let first = bench.enqueue(job_for("python", "noop")).await;
     let (done, _) = bench.given(1).await;
     let second = bench.enqueue(job_for("python", "noop")).await;
     let (lost, _) = bench.given(2).await;
     bench.phase.send(Phase::Stopping).unwrap();
-    bench.runner.over(done, succeeded());
+    bench.executor.over(done, succeeded());
     assert_eq!(bench.ended(first).await.lifecycle.state, State::Completed);
-    assert!(!bench.runner.stopping.is_cancelled());
+    assert!(!bench.executor.stopping.is_cancelled());
     bench.phase.send(Phase::Killing).unwrap();
-    bench.runner.stopping.cancelled().await;
+    bench.executor.stopping.cancelled().await;
     assert!(
         bench.loop_ended.try_recv().is_err(),
         "it waits for its jobs"
     );
     bench
-        .runner
+        .executor
         .over(lost, port::End::Lost("stopped".to_owned()));
     assert!(bench.loop_ended.await.unwrap().is_ok());
     let detail = bench.reader.job(second).unwrap().unwrap();
@@ -265,7 +267,7 @@ async fn draining_waits_for_runners_and_ending_takes_their_jobs_back() {
 }
 
 #[tokio::test]
-async fn a_runner_that_is_gone_discards_its_jobs() {
+async fn an_executor_that_is_gone_discards_its_jobs() {
     let mut store = MemoryStore::default();
     let mut later = job_for("gone", "noop");
     later.run_at = Some(Clock::start().now().plus_ms(50));
@@ -283,6 +285,6 @@ async fn a_runner_that_is_gone_discards_its_jobs() {
         assert_eq!(failure.kind, FailureKind::HandlerNotFound);
         assert!(failure.message.contains("no runner is named gone"));
     }
-    assert!(bench.runner.all().is_empty());
+    assert!(bench.executor.all().is_empty());
     bench.stop().await;
 }
