@@ -302,3 +302,37 @@ fn a_supervisor_gets_the_state_of_the_host() {
     assert_eq!(last.as_deref(), Some("STOPPING=1"));
     assert_eq!(server.wait(), Some(0));
 }
+
+/// The clock is behind if the store was changed later than it shows.
+#[test]
+fn a_clock_that_was_set_back_before_a_start_is_named() {
+    let Own { server, data } = own();
+    server.client().enqueue(&json!({"handler": "noop"}));
+    assert_eq!(server.stop(), Some(0));
+    let log = || std::fs::read_to_string(data.path().join("serve.log")).unwrap();
+    let words = "the clock is behind the last change of the store";
+    let doctor = || {
+        let mut command = Command::new(host());
+        command.args(["doctor", "--data"]).arg(data.path());
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let server = Server::start(&Options::new(data.path()));
+    assert_eq!(server.stop(), Some(0));
+    assert!(!log().contains(words), "{}", log());
+    assert!(!doctor().contains("behind the last change"));
+
+    let store = rusqlite::Connection::open(data.path().join("host.db")).unwrap();
+    let hours = 5 * 3_600_000;
+    let moved = store.execute("UPDATE changes SET at = at + ?1", [hours]);
+    assert!(moved.unwrap() > 0);
+    drop(store);
+    let found = doctor();
+    assert!(found.contains("behind the last change"), "{found}");
+    let server = Server::start(&Options::new(data.path()));
+    assert_eq!(
+        server.client().run(&json!({"handler": "noop"}))["state"],
+        "completed"
+    );
+    assert_eq!(server.stop(), Some(0));
+    assert_eq!(log().matches(words).count(), 1, "{}", log());
+}

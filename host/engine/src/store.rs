@@ -29,6 +29,9 @@ use crate::{Capacity, Command, Committed, StoreError};
 /// The least number of changes of state to keep, for listeners that reconnect.
 pub const CHANGES_KEPT: u64 = 100_000;
 
+/// How far a clock may be behind the last change of its store, in milliseconds.
+const CLOCK_BEHIND_MS: u64 = 60_000;
+
 /// The only writer of a store.
 pub trait Store: Send {
     /// Applies a batch in order at the time `now`. Returns when all of it is on disk.
@@ -248,6 +251,15 @@ impl dyn Reader + '_ {
         let table = T::TABLE;
         let rows = self.select(&[Select { table, range }])?;
         Listing::read(rows.into_iter().flatten().collect())
+    }
+
+    /// Returns how far the time `now` is behind the last change of a job's state, in milliseconds, if by more than clocks
+    /// of nodes differ.
+    pub fn clock_behind_ms(&self, now: Time) -> Result<Option<u64>, StoreError> {
+        let next = self.changes(u64::MAX, 0)?.next;
+        let last = self.changes(next.saturating_sub(2), 1)?;
+        let behind_ms = last.items.last().map(|change| change.at.since_ms(now));
+        Ok(behind_ms.filter(|ms| *ms > CLOCK_BEHIND_MS))
     }
 
     /// Counts the records of a range.

@@ -40,7 +40,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::listeners::{Addresses, Listeners};
 use super::node::{Node, loop_channels};
-use super::opening::{artifacts, examiner, log_store, restore, store};
+use super::opening::{artifacts, check_clock, examiner, log_store, restore, store};
 use super::{ServeError, executors, files, node, supervisor, system};
 use crate::api::scrape::Scrape;
 use crate::api::{Api, ServedApi};
@@ -157,6 +157,7 @@ impl Host {
         let artifacts = artifacts(config, &*store)?;
         let clock = node.as_ref().map_or_else(Clock::start, Node::clock);
         store.limit(config.capacity, Arc::new(clock));
+        check_clock(&*store, clock.now());
         let base = Base::new(config, clock, logs);
         let settings = Settings::read(&config.environment).map_err(ServeError::Telemetry)?;
         let telemetry = settings

@@ -8,6 +8,7 @@ use host_cells::deploy::examine::{Examiner, Setup};
 use host_cells::run::handlers::Handlers;
 use host_cells::sandbox::spawn::CellProgram;
 use host_core::id::NodeId;
+use host_core::time::Time;
 use host_dispatch::nodes::Presence;
 use host_engine::component::Digest;
 use host_engine::{Store, StoreError};
@@ -101,6 +102,21 @@ pub(super) fn store(config: &Config, presence: &Arc<Presence>) -> Result<OpenSto
     tracing::info!(store = %database.target, node = %own, "a database keeps the jobs");
     let node = Node::enter(&store, own, Arc::clone(presence), database)?;
     Ok((Box::new(store), own, Some(node)))
+}
+
+/// Warns if the clock is behind the last change of the store: times that were set by then come later. A host also starts
+/// if that change cannot be read.
+pub(super) fn check_clock(store: &dyn Store, now: Time) {
+    let behind = store
+        .reader()
+        .and_then(|reader| reader.clock_behind_ms(now));
+    if let Ok(Some(behind_ms)) = behind {
+        tracing::warn!(
+            seconds = behind_ms / 1_000,
+            "the clock is behind the last change of the store; retries, delayed jobs and full limits wait that much \
+             longer, unless the clock is set right and the host started again"
+        );
+    }
 }
 
 /// Opens the files of artifacts, and removes those that no job has.

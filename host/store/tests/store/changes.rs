@@ -1,6 +1,7 @@
 //! The changes of a commit that is larger than a row of changes, on each engine.
 
 use host_core::id::JobId;
+use host_core::time::Time;
 use host_engine::job::Enqueue;
 use host_engine::{Command, Store};
 use host_store::sqlite::SqliteStore;
@@ -57,6 +58,23 @@ fn pages_go_on_across_the_rows_of_a_large_commit() {
                 .into_iter()
                 .map(|it| (it.number, it.change.job));
             assert_eq!(page.collect::<Vec<_>>(), later.collect::<Vec<_>>());
+        }
+    });
+}
+
+#[test]
+fn a_clock_is_behind_if_the_last_change_is_more_than_a_minute_ahead() {
+    cases::check(|store| {
+        let behind_ms = |store: &dyn Store, now| {
+            let reader = store.reader().unwrap();
+            reader.clock_behind_ms(now).unwrap()
+        };
+        assert_eq!(behind_ms(store, Time(0)), None, "nothing has changed");
+        for n in [1, 2] {
+            commit(store, NOW, vec![Command::from(Enqueue(vec![job(n)]))]);
+            assert_eq!(behind_ms(store, NOW), None);
+            assert_eq!(behind_ms(store, Time(NOW.0 - 60_000)), None);
+            assert_eq!(behind_ms(store, Time(NOW.0 - 60_001)), Some(60_001));
         }
     });
 }

@@ -7,8 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use host_console::{human, plain};
+use host_runtime::clock::Clock;
+use host_store::sqlite::open_reader;
 
 use super::Check;
+use crate::commands::STORE;
 
 /// How many synced writes are measured.
 const SYNCS: usize = 32;
@@ -50,6 +53,11 @@ pub(super) fn checks(data: &Path) -> Vec<Check> {
             "give its owner write permission or name another --data",
         )),
     }
+    if let Ok(reader) = open_reader(&data.join(STORE))
+        && let Ok(Some(behind_ms)) = reader.clock_behind_ms(Clock::start().now())
+    {
+        checks.push(clock(behind_ms));
+    }
     if let Ok(stat) = rustix::fs::statfs(&place) {
         let kind = u64::try_from(stat.f_type).unwrap_or_default();
         checks.push(kind_of(kind));
@@ -72,6 +80,15 @@ fn room(shown: &str, free_bytes: u64) -> Check {
         FREE_BYTES_MIN..FREE_BYTES_EASE => Check::warn("disk space", found, next),
         _ => Check::ok("disk space", found),
     }
+}
+
+fn clock(behind_ms: u64) -> Check {
+    let behind = human::took(behind_ms);
+    Check::warn(
+        "clock",
+        format!("{behind} behind the last change of the store"),
+        "set the clock right before a host starts: retries, delayed jobs and full limits would wait that much longer",
+    )
 }
 
 fn kind_of(file_system: u64) -> Check {
