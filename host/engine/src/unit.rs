@@ -34,7 +34,7 @@ use crate::{Capacity, Command, Committed, Discard, Rejection, StoreError};
 const UNREADABLE_PAUSE_MS: u64 = 60_000;
 
 /// How many jobs that it cannot read a store passes over at most.
-pub const PASSED_OVER_MAX: usize = 1_000;
+const PASSED_OVER_MAX: usize = 1_000;
 
 /// How many jobs the commands of a batch change together, beside what bounds each of them: dependents that are settled, and
 /// jobs that have waited for limits.
@@ -155,9 +155,9 @@ pub trait Rows: TableRows + AccessRows + BatchRows + LimitRows + StateRows {
         except: &BTreeSet<Name>,
         limit: usize,
     ) -> Result<Vec<JobId>, StoreError>;
-    /// From now on, as long as this process runs, leaves a job that it cannot read out of those that are claimable or due, and
-    /// out of the next wakeup. Returns false if there are too many.
-    fn pass_over(&mut self, id: JobId) -> bool;
+    /// Returns the jobs that this process could not read. The store leaves them out of those that are claimable or due, that
+    /// wait for limits or are listed as running with a key, and out of the next wakeup.
+    fn passed_over(&mut self) -> &mut BTreeSet<JobId>;
     /// Returns whether [`Rows::claimable`] has stopped before it had seen all jobs.
     fn claim_goes_on(&self) -> bool {
         false
@@ -338,10 +338,25 @@ impl<R: Rows> Batch<'_, R> {
         id: JobId,
         read: Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        match read {
-            Err(StoreError::Unreadable { .. }) if self.rows.pass_over(id) => self.readable(read),
-            read => read.map(Some),
+        if !matches!(read, Err(StoreError::Unreadable { .. })) {
+            return read.map(Some);
         }
+        let passed_over = self.rows.passed_over();
+        if passed_over.contains(&id) {
+            return Ok(None);
+        }
+        if passed_over.len() == PASSED_OVER_MAX {
+            return read.map(Some);
+        }
+        passed_over.insert(id);
+        self.readable(read)
+    }
+
+    /// Reads a job that no command names. Returns `None` if it is gone, or if this host cannot read it and the store passes
+    /// over it.
+    pub(crate) fn readable_job(&mut self, id: JobId) -> Result<Option<Lifecycle>, StoreError> {
+        let job = self.rows.job(id);
+        Ok(self.readable_part(id, job)?.flatten())
     }
 
     /// Reads a row that is due. One that this host cannot read is due again later: another host may read it.

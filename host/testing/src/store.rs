@@ -57,6 +57,7 @@ struct Model {
     paused: BTreeMap<Name, bool>,
     tables: tables::Rows,
     limit_running: BTreeSet<(LimitKey, Time, JobId)>,
+    passed_over: BTreeSet<JobId>,
 }
 
 #[derive(Clone)]
@@ -285,8 +286,8 @@ impl Rows for Model {
         Ok(found.into_iter().take(limit).map(|(_, _, id)| id).collect())
     }
 
-    fn pass_over(&mut self, _id: JobId) -> bool {
-        false
+    fn passed_over(&mut self) -> &mut BTreeSet<JobId> {
+        &mut self.passed_over
     }
 
     fn due(&mut self, now: Time, limit: u32) -> Result<Vec<JobId>, StoreError> {

@@ -245,7 +245,7 @@ impl<R: Rows> Batch<'_, R> {
         let (mut handled, mut last) = (0, None);
         for (place, job) in self.rows.jobs_of_batch(id, after, limit)? {
             // What waits for one of the slice may have ended with it.
-            let job = self.rows.job(job)?;
+            let job = self.readable_job(job)?;
             if let Some(job) = job.filter(|job| !job.state.is_terminal()) {
                 let grace_ms = None;
                 self.apply(&job, &Input::Cancel { reason, grace_ms })?;

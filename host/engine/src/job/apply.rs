@@ -64,8 +64,7 @@ impl<R: Rows> Batch<'_, R> {
         let limit = limit.saturating_sub(jobs);
         for id in self.rows.due(self.now, limit)? {
             // An earlier job in this tick may have settled this one.
-            let job = self.rows.job(id);
-            if let Some(Some(job)) = self.readable_part(id, job)? {
+            if let Some(job) = self.readable_job(id)? {
                 self.apply(&job, &Input::Tick)?;
             }
             jobs += 1;

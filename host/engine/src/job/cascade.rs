@@ -129,7 +129,7 @@ impl<R: Rows> Batch<'_, R> {
         dependent: JobId,
         results: &mut Results,
     ) -> Result<usize, Stop> {
-        let Some(job) = self.rows.job(dependent)? else {
+        let Some(job) = self.readable_job(dependent)? else {
             return Ok(0);
         };
         if !job.waits_for_jobs() {

@@ -264,8 +264,9 @@ impl<R: Rows> Batch<'_, R> {
             && let Some(waiting) = self.rows.first_waiting(key)?
         {
             self.moves_left -= 1;
-            let waiting = self.get(waiting)?;
-            self.apply(&waiting, &cancel)?;
+            if let Some(waiting) = self.readable_job(waiting)? {
+                self.apply(&waiting, &cancel)?;
+            }
         }
         Ok(())
     }
@@ -352,13 +353,12 @@ impl<R: Rows> Batch<'_, R> {
         };
         for job in found.iter().flatten() {
             self.moves_left -= 1;
-            cancelled += 1;
-            let read = self.rows.job(*job);
-            if let Some(Some(job)) = self.readable(read)? {
+            if let Some(job) = self.readable_job(*job)? {
+                cancelled += 1;
                 self.apply(&job, &cancel)?;
             }
         }
-        let is_locked = found.len() > cancelled;
+        let is_locked = found.iter().any(Option::is_none);
         let left = if is_all { found.len() } else { to_cancel } - cancelled;
         let earliest = self
             .now
@@ -437,12 +437,15 @@ impl<R: Rows> Batch<'_, R> {
             if used.waiting == 0 || !has_room(used.next_units) || self.moves_left == 0 {
                 return Ok(());
             }
-            let first = self.first_waiting(key);
-            let Some(Some((job, units))) = self.readable(first)? else {
+            let Some(first) = self.rows.first_waiting(key)? else {
                 let earliest = self.now.plus_ms(LOCKED_PAUSE_MS);
                 return self.keep_key(key, used, earliest);
             };
             self.moves_left -= 1;
+            let waiting = self.waiting_job(first, key);
+            let Some((job, units)) = self.readable_part(first, waiting)? else {
+                continue;
+            };
             if !has_room(units) {
                 return self.change_waiting(key, |used| used.next_units = units);
             }
@@ -453,21 +456,17 @@ impl<R: Rows> Batch<'_, R> {
         }
     }
 
-    /// Returns the first job that waits for a key, and its units; `None` if another host has locked it.
-    fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<(Lifecycle, u32)>, StoreError> {
-        let Some(first) = self.rows.first_waiting(key)? else {
-            return Ok(None);
-        };
-        let job = self.rows.job(first)?;
+    /// Returns a job that waits for a key according to the store, and its units.
+    fn waiting_job(&mut self, id: JobId, key: &LimitKey) -> Result<(Lifecycle, u32), StoreError> {
+        let job = self.rows.job(id)?;
         let waiting = job.and_then(|job| {
             let units = job.waits_with().filter(|it| it.key == *key)?.units;
             Some((job, units))
         });
-        let unreadable = || StoreError::Unreadable {
-            what: format!("job {first}"),
+        waiting.ok_or_else(|| StoreError::Unreadable {
+            what: format!("job {id}"),
             message: format!("it does not wait for the key {key} of a limit"),
-        };
-        waiting.ok_or_else(unreadable).map(Some)
+        })
     }
 
     /// Handles keys that are due, and changed limits. Returns how many jobs and keys it has handled, at least one if

@@ -54,7 +54,9 @@ impl<R: Rows> Batch<'_, R> {
         let next = running.last().filter(|_| is_cut).map(|(place, _)| *place);
         let mut jobs = 0;
         for (_, id) in running {
-            let mut job = self.get(id)?;
+            let Some(mut job) = self.readable_job(id)? else {
+                continue;
+            };
             let before = job.clone();
             let Some(lease) = &mut job.lease else {
                 continue;

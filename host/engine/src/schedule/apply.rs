@@ -128,11 +128,8 @@ impl<R: Rows> Batch<'_, R> {
         }
         let mut open = BTreeSet::new();
         for id in &kept.progress.open {
-            if self
-                .rows
-                .job(*id)?
-                .is_some_and(|job| !job.state.is_terminal())
-            {
+            let job = self.readable_job(*id)?;
+            if job.is_some_and(|job| !job.state.is_terminal()) {
                 open.insert(*id);
             }
         }

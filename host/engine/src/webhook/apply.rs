@@ -62,7 +62,7 @@ impl<R: Rows> Batch<'_, R> {
             // The delivery before may have ended, and may be forgotten.
             let before = std::mem::take(&mut new.depends_on);
             for id in before {
-                let job = self.rows.job(id)?;
+                let job = self.readable_job(id)?;
                 if job.is_some_and(|job| !job.state.is_terminal()) {
                     new.depends_on.push(id);
                 }

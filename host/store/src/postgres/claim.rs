@@ -257,17 +257,19 @@ pub(super) async fn due(
     Ok(loaded)
 }
 
-/// Loads and locks running jobs behind a place, at least `limit` that the batch has not changed if there are so many.
+/// Loads and locks running jobs behind a place, at least `limit` that the batch has not changed if there are so many. Returns
+/// their places too.
 pub(super) async fn running(
     client: &Client,
     overlay: &mut Overlay,
     after: i64,
     limit: usize,
-) -> Result<Vec<JobId>, Trouble> {
+) -> Result<Vec<(i64, JobId)>, Trouble> {
     let changed = overlay.dirty().filter(|entry| entry.stored.is_some());
     let limit = i64::try_from(limit + changed.count()).unwrap_or(i64::MAX);
     let sql = "SELECT seq, id, body, rank FROM host_live WHERE state = 3 AND seq > $1 \
                ORDER BY seq LIMIT $2 FOR UPDATE";
     let rows = ask(client, "find running jobs", sql, values![after, limit]).await?;
-    Ok(rows.iter().map(|row| load(overlay, row)).collect())
+    let loaded = rows.iter().map(|row| (row.get(0), load(overlay, row)));
+    Ok(loaded.collect())
 }

@@ -115,7 +115,10 @@ impl LimitRows for Transaction<'_> {
         loop {
             let overlay = &mut self.overlay;
             let mut keys = std::mem::take(&mut overlay.limits.keys);
-            let first = keys.first(key, |id| overlay.is_dirty(id) || overlay.is_absent(id));
+            let passed_over = &self.counts.passed_over;
+            let first = keys.first(key, |id| {
+                overlay.is_dirty(id) || overlay.is_absent(id) || passed_over.contains(&id)
+            });
             overlay.limits.keys = keys;
             let (after, reads) = match first {
                 First::Job(id) => return Ok(id),
@@ -173,9 +176,14 @@ impl LimitRows for Transaction<'_> {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let values = values![key.limit.cast_signed(), key.key.to_string(), limit];
-        self.wait(async |client, overlay| read_listed(client, overlay, values).await)
+        let most = i64::try_from(limit + self.counts.passed_over.len()).unwrap_or(i64::MAX);
+        let values = values![key.limit.cast_signed(), key.key.to_string(), most];
+        let passed_over = self.counts.passed_over.clone();
+        let mut listed = self.wait(async |client, overlay| {
+            read_listed(client, overlay, &passed_over, values).await
+        })?;
+        listed.truncate(limit);
+        Ok(listed)
     }
 }
 
@@ -349,6 +357,7 @@ const LISTED: &str = "SELECT live.seq, listed.job, live.body, live.rank FROM \
 async fn read_listed(
     client: &Client,
     overlay: &mut Overlay,
+    passed_over: &BTreeSet<JobId>,
     values: Vec<Value>,
 ) -> Result<Vec<Option<JobId>>, Trouble> {
     let mut pipeline = Pipeline::new(client);
@@ -358,11 +367,15 @@ async fn read_listed(
     let mut listed = Vec::new();
     for row in pipeline.run().await?.pop().unwrap_or_default() {
         let id = JobId(row.get(1));
+        if passed_over.contains(&id) {
+            continue;
+        }
         if row.get::<_, Option<i64>>(0).is_some() {
             load_job(overlay, &row);
         }
         // One that is new in the batch has no row.
-        listed.push(overlay.get(id).map(|_| id));
+        let is_loaded = overlay.get(id).is_some() || overlay.unreadable.contains_key(&id);
+        listed.push(is_loaded.then_some(id));
     }
     Ok(listed)
 }

@@ -18,7 +18,7 @@ use host_engine::job::Cascade;
 use host_engine::node::Dead;
 use host_engine::queue::QueueRefusal;
 use host_engine::table::{Range, Record as _, TableRows as _};
-use host_engine::{Ended, LIVE_JOBS_COUNTED, PASSED_OVER_MAX, Rows, StoreError, Terms};
+use host_engine::{Ended, LIVE_JOBS_COUNTED, Rows, StoreError, Terms};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -412,22 +412,22 @@ impl Rows for Transaction<'_> {
         Ok(due.into_iter().map(|(_, _, id)| id).collect())
     }
 
-    fn pass_over(&mut self, id: JobId) -> bool {
-        let passed_over = &mut self.counts.passed_over;
-        passed_over.len() < PASSED_OVER_MAX && passed_over.insert(id)
+    fn passed_over(&mut self) -> &mut BTreeSet<JobId> {
+        &mut self.counts.passed_over
     }
 
     fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {
         let stored =
             self.wait(async |client, overlay| claim::running(client, overlay, after, limit).await)?;
-        let in_hand = self.overlay.dirty().map(|entry| entry.job.id);
-        let entries = stored
+        let is_running = |(place, id): &(i64, JobId)| match self.overlay.get(*id) {
+            Some(entry) => entry.job.state == State::Running && *place > after,
+            None => self.overlay.unreadable.contains_key(id),
+        };
+        let in_hand = self.overlay.dirty().map(|it| (it.seq, it.job.id));
+        let mut running: Vec<(i64, JobId)> = stored
             .into_iter()
             .chain(in_hand)
-            .filter_map(|id| self.overlay.get(id));
-        let mut running: Vec<(i64, JobId)> = entries
-            .filter(|entry| entry.job.state == State::Running && entry.seq > after)
-            .map(|entry| (entry.seq, entry.job.id))
+            .filter(is_running)
             .collect();
         running.sort_unstable();
         running.dedup();

@@ -12,7 +12,7 @@ use host_core::time::Time;
 use host_engine::batch::tables::BATCHES;
 use host_engine::job::Cascade;
 use host_engine::queue::QueueRefusal;
-use host_engine::{Counts, Ended, PASSED_OVER_MAX, Rows, StoreError, Terms};
+use host_engine::{Counts, Ended, Rows, StoreError, Terms};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
@@ -431,9 +431,8 @@ impl Rows for Transaction<'_> {
         Ok(due)
     }
 
-    fn pass_over(&mut self, id: JobId) -> bool {
-        let passed_over = &mut self.counters.passed_over;
-        passed_over.len() < PASSED_OVER_MAX && passed_over.insert(id)
+    fn passed_over(&mut self) -> &mut BTreeSet<JobId> {
+        &mut self.counters.passed_over
     }
 
     fn running(&mut self, after: i64, limit: usize) -> Result<Vec<(i64, JobId)>, StoreError> {

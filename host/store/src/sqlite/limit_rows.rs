@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use host_core::id::JobId;
-use host_core::job::LimitKey;
+use host_core::job::{Lifecycle, LimitKey};
 use host_core::time::Time;
 use host_engine::StoreError;
 use host_engine::limit::tables::KeptKey;
@@ -58,7 +58,9 @@ impl LimitRows for Transaction<'_> {
 
     fn first_waiting(&mut self, key: &LimitKey) -> Result<Option<JobId>, StoreError> {
         loop {
-            let (after, reads) = match self.held.first(key, |id| self.hot.is_dirty(id)) {
+            let (hot, passed_over) = (&*self.hot, &self.counters.passed_over);
+            let is_elsewhere = |id| hot.is_dirty(id) || passed_over.contains(&id);
+            let (after, reads) = match self.held.first(key, is_elsewhere) {
                 First::Job(id) => return Ok(id),
                 First::After(place, reads) => (place, reads),
             };
@@ -118,8 +120,12 @@ impl LimitRows for Transaction<'_> {
     ) -> Result<Vec<Option<JobId>>, StoreError> {
         let sql = "SELECT job FROM limit_running WHERE number = ?1 AND key = ?2 \
                    ORDER BY since, job LIMIT ?3";
-        let params = params![key.limit.cast_signed(), &*key.key, limit];
-        let jobs = self.ids("read the running jobs of a limit", sql, params)?;
+        let passed_over = &self.counters.passed_over;
+        let most = limit + passed_over.len();
+        let params = params![key.limit.cast_signed(), &*key.key, most];
+        let mut jobs = self.ids("read the running jobs of a limit", sql, params)?;
+        jobs.retain(|id| !passed_over.contains(id));
+        jobs.truncate(limit);
         Ok(jobs.into_iter().map(Some).collect())
     }
 }
@@ -150,8 +156,12 @@ impl Transaction<'_> {
             let (id, priority, seq, rank) = read().map_err(&reading)?;
             if self.hot.get(id).is_none() {
                 let body = row.get_ref(4).and_then(|body| Ok(body.as_blob()?));
-                let job = decode(body.map_err(&reading)?, || format!("job {id}"))?;
-                self.hot.load(seq, rank, job);
+                let job: Result<Lifecycle, _> =
+                    decode(body.map_err(&reading)?, || format!("job {id}"));
+                // The engine asks again for one that cannot be read, and gets the reason.
+                if let Some(job) = job.ok().filter(|job| job.id == id) {
+                    self.hot.load(seq, rank, job);
+                }
             }
             found.push_back(((priority, seq), id));
         }

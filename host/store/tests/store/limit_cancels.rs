@@ -20,7 +20,7 @@ pub(crate) fn cancelling(concurrency: u32) -> Limit {
 }
 
 /// Which of these jobs should stop.
-fn stopping<const N: usize>(store: &dyn Store, jobs: [u128; N]) -> Vec<u128> {
+pub(crate) fn stopping<const N: usize>(store: &dyn Store, jobs: [u128; N]) -> Vec<u128> {
     let reader = store.reader().unwrap();
     let is_stopping = |n: &u128| {
         let job = reader.job(id(*n)).unwrap().unwrap().lifecycle;

@@ -44,6 +44,7 @@ mod schedule_nodes;
 mod schedules;
 mod server;
 mod statements;
+mod unreadable;
 mod wal;
 mod webhooks;
 mod writes;
