@@ -60,8 +60,10 @@ impl Desk {
         let component = std::fs::read(guests::component("basics")).unwrap();
         let deployed = client.deploy("basics", &component, None).unwrap();
         assert_eq!(deployed.status, 201, "{deployed:?}");
+        let mut browser = Browser::start(server.address());
+        browser.stand_still();
         Self {
-            browser: Browser::start(server.address()),
+            browser,
             client,
             _server: server,
             _data: data,
@@ -241,6 +243,7 @@ fn pages(filled: &Filled) -> Vec<(String, String)> {
         ("executors", "/executors"),
         ("nodes", "/nodes"),
         ("overview-day", "/?span=day"),
+        ("overview-week", "/?span=week"),
         ("failures", "/failures"),
         ("find", "/find?q=e"),
         ("tokens", "/tokens"),

@@ -24,7 +24,7 @@ fn the_overview_leads_to_what_is_wrong() {
         browser.click("discarded:");
         browser.sees("told_to_fail");
         browser.click("Overview");
-        browser.sees("Why jobs were discarded lately");
+        browser.sees("Why the newest");
         browser.click("told_to_fail");
         assert_eq!(
             browser.path(),
@@ -32,9 +32,11 @@ fn the_overview_leads_to_what_is_wrong() {
         );
         browser.click("Overview");
         browser.sees("slots in");
-        browser.sees("Jobs a second");
-        browser.click("the last day");
-        browser.sees("The last day");
+        browser.sees("jobs a second");
+        browser.click("1 d");
+        assert_eq!(browser.path(), "/?span=day");
+        browser.press("", "Values as a table");
+        browser.sees("Throughput: in");
     });
 }
 

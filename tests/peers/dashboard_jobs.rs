@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use host_tests::browser::Browser;
 use host_tests::eventually;
 use serde_json::json;
 
@@ -380,10 +381,14 @@ fn a_page_that_is_live_follows_what_happens() {
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs/{id}?find=line"));
         browser.sees("running");
-        browser.click("Live: off");
-        browser.sees("Live: on");
-        assert_eq!(browser.path(), format!("/jobs/{id}?find=line&live=on"));
         let with_scripts = browser.runs_scripts();
+        if with_scripts {
+            browser.press("", "Live: off");
+        } else {
+            browser.click("Live: off");
+            assert_eq!(browser.path(), format!("/jobs/{id}?find=line&live=on"));
+        }
+        browser.sees("Live: on");
         browser.evaluate("window.kept = true");
         // Nothing happens to the job but that it logs.
         browser.sees("line 10 of 1000");
@@ -404,7 +409,52 @@ fn a_page_that_is_live_follows_what_happens() {
         browser.sees("Live: on");
         desk.fail(queue, "while a user looks");
         desk.browser.sees("told_to_fail");
-        desk.browser.click("Live: on");
-        desk.browser.sees("Live: off");
+        let browser = &mut desk.browser;
+        if with_scripts {
+            browser.press("", "Live: on");
+        } else {
+            browser.click("Live: on");
+        }
+        browser.sees("Live: off");
     });
+}
+
+#[test]
+fn a_page_is_live_until_the_user_turns_that_off() {
+    let mut desk = Desk::new();
+    let address = desk.browser.origin().replace("http://", "");
+    let mut browser = Browser::start(&address);
+    browser.open("/jobs?q=queue:mail");
+    browser.sees("Live: on");
+    desk.fail("mail", "while a user looks");
+    browser.sees("told_to_fail");
+    browser.press("", "Live: on");
+    browser.sees("Live: off");
+    // It is remembered.
+    browser.open("/");
+    browser.sees("Live: off");
+    browser.press("", "Live: off");
+    browser.open("/jobs");
+    browser.sees("Live: on");
+    browser.assert_content();
+}
+
+#[test]
+fn the_search_suggests_pages_and_names() {
+    let mut desk = Desk::new();
+    let browser = &mut desk.browser;
+    browser.open("/handlers/flaky");
+    browser.open("/");
+    browser.evaluate(
+        "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: '/', bubbles: true }))",
+    );
+    browser.sees("recent");
+    browser.fill("Find jobs", "flak");
+    browser.sees("flaky");
+    browser.fill("Find jobs", "ech");
+    browser.sees("echo");
+    browser.key("ArrowDown", 40, "");
+    browser.enter();
+    assert_eq!(browser.path(), "/handlers/echo");
+    browser.assert_content();
 }

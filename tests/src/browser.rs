@@ -21,6 +21,9 @@ const STREAMS: &str = "var streams = []; EventSource = class extends EventSource
     constructor(address) { super(address); streams.push(this); }
 };";
 
+/// Turns the live switch off, as a user may: then only what a test does changes a page.
+const STILL: &str = "if (location.protocol === 'http:') localStorage.live ??= 'off';";
+
 /// How long a page may take on a loaded machine.
 const BOUND: Duration = Duration::from_mins(3);
 
@@ -74,6 +77,12 @@ impl Browser {
         let kept = json!({"source": STREAMS});
         browser.call("Page.addScriptToEvaluateOnNewDocument", &kept);
         browser
+    }
+
+    /// Shows pages as they were loaded, until the test turns the live switch on.
+    pub fn stand_still(&mut self) {
+        let kept = json!({"source": STILL});
+        self.call("Page.addScriptToEvaluateOnNewDocument", &kept);
     }
 
     /// Continues as another user.
@@ -347,7 +356,8 @@ impl Browser {
         panic!("the key Tab does not lead to {name:?} on {}", self.path());
     }
 
-    fn key(&mut self, key: &str, code: u32, text: &str) {
+    /// Presses a key, known by its name and code, which may type a text.
+    pub fn key(&mut self, key: &str, code: u32, text: &str) {
         let mut event =
             json!({"type": "keyDown", "key": key, "code": key, "windowsVirtualKeyCode": code});
         if !text.is_empty() {

@@ -15,6 +15,8 @@ pub enum Span {
     Hour,
     /// 96 steps of a quarter of an hour.
     Day,
+    /// 84 steps of two hours.
+    Week,
 }
 
 /// Which steps.
@@ -22,7 +24,7 @@ pub enum Span {
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct TrendQuery {
-    /// `hour` or `day`; `hour` if absent.
+    /// `hour`, `day` or `week`; `hour` if absent.
     #[param(value_type = Option<Span>, inline)]
     pub span: Option<Span>,
 }

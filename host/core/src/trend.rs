@@ -1,5 +1,5 @@
-//! How many jobs came, went and waited at this node, and how long, over the last hour in steps of a minute and the
-//! last day in steps of a quarter of an hour. Bounded.
+//! How many jobs came, went and waited at this node, and how long, over the last hour in steps of a minute, the last
+//! day in steps of a quarter of an hour and the last week in steps of two hours. Bounded.
 
 use std::collections::BTreeMap;
 
@@ -42,11 +42,12 @@ pub struct Point {
     pub ran_ms: Spread,
 }
 
-/// The steps of the last hour and the last day.
+/// The steps of the last hour, the last day and the last week.
 #[derive(Clone, Debug)]
 pub struct Trends {
     hour: Steps,
     day: Steps,
+    week: Steps,
 }
 
 /// The newest steps of one length, by their number.
@@ -67,6 +68,7 @@ impl Default for Trends {
         Self {
             hour: steps(60_000, 60),
             day: steps(900_000, 96),
+            week: steps(7_200_000, 84),
         }
     }
 }
@@ -115,8 +117,13 @@ impl Trends {
         self.day.points(now)
     }
 
+    /// Returns the last week.
+    pub fn week(&self, now: Time) -> Vec<Point> {
+        self.week.points(now)
+    }
+
     fn add(&mut self, at: Time, count: impl Fn(&mut Step)) {
-        for steps in [&mut self.hour, &mut self.day] {
+        for steps in [&mut self.hour, &mut self.day, &mut self.week] {
             count(steps.kept.entry(at.0.div_euclid(steps.ms)).or_default());
             while steps.kept.len() > steps.max {
                 steps.kept.pop_first();
@@ -190,6 +197,8 @@ mod tests {
         assert_eq!(last.at, Time(1_000 * 900_000 + MINUTE));
         let day = trends.day(at(1));
         assert_eq!((day.len(), day[95].enqueued, day[95].completed), (96, 3, 2));
+        let week = trends.week(at(1));
+        assert_eq!((week.len(), week[83].enqueued), (84, 3));
         // Later, the hour has passed and the day has not.
         assert!(trends.hour(at(120)).iter().all(|point| point.enqueued == 0));
         assert_eq!(
@@ -205,9 +214,10 @@ mod tests {
     #[test]
     fn only_so_many_steps_are_kept() {
         let mut trends = Trends::default();
-        for minute in 0..100_000 {
+        for minute in 0..200_000 {
             trends.began(Time(minute * MINUTE), 1);
         }
-        assert_eq!((trends.hour.kept.len(), trends.day.kept.len()), (60, 96));
+        let steps = [&trends.hour, &trends.day, &trends.week];
+        assert_eq!(steps.map(|it| it.kept.len()), [60, 96, 84]);
     }
 }

@@ -1,14 +1,28 @@
-// Follows what happens: shows the page as it is now, once something has changed and while the page is visible. Without this
-// script the browser loads the page again every few seconds.
+// Follows what happens: shows the page as it is now, once something has changed and while the page is visible. A switch turns
+// this off, and is remembered in this browser. Without this script the switch is a link to the same page, which the browser
+// then loads again every few seconds.
 "use strict";
 (() => {
   const main = () => document.getElementById("main");
+  const link = document.querySelector(".live");
+  const isOn = () => localStorage.getItem("live") !== "off";
   let source = null;
   let late = false;
 
-  // Users keep what they type or have marked.
+  function label() {
+    if (!link) return;
+    link.textContent = isOn() ? "Live: on" : "Live: off";
+    link.classList.toggle("on", isOn());
+    link.hidden = !main().dataset.live;
+  }
+
+  // Users keep what they type or have marked, and press what they see.
+  let pressed = false;
+  document.addEventListener("pointerdown", () => (pressed = true));
+  for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => (pressed = false));
   const busy = () =>
     document.hidden ||
+    pressed ||
     document.activeElement?.matches("#main :is(input, textarea, select)") ||
     document.querySelector("#main input:checked") ||
     !getSelection().isCollapsed;
@@ -27,12 +41,13 @@
     document.title = page.title;
     main().replaceWith(document.adoptNode(now));
     if (place >= 0) main().querySelectorAll(active)[place]?.focus({ preventScroll: true });
+    label();
     if (!main().dataset.live) stop();
   }
 
   function follow() {
     const events = main().dataset.live;
-    if (source || document.hidden || !events) return;
+    if (source || document.hidden || !events || !isOn()) return;
     source = new EventSource(events);
     source.addEventListener("changed", refresh);
     source.addEventListener("error", () => {
@@ -48,10 +63,18 @@
     source = null;
   }
 
-  document.addEventListener("visibilitychange", () => {
-    if (document.hidden) return stop();
+  link?.addEventListener("click", (event) => {
+    event.preventDefault();
+    localStorage.setItem("live", isOn() ? "off" : "on");
+    label();
+    if (!isOn()) return stop();
     refresh().then(follow, follow);
   });
-  document.addEventListener("focusout", () => setTimeout(() => late && refresh()));
+  document.addEventListener("visibilitychange", () => {
+    if (document.hidden || !isOn()) return stop();
+    refresh().then(follow, follow);
+  });
+  document.addEventListener("focusout", () => setTimeout(() => late && isOn() && refresh()));
+  label();
   follow();
 })();

@@ -10,6 +10,9 @@ use axum::http::header::{CONTENT_TYPE, COOKIE, HOST};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, StatusCode};
 use axum::response::{IntoResponse, Response};
+use host_api::page::PageView;
+use host_api::path;
+use host_api::queue::QueueView;
 use host_core::port::Clock;
 use host_core::time::Time;
 use host_http::budget::ByteBudget;
@@ -19,7 +22,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tower_service::Service as _;
 
-use crate::page::{self, Frame, Verb};
+use crate::page::{self, Counts, Frame, Verb};
 
 /// Which page of a list without a filter.
 pub(crate) const ALL: &[(&str, &str)] = &[];
@@ -48,6 +51,7 @@ pub(crate) struct Ask {
     peer: Peer,
     /// Who asks, if the page is for those who are known.
     caller: Option<Caller>,
+    counts: Counts,
 }
 
 /// Why the API gives no answer, in its own words.
@@ -60,6 +64,9 @@ pub(crate) struct Problem {
     pub(crate) next: String,
     #[serde(skip)]
     pub(crate) status: StatusCode,
+    /// The frame of the page that says so.
+    #[serde(skip)]
+    pub(crate) frame: Option<Box<Frame>>,
 }
 
 impl FromRequestParts<Web> for Ask {
@@ -72,13 +79,19 @@ impl FromRequestParts<Web> for Ask {
                 headers.append(&name, value.clone());
             }
         }
-        Ok(Self {
+        let mut ask = Self {
             api: web.api.clone(),
             now: web.clock.now(),
             headers,
             peer: parts.extensions.get().cloned().unwrap_or_default(),
             caller: parts.extensions.get().cloned(),
-        })
+            counts: Counts::default(),
+        };
+        if parts.method == Method::GET && ask.may(Verb::Read) {
+            let queues: Result<PageView<QueueView>, Problem> = ask.get(path::QUEUES, &ALL).await;
+            ask.counts = queues.map_or_else(|_| Counts::default(), |it| Counts::sum(&it.items));
+        }
+        Ok(ask)
     }
 }
 
@@ -95,6 +108,7 @@ impl Ask {
         let scheme = if self.peer.is_tls { "https" } else { "http" };
         Frame {
             now: self.now,
+            counts: self.counts,
             origin: format!("{scheme}://{}", host.unwrap_or_default()),
             who: self
                 .caller
@@ -176,7 +190,12 @@ impl Ask {
             return Ok((parts.headers, bytes));
         }
         let problem = serde_json::from_slice(&bytes).unwrap_or_default();
-        Err(Problem { status, ..problem })
+        let frame = Some(Box::new(self.frame("", "")));
+        Err(Problem {
+            status,
+            frame,
+            ..problem
+        })
     }
 
     /// Returns an answer as it comes.
@@ -233,6 +252,7 @@ fn broken(error: &dyn std::fmt::Display) -> Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        page::failed(self.status, &self.title, &self.detail, &self.next)
+        let frame = self.frame.map(|frame| *frame);
+        page::failed(self.status, frame, &self.title, &self.detail, &self.next)
     }
 }

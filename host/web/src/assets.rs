@@ -23,6 +23,21 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../assets/copy.js"),
     ),
     (
+        "look.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/look.js"),
+    ),
+    (
+        "palette.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/palette.js"),
+    ),
+    (
+        "chart.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/chart.js"),
+    ),
+    (
         "live.js",
         "text/javascript; charset=utf-8",
         include_str!("../assets/live.js"),

@@ -39,11 +39,23 @@ pub(crate) fn duration(ms: impl Whole) -> String {
     }
 }
 
-/// Writes how long ago an instant was. Clocks apart never make it negative.
+/// Writes a duration with its largest unit: `4 min`, `2 d`.
+fn roughly(ms: u64) -> String {
+    let (seconds, minutes, hours) = (ms / 1_000, ms / 60_000, ms / 3_600_000);
+    match ms {
+        0..60_000 => format!("{seconds} s"),
+        60_000..3_600_000 => format!("{minutes} min"),
+        3_600_000..172_800_000 => format!("{hours} h"),
+        _ => format!("{} d", hours / 24),
+    }
+}
+
+/// Writes roughly how long ago an instant was. Clocks apart never make it negative.
 pub(crate) fn ago(now: Time, at: impl AsRef<str>) -> String {
     match Time::parse_rfc3339(at.as_ref()) {
-        Some(at) if at > now => format!("in {}", duration(at.since_ms(now))),
-        Some(at) => format!("{} ago", duration(now.since_ms(at))),
+        Some(at) if at > now => format!("in {}", roughly(at.since_ms(now))),
+        Some(at) if now.since_ms(at) < 1_000 => "now".to_owned(),
+        Some(at) => format!("{} ago", roughly(now.since_ms(at))),
         None => String::new(),
     }
 }
@@ -58,6 +70,32 @@ pub(crate) fn instant(at: impl AsRef<str>) -> String {
 /// Writes a number in groups of three digits.
 pub(crate) fn number(number: impl Whole) -> String {
     pretty::count(number.whole())
+}
+
+/// Writes a number with three digits at most: `999`, `1.2k`, `35k`, `1.2M`.
+pub(crate) fn compact(number: impl Whole) -> String {
+    let number = number.whole();
+    let in_units = |unit: u64, name: &str| match number / unit {
+        whole @ 0..10 => format!("{whole}.{}{name}", number % unit * 10 / unit),
+        whole => format!("{whole}{name}"),
+    };
+    match number {
+        0..1_000 => number.to_string(),
+        1_000..1_000_000 => in_units(1_000, "k"),
+        1_000_000..1_000_000_000 => in_units(1_000_000, "M"),
+        _ => in_units(1_000_000_000, "G"),
+    }
+}
+
+/// Writes the end of an id or the start of a digest, which tells it from others at a glance.
+pub(crate) fn short(id: impl AsRef<str>) -> String {
+    const CHARS: usize = 8;
+    let id = id.as_ref();
+    let is_id = id.contains('-') && id.is_ascii() && id.len() > CHARS;
+    if is_id {
+        return format!("…{}", &id[id.len() - CHARS..]);
+    }
+    id.chars().take(CHARS).collect()
 }
 
 /// Writes a number of jobs.
@@ -175,6 +213,20 @@ mod tests {
     }
 
     #[test]
+    fn compact_numbers_have_three_digits_at_most() {
+        for (number, expected) in [
+            (999_u64, "999"),
+            (1_250, "1.2k"),
+            (35_400, "35k"),
+            (999_999, "999k"),
+            (1_000_000, "1.0M"),
+            (2_500_000_000, "2.5G"),
+        ] {
+            assert_eq!(compact(number), expected);
+        }
+    }
+
+    #[test]
     fn texts_are_cut_by_what_they_take_on_a_page() {
         for (text, bytes_max, expected) in [
             ("abc", 3, ("abc", false)),
@@ -196,8 +248,8 @@ mod tests {
         assert_eq!(instant("2026-05-17T18:30:00.250Z"), "2026-05-17 18:30:00");
         let now = Time::parse_rfc3339("2026-05-17T18:30:10Z").unwrap();
         for (at, expected) in [
-            ("2026-05-17T18:30:00Z", "10.0 s ago"),
-            ("2026-05-17T18:31:10Z", "in 1 min 0 s"),
+            ("2026-05-17T18:30:00Z", "10 s ago"),
+            ("2026-05-17T18:31:10Z", "in 1 min"),
             ("yesterday", ""),
         ] {
             assert_eq!(ago(now, at), expected);

@@ -136,7 +136,7 @@ fn render(refusal: &Refusal) -> Response {
         return login::ask();
     }
     let title = refusal.status().canonical_reason().unwrap_or("Refused");
-    page::failed(refusal.status(), title, &refusal.to_string(), "")
+    page::failed(refusal.status(), None, title, &refusal.to_string(), "")
 }
 
 /// Goes to another page after a change, so that a reload does not repeat it.

@@ -100,7 +100,7 @@ fn page_of(address: &str) -> String {
     let shows = |page: &str| {
         let (path, _) = page.split_once('?').unwrap_or((page, ""));
         let below = ["/jobs/", "/handlers/", "/components/"];
-        let is_section = page::SECTIONS.iter().any(|section| section.address == path);
+        let is_section = page::is_section(path);
         is_section || (path != "/jobs/change" && below.iter().any(|it| path.starts_with(it)))
     };
     let page = page.map(ToString::to_string).filter(|page| shows(page));

@@ -8,7 +8,9 @@ use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 use axum::response::{IntoResponse, Response};
+use host_api::queue::QueueView;
 use host_core::access::Principal;
+use host_core::job::{STATES, State};
 use host_core::time::Time;
 use host_engine::token::TokenId;
 
@@ -31,21 +33,41 @@ pub(crate) struct Section {
     verb: Verb,
 }
 
-/// All sections.
-pub(crate) const SECTIONS: &[Section] = &[
-    section("/", "Overview", true, Verb::Read),
-    section("/jobs", "Jobs", true, Verb::Read),
-    section("/failures", "Failures", true, Verb::ReadPayload),
-    section("/queues", "Queues", true, Verb::Read),
-    section("/batches", "Batches", true, Verb::Read),
-    section("/schedules", "Schedules", true, Verb::Read),
-    section("/limits", "Limits", false, Verb::Read),
-    section("/handlers", "Handlers", true, Verb::Read),
-    section("/components", "Components", false, Verb::Read),
-    section("/executors", "Executors", false, Verb::Read),
-    section("/nodes", "Nodes", false, Verb::Read),
-    section("/tokens", "Tokens", true, Verb::Tokens),
-    section("/audit", "Audit", false, Verb::Audit),
+/// All sections, by group.
+const GROUPS: &[(&str, &[Section])] = &[
+    (
+        "Work",
+        &[
+            section("/", "Overview", true, Verb::Read),
+            section("/jobs", "Jobs", true, Verb::Read),
+            section("/failures", "Failures", true, Verb::ReadPayload),
+            section("/batches", "Batches", true, Verb::Read),
+            section("/schedules", "Schedules", true, Verb::Read),
+        ],
+    ),
+    (
+        "Code",
+        &[
+            section("/handlers", "Handlers", true, Verb::Read),
+            section("/components", "Components", false, Verb::Read),
+        ],
+    ),
+    (
+        "Flow",
+        &[
+            section("/queues", "Queues", true, Verb::Read),
+            section("/limits", "Limits", false, Verb::Read),
+        ],
+    ),
+    (
+        "System",
+        &[
+            section("/nodes", "Nodes", false, Verb::Read),
+            section("/executors", "Executors", false, Verb::Read),
+            section("/tokens", "Tokens", true, Verb::Tokens),
+            section("/audit", "Audit", false, Verb::Audit),
+        ],
+    ),
 ];
 
 const fn section(
@@ -62,19 +84,47 @@ const fn section(
     }
 }
 
+/// Returns whether a path is that of a section.
+pub(crate) fn is_section(path: &str) -> bool {
+    let mut sections = GROUPS.iter().flat_map(|(_, sections)| *sections);
+    sections.any(|section| section.address == path)
+}
+
+/// What the frame counts beside its sections, in the queues that the caller may see.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    queues: u64,
+    /// Jobs that have not ended.
+    open: u64,
+    discarded: u64,
+}
+
+impl Counts {
+    pub(crate) fn sum(queues: &[QueueView]) -> Self {
+        let open = STATES.into_iter().filter(|state| !state.is_terminal());
+        let of = |state: State| queues.iter().map(|it| it.count(state)).sum::<u64>();
+        Self {
+            queues: queues.len() as u64,
+            open: open.map(of).sum(),
+            discarded: of(State::Discarded),
+        }
+    }
+}
+
 /// The frame of a page.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Frame {
     pub(crate) title: String,
     /// Who looks at it; `None` for anyone.
     pub(crate) who: Option<Arc<Principal>>,
+    pub(crate) counts: Counts,
     /// When the page was asked for.
     pub(crate) now: Time,
     /// The section it belongs to.
     pub(crate) section: &'static str,
-    /// How often it is loaded again where scripts do not run, in seconds; set if it is live.
+    /// How often it is loaded again where scripts do not run, in seconds, if that is wanted.
     pub(crate) reload_seconds: Option<u32>,
-    /// The address of the events that change it.
+    /// The address of the events that change it, which scripts follow unless the user has turned that off.
     pub(crate) events: String,
     /// Its address, for the link that turns reloading on or off.
     pub(crate) reload_link: String,
@@ -95,6 +145,7 @@ impl Frame {
         Self {
             title: title.into(),
             who: None,
+            counts: Counts::default(),
             now: Time(0),
             section,
             reload_seconds: None,
@@ -114,16 +165,33 @@ impl Frame {
         who.is_none_or(|who| who.verbs.has(verb))
     }
 
-    /// Returns the token whose holder looks at it.
+    /// Returns the name of the token whose holder looks at it, or its id.
     pub(crate) fn token(&self) -> Option<String> {
-        TokenId::of_principal(self.who.as_ref()?).map(String::from)
+        let who = self.who.as_ref()?;
+        let id = TokenId::of_principal(who)?;
+        Some(who.label.clone().unwrap_or_else(|| String::from(id)))
     }
 
-    /// Returns the sections that the caller may see.
-    pub(crate) fn sections(&self) -> impl Iterator<Item = &'static Section> {
+    /// Returns the groups with the sections that the caller may see.
+    pub(crate) fn groups(&self) -> Vec<(&'static str, Vec<&'static Section>)> {
         let has_all = self.who.as_ref().is_none_or(|who| who.scope.is_all());
-        let sections = SECTIONS.iter();
-        sections.filter(move |it| (has_all || it.is_scoped) && self.may(it.verb))
+        let may_see = |it: &&Section| (has_all || it.is_scoped) && self.may(it.verb);
+        let groups = GROUPS.iter();
+        groups
+            .map(|(name, sections)| (*name, sections.iter().filter(may_see).collect::<Vec<_>>()))
+            .filter(|(_, sections)| !sections.is_empty())
+            .collect()
+    }
+
+    /// Returns how much a section has, if that is counted and anything is there.
+    pub(crate) fn count(&self, section: &Section) -> Option<u64> {
+        let count = match section.address {
+            "/jobs" => self.counts.open,
+            "/failures" => self.counts.discarded,
+            "/queues" => self.counts.queues,
+            _ => 0,
+        };
+        (count > 0).then_some(count)
     }
 
     /// Writes how long ago an instant was.
@@ -146,14 +214,13 @@ impl Frame {
         frame
     }
 
-    /// Lets the page follow what happens: `what` of it, as parameters. `address` is its address without that.
+    /// Lets the page follow what happens: `what` of it, as parameters. `address` is its address without that, and `is_on`
+    /// whether it is loaded again where scripts do not run.
     pub(crate) fn live(mut self, address: &str, is_on: bool, what: &str) -> Self {
         const SECONDS: u32 = 3;
         let joint = if address.contains('?') { '&' } else { '?' };
         self.reload_seconds = is_on.then_some(SECONDS);
-        if is_on {
-            self.events = format!("/live?{what}");
-        }
+        self.events = format!("/live?{what}");
         self.reload_link = if is_on {
             address.to_owned()
         } else {
@@ -224,10 +291,17 @@ struct Failed<'a> {
 /// The most that is shown of what went wrong, in bytes.
 const REFUSAL_BYTES_MAX: usize = 8 << 10;
 
-/// Answers with what went wrong and what to do next.
-pub(crate) fn failed(status: StatusCode, title: &str, detail: &str, next: &str) -> Response {
+/// Answers with what went wrong and what to do next. `frame` is that of the caller, if it is known.
+pub(crate) fn failed(
+    status: StatusCode,
+    frame: Option<Frame>,
+    title: &str,
+    detail: &str,
+    next: &str,
+) -> Response {
     let title = if title.is_empty() { "Failed" } else { title };
-    let frame = Frame::new(title, "");
+    let mut frame = frame.unwrap_or_else(|| Frame::new("", ""));
+    title.clone_into(&mut frame.title);
     let [detail, next] = [detail, next].map(|text| cut(text, REFUSAL_BYTES_MAX).0);
     with_status(
         status,

@@ -160,7 +160,8 @@ async fn every_page_is_html_that_loads_nothing_from_elsewhere() {
         for line in ["\"cli\">host --server http://localhost ", "\"curl\">curl "] {
             assert_eq!(page.contains(line), has_lines, "{path} has {line}");
         }
-        let scripts = usize::from(path.contains("live=on")) + usize::from(has_lines);
+        let has_charts = ["/", "/?span=day"].contains(path);
+        let scripts = ["look", "live", "copy", "palette"].len() + usize::from(has_charts);
         assert!(
             !page.contains("style=") && page.matches("<script").count() == scripts,
             "{path}"

@@ -21,6 +21,7 @@ pub(super) async fn show(
     let (step_seconds, points) = match query.span.unwrap_or_default() {
         Span::Hour => (60, trends.hour(now)),
         Span::Day => (900, trends.day(now)),
+        Span::Week => (7_200, trends.week(now)),
     };
     Json(TrendView {
         step_seconds,

@@ -19,6 +19,7 @@ use host_api::queue::QueueView;
 use host_api::runner::PoolView;
 use host_api::trend::{Span, TrendQuery, TrendView};
 use host_core::job::{STATES, State};
+use host_core::query::Order;
 use host_engine::node::Standing;
 use serde::Deserialize;
 
@@ -26,7 +27,7 @@ use self::concerns::Concern;
 use super::ALL;
 use super::jobs::fit;
 use crate::ask::{Ask, Problem};
-use crate::chart::{Chart, draw};
+use crate::chart::{Charts, draw};
 use crate::filter::jobs;
 use crate::format::shorten;
 use crate::page::{Frame, show as show_page};
@@ -36,13 +37,13 @@ const DISCARDED_READ: u32 = 100;
 const KIND_BYTES_MAX: usize = 100;
 
 /// How many running jobs are shown.
-const RUNNING_SHOWN: u32 = 10;
+const RUNNING_SHOWN: u32 = 7;
 
 /// How many things that need attention are shown.
 const CONCERNS_SHOWN: usize = 20;
 
 /// How many queues and handlers are shown.
-const ROWS_SHOWN: usize = 10;
+const ROWS_SHOWN: usize = 8;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -56,11 +57,15 @@ struct Page {
     kinds: Vec<(String, u64, String)>,
     /// Of the cells of all nodes.
     slots: Option<Slots>,
-    charts: Vec<Chart>,
-    is_day: bool,
+    charts: Charts,
+    /// How far back they go, in words.
+    range: &'static str,
+    /// How far they can: the page, its short name, and whether it is this one.
+    ranges: Vec<(String, &'static str, bool)>,
     /// Whether other nodes count for themselves.
     is_among_nodes: bool,
-    queues: Vec<QueueView>,
+    /// With how long the oldest job that waits has waited, in milliseconds.
+    queues: Vec<(QueueView, Option<u64>)>,
     queues_more: usize,
     handlers: Vec<HandlerView>,
     running: Vec<JobView>,
@@ -100,22 +105,51 @@ impl Slots {
     }
 }
 
+/// How far back the drawings go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Range {
+    Quarter,
+    #[default]
+    Hour,
+    Day,
+    Week,
+}
+
+/// Each range: its page, its short name, and its name in words.
+const RANGES: &[(Range, &str, &str, &str)] = &[
+    (Range::Quarter, "/?span=quarter", "15 m", "15 minutes"),
+    (Range::Hour, "/", "1 h", "hour"),
+    (Range::Day, "/?span=day", "1 d", "day"),
+    (Range::Week, "/?span=week", "7 d", "week"),
+];
+
+impl Range {
+    /// Returns the span of the trend, and how many of its newest steps are drawn.
+    fn span(self) -> (Span, usize) {
+        match self {
+            Self::Quarter => (Span::Hour, 15),
+            Self::Hour => (Span::Hour, usize::MAX),
+            Self::Day => (Span::Day, usize::MAX),
+            Self::Week => (Span::Week, usize::MAX),
+        }
+    }
+}
+
 /// The query of the page.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct OverviewQuery {
     live: Option<String>,
-    /// How far back its drawings go.
-    span: Span,
+    span: Range,
 }
 
 pub(crate) async fn show(
     ask: Ask,
     Query(shown): Query<OverviewQuery>,
 ) -> Result<Response, Problem> {
-    let span = TrendQuery {
-        span: Some(shown.span),
-    };
+    let (span, steps_max) = shown.span.span();
+    let span = TrendQuery { span: Some(span) };
     // Trends are sums over all queues, which need access to all of them.
     let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &span).await;
     let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
@@ -174,25 +208,54 @@ pub(crate) async fn show(
     handlers.items.sort_by_key(|handler| Reverse(runs(handler)));
     handlers.items.truncate(ROWS_SHOWN);
     let frame = ask.frame("Overview", "/");
-    let is_day = shown.span == Span::Day;
-    let here = if is_day { "/?span=day" } else { "/" };
+    let is_shown = |range: &&(Range, &str, &str, &str)| range.0 == shown.span;
+    let (_, here, _, range) = RANGES.iter().find(is_shown).unwrap_or(&RANGES[1]);
+    let ranges = RANGES.iter();
+    let ranges = ranges.map(|it| (it.1.to_owned(), it.2, it.0 == shown.span));
     Ok(show_page(&Page {
         frame: frame
             .same_as("queue ls", path::QUEUES)
             .live(here, shown.live.is_some(), ""),
-        charts: trend.map(|trend| draw(&trend, ask.now)).unwrap_or_default(),
-        is_day,
+        charts: trend
+            .map(|trend| draw(&trend, steps_max, ask.now))
+            .unwrap_or_default(),
+        range,
+        ranges: ranges.collect(),
         is_among_nodes: nodes.len() > 1,
         totals: totals.to_vec(),
         concerns_more,
         concerns,
         kinds,
         slots,
-        queues: queues.items,
+        queues: with_oldest(&ask, queues.items).await?,
         queues_more,
         handlers: handlers.items,
         running: running.items,
     }))
+}
+
+/// Adds to each queue how long the oldest of its jobs that wait has waited.
+async fn with_oldest(
+    ask: &Ask,
+    queues: Vec<QueueView>,
+) -> Result<Vec<(QueueView, Option<u64>)>, Problem> {
+    let mut with = Vec::new();
+    for queue in queues {
+        let oldest = FilterQuery {
+            queue: Some(queue.name.clone()),
+            state: Some(State::Available),
+            sort: Some(Order::Oldest),
+            limit: Some(1),
+            ..FilterQuery::default()
+        };
+        let mut waited_ms = None;
+        if queue.count(State::Available) > 0 {
+            let page: PageView<JobView> = ask.get(path::JOBS, &oldest).await?;
+            waited_ms = page.items.first().map(|job| job.waited_ms);
+        }
+        with.push((queue, waited_ms));
+    }
+    Ok(with)
 }
 
 /// Returns how the newest discarded jobs failed: the words, how many jobs, and their page. Of a bounded number, which no
