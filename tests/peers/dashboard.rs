@@ -338,6 +338,9 @@ fn questions_and_answers_are_accessible_by_day_and_by_night() {
     let mut after = |name: &str, path: &str, buttons: &[&str]| {
         browser.open(path);
         for button in buttons {
+            if button.ends_with(" all…") {
+                browser.press("", "All that match…");
+            }
             browser.click(button);
         }
         examiner.examine(browser, name);
@@ -346,7 +349,6 @@ fn questions_and_answers_are_accessible_by_day_and_by_night() {
     after("sure-all", "/jobs?q=queue:nightly", &["Cancel all…"]);
     after("sure-remove", "/schedules/nightly", &["Remove…"]);
     after("sure-drain", "/nodes", &["Drain…"]);
-    after("unchanged", "/jobs", &["Retry the selected jobs"]);
     after(
         "changed",
         "/jobs?q=queue:nightly",
@@ -380,6 +382,7 @@ fn questions_and_answers_are_accessible_by_day_and_by_night() {
     let browser = &mut desk.browser;
     browser.take(Hand::WithoutScripts);
     browser.open("/jobs?q=queue:many");
+    browser.press("", "All that match…");
     browser.click("Cancel all…");
     browser.fill("Type", "cancel 2100");
     browser.click("Cancel 2,100 jobs");
@@ -439,35 +442,44 @@ fn the_picture_of_the_readme_is_made() {
 }
 
 #[test]
-fn a_narrow_window_and_paper_show_whole_pages() {
+fn paper_has_no_more_than_what_it_needs() {
     let mut desk = Desk::with_a_runner();
     let pages = pages(&fill(&desk));
-    let look = |browser: &mut Browser, name: &str| {
-        let script = "document.documentElement.scrollWidth - window.innerWidth";
-        let wide = browser.evaluate(script);
-        assert!(wide.as_i64() <= Some(0), "{name} is too wide by {wide}");
-        std::fs::write(
-            pictures().join(format!("{name}.png")),
-            browser.picture(true),
-        )
-        .unwrap();
-    };
-    // What only a screen needs is not printed.
     desk.browser.print();
-    let shown =
-        "['header', 'footer', '.bar'].map((it) => document.querySelector(it)?.checkVisibility())";
+    let shown = "['header', '.side', 'footer', '.bar'].map((it) => document.querySelector(it)?.checkVisibility())";
     for (name, path) in &pages {
         desk.browser.open(path);
         let value = desk.browser.evaluate(shown);
         let shown = value.as_array().unwrap();
         assert!(!shown.contains(&json!(true)), "{name}: {shown:?}");
     }
-    look(&mut desk.browser, "printed");
-    desk.browser.dark(false);
-    desk.browser.narrow();
-    for (name, path) in &pages {
-        desk.browser.open(path);
-        look(&mut desk.browser, &format!("{name}-narrow"));
-    }
     desk.browser.assert_content();
+}
+
+/// The widths of a phone, a tablet, two laptops and a large screen.
+const WIDTHS: [u32; 5] = [390, 800, 1_280, 1_440, 2_560];
+
+#[test]
+fn nothing_is_cut_wrapped_or_overlapping_at_any_width() {
+    let mut desk = Desk::with_a_runner();
+    let pages = pages(&fill(&desk));
+    let browser = &mut desk.browser;
+    let mut flawed = Vec::new();
+    for width in WIDTHS {
+        browser.resize(width);
+        for (name, path) in &pages {
+            browser.open(path);
+            for look in ["light", "dark"] {
+                browser.dark(look == "dark");
+                let picture = pictures().join(format!("{name}-{width}-{look}.png"));
+                std::fs::write(picture, browser.picture(false)).unwrap();
+            }
+            let flaws = browser.layout_flaws();
+            if flaws != json!([]) {
+                flawed.push(format!("{name}, {width}: {flaws}"));
+            }
+        }
+    }
+    assert!(flawed.is_empty(), "{}", flawed.join("\n"));
+    browser.assert_content();
 }

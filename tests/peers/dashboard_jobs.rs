@@ -128,9 +128,6 @@ fn selected_jobs_and_all_jobs_get_another_priority() {
         let list = format!("/jobs?q=queue:{queue}+state:available");
         let browser = &mut desk.browser;
         browser.open(&list);
-        browser.click("Set priority of the selected jobs");
-        browser.sees("no job is selected");
-        browser.open(&list);
         for id in &ids {
             browser.tick(&format!("Select {id}"));
         }
@@ -147,6 +144,7 @@ fn selected_jobs_and_all_jobs_get_another_priority() {
         let browser = &mut desk.browser;
         browser.click("Back to the jobs");
         browser.open(&list);
+        browser.press("", "All that match…");
         browser.choose("Priority of all jobs", '1');
         browser.click("Set priority of all…");
         browser.sees("Set priority 1 for 3 jobs that match");
@@ -162,6 +160,7 @@ fn all_jobs_that_match_are_changed_after_a_question() {
         desk.waiting(queue, 101);
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs?q=queue:{queue}+state:available"));
+        browser.press("", "All that match…");
         browser.click("Cancel all…");
         browser.sees("Cancel 101 jobs that match");
         browser.sees("Among them:");
@@ -181,11 +180,13 @@ fn all_jobs_that_match_are_changed_after_a_question() {
         let browser = &mut desk.browser;
         browser.click("Back to the jobs");
         browser.open(&format!("/jobs?q=queue:{queue}+state:cancelled"));
+        browser.press("", "All that match…");
         browser.click("Retry all…");
         browser.fill("Type", "retry 101");
         browser.enter();
         browser.sees("101 jobs changed");
         browser.open(&format!("/jobs?q=queue:{queue}+state:completed"));
+        browser.press("", "All that match…");
         browser.click("Purge all…");
         browser.click("Purge 1 job");
         browser.sees("1 job changed");
@@ -206,6 +207,7 @@ fn a_change_of_many_jobs_goes_on_by_itself_or_is_stopped() {
         }
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs?q=queue:{queue}"));
+        browser.press("", "All that match…");
         browser.click("Cancel all…");
         browser.sees("2,100 available; jobs in other states stay as they are.");
         browser.fill("Type", "cancel 2100");
@@ -220,6 +222,7 @@ fn a_change_of_many_jobs_goes_on_by_itself_or_is_stopped() {
             assert_eq!(desk.count(&format!("queue={queue}&state=available")), 100);
             let browser = &mut desk.browser;
             browser.click("Back to the jobs");
+            browser.press("", "All that match…");
             browser.click("Cancel all…");
             browser.click("Cancel 100 jobs");
             browser.sees("100 jobs changed.");
@@ -228,6 +231,7 @@ fn a_change_of_many_jobs_goes_on_by_itself_or_is_stopped() {
         // The job that has completed cannot be cancelled, and no other is left.
         let browser = &mut desk.browser;
         browser.open(&format!("/jobs?q=queue:{queue}"));
+        browser.press("", "All that match…");
         browser.click("Cancel all…");
         browser.sees("no job that matches is in one of these states: pending");
     });

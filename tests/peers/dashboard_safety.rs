@@ -114,6 +114,9 @@ fn a_delete_without_a_confirmation_deletes_nothing() {
             ("/nodes".to_owned(), "Drain…".to_owned()),
         ] {
             browser.open(&page);
+            if button.ends_with(" all…") {
+                browser.press("", "All that match…");
+            }
             browser.click(&button);
             browser.sees("?");
             // One more click goes back, and leaving the page changes nothing either.
@@ -144,6 +147,7 @@ fn a_click_acts_on_the_filter_that_is_shown_not_on_a_newer_one() {
             .client
             .enqueue(&json!({"handler": "noop", "queue": queue}));
         let browser = &mut desk.browser;
+        browser.press("", "All that match…");
         browser.click("Cancel all…");
         browser.sees(&format!("Cancel 2 jobs that match `queue:{queue} until:"));
         browser.sees("2 available; jobs in other states stay as they are.");

@@ -16,6 +16,9 @@ use crate::eventually;
 /// Finds elements as people do: by their text and their labels.
 const FINDER: &str = include_str!("browser/finder.js");
 
+/// Finds what is wrong with the layout of a page.
+const LAYOUT: &str = include_str!("browser/layout.js");
+
 /// Lets a page tell which streams of events it has opened.
 const STREAMS: &str = "var streams = []; EventSource = class extends EventSource {
     constructor(address) { super(address); streams.push(this); }
@@ -302,10 +305,17 @@ impl Browser {
         (self.requests.len(), open)
     }
 
-    /// Makes the window as narrow as a phone.
-    pub fn narrow(&mut self) {
-        let size = json!({"width": 390, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": true});
+    /// Makes the window this wide: 390 pixels are a phone.
+    pub fn resize(&mut self, width: u32) {
+        let is_phone = width < 500;
+        let size =
+            json!({"width": width, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": is_phone});
         self.call("Emulation.setDeviceMetricsOverride", &size);
+    }
+
+    /// Returns what is too wide, wrapped, cut or overlaps something else on the page.
+    pub fn layout_flaws(&mut self) -> Value {
+        self.evaluate(LAYOUT)
     }
 
     /// Returns a picture of the page as PNG: all of it, or its first window.

@@ -38,6 +38,11 @@ const FILES: &[(&str, &str, &str)] = &[
         include_str!("../assets/chart.js"),
     ),
     (
+        "select.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../assets/select.js"),
+    ),
+    (
         "live.js",
         "text/javascript; charset=utf-8",
         include_str!("../assets/live.js"),

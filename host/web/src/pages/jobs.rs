@@ -1,5 +1,8 @@
 //! The jobs that match a filter.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::take;
+
 use askama::Template;
 use axum::extract::Query;
 use axum::http::StatusCode;
@@ -41,8 +44,46 @@ struct Page {
     shown: String,
     /// The changes that they allow: the word of the action and of its button.
     actions: Vec<(&'static str, &'static str)>,
-    states: Vec<&'static str>,
+    tabs: Vec<Tab>,
+    /// The parts of the filter, each with the page without it, and parts that would narrow it.
+    chips: Vec<(String, String)>,
+    narrower: Vec<(String, String)>,
+    /// The name of the only state that is shown.
+    only: &'static str,
+    shows: Columns,
     keys: &'static str,
+}
+
+/// The jobs of a state that match the rest of the filter.
+struct Tab {
+    name: &'static str,
+    page: String,
+    /// How many there are, if counters know.
+    count: Option<u64>,
+    is_shown: bool,
+}
+
+/// The columns that not every state has.
+struct Columns {
+    failure: bool,
+    progress: bool,
+    due: bool,
+    end: bool,
+    run: bool,
+}
+
+impl Columns {
+    fn new(only: Option<State>) -> Self {
+        let is = |states: &[State]| only.is_some_and(|it| states.contains(&it));
+        let has_failed = [State::Discarded, State::Cancelled, State::Retryable];
+        Self {
+            failure: only.is_none() || is(&has_failed),
+            progress: only.is_none() || is(&[State::Running]),
+            due: is(&[State::Scheduled, State::Retryable]),
+            end: only.is_some_and(State::is_terminal),
+            run: !is(&[State::Pending, State::Scheduled, State::Available]),
+        }
+    }
 }
 
 pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<Response, Problem> {
@@ -63,11 +104,13 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
         }
         Err(problem) => return Err(problem),
     };
+    let narrower = narrower(&filter, &page.items);
     for job in &mut page.items {
         fit(job);
     }
-    let count = if let Some(jobs) = counters(&ask, &filter).await? {
-        how_many(jobs, true)
+    let counters = counters(&ask, &filter).await?;
+    let count = if let Some(counters) = &counters {
+        how_many(sum(counters, filter.state), true)
     } else {
         let is_all = shown.cursor.is_none() && page.next_cursor.is_none();
         how_many(page.items.len() as u64, is_all)
@@ -97,6 +140,11 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
     Ok(show(&Page {
         frame: frame.live(&here.address(), shown.live.is_some(), &what),
         turned: reverse_order(&filter),
+        tabs: tabs(&filter, counters.as_ref()),
+        chips: chips(&filter),
+        narrower,
+        only: filter.state.map_or("", State::as_str),
+        shows: Columns::new(filter.state),
         shown: filter_text::write(&until_now(&ask, filter)),
         q: shown.q,
         wrong: None,
@@ -104,7 +152,6 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
         count,
         next,
         actions,
-        states: STATES.iter().map(|state| state.as_str()).collect(),
         keys: KEYS,
     }))
 }
@@ -128,7 +175,11 @@ fn wrong_filter_page(ask: &Ask, q: String, wrong: String) -> Response {
         turned: ("", String::new()),
         shown: String::new(),
         actions: Vec::new(),
-        states: STATES.iter().map(|state| state.as_str()).collect(),
+        tabs: tabs(&Filter::default(), None),
+        chips: Vec::new(),
+        narrower: Vec::new(),
+        only: "",
+        shows: Columns::new(None),
         keys: KEYS,
     };
     with_status(StatusCode::BAD_REQUEST, &page)
@@ -155,9 +206,12 @@ fn reverse_order(filter: &Filter) -> (&'static str, String) {
     (name, jobs(filter_text::write(&turned)))
 }
 
-/// Returns how many jobs match, if counters know: those of a state, of a queue or both. A page counts no jobs one by
-/// one.
-async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<u64>, Problem> {
+/// How many jobs are in each state.
+type Counters = BTreeMap<State, u64>;
+
+/// Returns how many jobs of the filter's queue, or of all, are in each state, if the filter names no more than a state and a
+/// queue: a page counts no jobs one by one.
+async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<Counters>, Problem> {
     let rest = Filter {
         state: None,
         queue: None,
@@ -169,13 +223,122 @@ async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<u64>, Problem> {
     }
     let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let is_meant = |queue: &&QueueView| filter.queue.as_ref().is_none_or(|it| *it == queue.name);
-    let count = |queue: &QueueView| {
-        let states = STATES
-            .into_iter()
-            .filter(|it| filter.state.is_none_or(|state| state == *it));
-        states.map(|state| queue.count(state)).sum::<u64>()
+    let queues: Vec<_> = queues.items.iter().filter(is_meant).collect();
+    let count = |state| queues.iter().map(|queue| queue.count(state)).sum();
+    Ok(Some(STATES.map(|state| (state, count(state))).into()))
+}
+
+/// Returns how many jobs are in a state, or in any.
+fn sum(counters: &Counters, only: Option<State>) -> u64 {
+    let is_meant = |state: &State| only.is_none_or(|only| only == *state);
+    let meant = counters.iter().filter(|(state, _)| is_meant(state));
+    meant.map(|(_, count)| count).sum()
+}
+
+/// Returns the tabs of all jobs and of each state.
+fn tabs(filter: &Filter, counters: Option<&Counters>) -> Vec<Tab> {
+    let tab = |state: Option<State>| {
+        let tab = Filter {
+            state,
+            ..filter.clone()
+        };
+        Tab {
+            name: state.map_or("all", State::as_str),
+            page: jobs(filter_text::write(&tab)),
+            count: counters.map(|counters| sum(counters, state)),
+            is_shown: filter.state == state,
+        }
     };
-    Ok(Some(queues.items.iter().filter(is_meant).map(count).sum()))
+    let all = [None].into_iter().chain(STATES.map(Some));
+    all.map(tab).collect()
+}
+
+/// Moves a part of a filter to another one.
+type Move = fn(&mut Filter, &mut Filter);
+
+/// Returns the parts of a filter besides its state and order, each with the page without it.
+fn chips(filter: &Filter) -> Vec<(String, String)> {
+    const MOVES: &[Move] = &[
+        |from, to| to.queue = from.queue.take(),
+        |from, to| to.handler = from.handler.take(),
+        |from, to| to.failure = from.failure.take(),
+        |from, to| to.fingerprint = from.fingerprint.take(),
+        |from, to| to.wire = from.wire.take(),
+        |from, to| to.unique_key = from.unique_key.take(),
+        |from, to| to.batch = from.batch.take(),
+        |from, to| to.id = from.id.take(),
+        |from, to| to.since = from.since.take(),
+        |from, to| to.until = from.until.take(),
+        |from, to| to.attributes = take(&mut from.attributes),
+        |from, to| to.params = take(&mut from.params),
+        |from, to| to.words = take(&mut from.words),
+    ];
+    let chip = |part: &Move| {
+        let (mut rest, mut only) = (filter.clone(), Filter::default());
+        part(&mut rest, &mut only);
+        (filter_text::write(&only), jobs(filter_text::write(&rest)))
+    };
+    let chips = MOVES.iter().map(chip);
+    chips.filter(|(text, _)| !text.is_empty()).collect()
+}
+
+/// How many values of a key are offered to narrow a filter, and the longest such value, in bytes.
+const VALUES_OFFERED: usize = 6;
+const VALUE_BYTES_MAX: usize = 100;
+
+/// Returns parts that some of the jobs match and others do not, each with the page of those that do.
+fn narrower(filter: &Filter, shown: &[JobView]) -> Vec<(String, String)> {
+    let kind = |job: &JobView| {
+        let failure = job.failure.as_ref()?;
+        Some(failure.user_kind.as_ref().unwrap_or(&failure.kind).clone())
+    };
+    let only = |failure, handler, queue| Filter {
+        failure,
+        handler,
+        queue,
+        ..Filter::default()
+    };
+    let parts: [(bool, Vec<Filter>); 3] = [
+        (
+            filter.failure.is_some(),
+            distinct(shown.iter().filter_map(kind))
+                .map(|it| only(Some(it), None, None))
+                .collect(),
+        ),
+        (
+            filter.handler.is_some(),
+            distinct(shown.iter().map(|job| job.handler.clone()))
+                .map(|it| only(None, Some(it), None))
+                .collect(),
+        ),
+        (
+            filter.queue.is_some(),
+            distinct(shown.iter().map(|job| job.queue.clone()))
+                .map(|it| only(None, None, Some(it)))
+                .collect(),
+        ),
+    ];
+    let news = parts
+        .into_iter()
+        .filter(|(is_set, values)| !is_set && values.len() > 1);
+    let chip = |part: Filter| {
+        let text = filter_text::write(&part);
+        let both = Filter {
+            failure: part.failure.or_else(|| filter.failure.clone()),
+            handler: part.handler.or_else(|| filter.handler.clone()),
+            queue: part.queue.or_else(|| filter.queue.clone()),
+            ..filter.clone()
+        };
+        (text, jobs(filter_text::write(&both)))
+    };
+    news.flat_map(|(_, values)| values).map(chip).collect()
+}
+
+/// Returns the first values that differ and are short.
+fn distinct(values: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
+    let values = values.filter(|it| it.len() <= VALUE_BYTES_MAX);
+    let values: BTreeSet<String> = values.collect();
+    values.into_iter().take(VALUES_OFFERED)
 }
 
 /// Writes how many jobs match.
