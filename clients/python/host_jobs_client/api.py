@@ -2253,8 +2253,8 @@ class StateSetQuery(TypedDict):
 
 
 class JobsShowTrendsQuery(TypedDict):
-    span: NotRequired[Literal["hour", "day"]]
-    """`hour` or `day`; `hour` if absent."""
+    span: NotRequired[Literal["hour", "day", "week"]]
+    """`hour`, `day` or `week`; `hour` if absent."""
 
 
 class JobsApi(Group):

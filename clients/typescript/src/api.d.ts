@@ -2143,8 +2143,8 @@ export interface StateSetQuery {
 }
 
 export interface JobsShowTrendsQuery {
-  /** `hour` or `day`; `hour` if absent. */
-  span?: "hour" | "day";
+  /** `hour`, `day` or `week`; `hour` if absent. */
+  span?: "hour" | "day" | "week";
 }
 
 /** `client.api.jobs` */

@@ -336,9 +336,9 @@ fn narrower(filter: &Filter, shown: &[JobView]) -> Vec<(String, String)> {
 
 /// Returns the first values that differ and are short.
 fn distinct(values: impl Iterator<Item = String>) -> impl Iterator<Item = String> {
-    let values = values.filter(|it| it.len() <= VALUE_BYTES_MAX);
-    let values: BTreeSet<String> = values.collect();
-    values.into_iter().take(VALUES_OFFERED)
+    let is_short = |value: &String| value.len() <= VALUE_BYTES_MAX;
+    let ordered: BTreeSet<String> = values.filter(is_short).collect();
+    ordered.into_iter().take(VALUES_OFFERED)
 }
 
 /// Writes how many jobs match.

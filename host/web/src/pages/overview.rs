@@ -149,9 +149,9 @@ pub(crate) async fn show(
     Query(shown): Query<OverviewQuery>,
 ) -> Result<Response, Problem> {
     let (span, steps_max) = shown.span.span();
-    let span = TrendQuery { span: Some(span) };
+    let trend_query = TrendQuery { span: Some(span) };
     // Trends are sums over all queues, which need access to all of them.
-    let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &span).await;
+    let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &trend_query).await;
     let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
     let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
     let (mut pools, mut nodes) = (Vec::new(), Vec::new());
@@ -210,8 +210,7 @@ pub(crate) async fn show(
     let frame = ask.frame("Overview", "/");
     let is_shown = |range: &&(Range, &str, &str, &str)| range.0 == shown.span;
     let (_, here, _, range) = RANGES.iter().find(is_shown).unwrap_or(&RANGES[1]);
-    let ranges = RANGES.iter();
-    let ranges = ranges.map(|it| (it.1.to_owned(), it.2, it.0 == shown.span));
+    let range_link = |it: &(Range, &str, _, _)| (it.1.to_owned(), it.2, it.0 == shown.span);
     Ok(show_page(&Page {
         frame: frame
             .same_as("queue ls", path::QUEUES)
@@ -220,7 +219,7 @@ pub(crate) async fn show(
             .map(|trend| draw(&trend, steps_max, ask.now))
             .unwrap_or_default(),
         range,
-        ranges: ranges.collect(),
+        ranges: RANGES.iter().map(range_link).collect(),
         is_among_nodes: nodes.len() > 1,
         totals: totals.to_vec(),
         concerns_more,
