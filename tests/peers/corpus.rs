@@ -92,3 +92,8 @@ fn javascript() {
 fn python() {
     check("python");
 }
+
+#[test]
+fn rust() {
+    check("rust");
+}
