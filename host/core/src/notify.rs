@@ -62,7 +62,7 @@ pub struct Notify {
 
 /// The deliveries to one receiver so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sent {
+pub struct DeliveryHistory {
     pub deliveries: u32,
     /// The latest delivery. The next one waits until it has ended.
     pub latest: Option<JobId>,
@@ -72,17 +72,17 @@ pub struct Sent {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Receiver {
     pub notify: Notify,
-    pub sent: Sent,
+    pub sent: DeliveryHistory,
 }
 
 impl From<Notify> for Receiver {
     fn from(notify: Notify) -> Self {
-        let sent = Sent::default();
+        let sent = DeliveryHistory::default();
         Self { notify, sent }
     }
 }
 
-impl Sent {
+impl DeliveryHistory {
     /// Counts a delivery and returns its id: a UUID of version 7, whose random part is a digest of what it is about.
     pub fn next(&mut self, now: Time, of: Uuid, place: usize) -> JobId {
         self.deliveries += 1;

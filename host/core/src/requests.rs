@@ -29,13 +29,13 @@ pub enum FromBroker {
         handler: String,
         /// The id of its span, if it has one.
         span: Option<u64>,
-        asked: Asked,
+        asked: RequestTarget,
     },
     /// A request has ended. Comes before its cell gets the answer.
     Ended {
         run: u64,
         request: u64,
-        ended: Ended,
+        ended: RequestReport,
     },
     /// A sign of life.
     Alive,
@@ -60,13 +60,13 @@ pub struct Requests {
 pub struct RequestRecord {
     /// When it began, in milliseconds from the start of the attempt.
     pub at_ms: u64,
-    pub asked: Asked,
-    pub ended: Ended,
+    pub asked: RequestTarget,
+    pub ended: RequestReport,
 }
 
 /// What was requested, as far as it could be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct RequestTarget {
     pub method: Option<String>,
     /// Scheme, host, and port unless it is the scheme's own: `https://api.example.com`.
     pub origin: Option<String>,
@@ -76,7 +76,7 @@ pub struct Asked {
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct RequestReport {
     pub end: RequestEnd,
     /// The size of the body that was sent.
     pub sent_bytes: u64,
@@ -152,7 +152,7 @@ impl RequestEnd {
 
 impl Requests {
     /// Adds a request that begins. Returns its place, if it is recorded.
-    pub fn begin(&mut self, at_ms: u64, asked: &Asked) -> Option<usize> {
+    pub fn begin(&mut self, at_ms: u64, asked: &RequestTarget) -> Option<usize> {
         self.total = self.total.saturating_add(1);
         if self.first.len() >= REQUESTS_KEPT {
             return None;
@@ -160,7 +160,7 @@ impl Requests {
         self.first.push(RequestRecord {
             at_ms,
             asked: asked.clone(),
-            ended: Ended {
+            ended: RequestReport {
                 end: RequestEnd::Cut,
                 sent_bytes: 0,
                 received_bytes: 0,
@@ -171,7 +171,7 @@ impl Requests {
     }
 
     /// Ends a request that began at `place`.
-    pub fn end(&mut self, place: Option<usize>, ended: Ended) {
+    pub fn end(&mut self, place: Option<usize>, ended: RequestReport) {
         self.failed = (self.failed).saturating_add(u64::from(ended.end.error().is_some()));
         self.sent_bytes = self.sent_bytes.saturating_add(ended.sent_bytes);
         self.received_bytes = self.received_bytes.saturating_add(ended.received_bytes);
@@ -189,13 +189,13 @@ mod tests {
     fn the_first_requests_are_recorded_and_all_are_counted() {
         let mut requests = Requests::default();
         for number in 0..150 {
-            let place = requests.begin(number, &Asked::default());
+            let place = requests.begin(number, &RequestTarget::default());
             let end = if number % 2 == 0 {
                 RequestEnd::Answered(200)
             } else {
                 RequestEnd::Failed(HttpErrorKind::TimedOut)
             };
-            let ended = Ended {
+            let ended = RequestReport {
                 end,
                 sent_bytes: 1,
                 received_bytes: 2,

@@ -12,8 +12,8 @@ use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::outcome::Progress;
 use host_core::port::lease::{
-    EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
-    Leases, Respond, Resumed, Secret, Standing, WAIT_FOREVER, explain,
+    AttemptEnd, EndCause, GrantedLease, JobQuery, LeaseError, LeaseEvents, LeaseMessage,
+    LeaseRequest, Leases, Respond, Resumed, Secret, Standing, StoredJob, WAIT_FOREVER, explain,
 };
 use host_core::query::JobFilter;
 use host_core::time::Time;
@@ -39,9 +39,9 @@ const TURN_RESULTS_MAX: usize = 8 << 20;
 
 pub(crate) enum LeaseMail {
     /// A wire asks for attempts.
-    Ask(LeaseRequest, Box<dyn Respond<Vec<Granted>>>),
+    Ask(LeaseRequest, Box<dyn Respond<Vec<GrantedLease>>>),
     /// An attempt has ended whose lease a connection holds.
-    Ended(Ended),
+    Ended(AttemptEnd),
     /// A worker's message about its lease.
     Message(WorkerMessage),
     /// A wire takes over the leases of an executor that were granted before a restart.
@@ -57,7 +57,10 @@ pub(crate) struct Resume {
 
 /// A job to read or to find, and where the answer goes.
 enum JobLookup {
-    Read(JobId, Box<dyn Respond<Result<Option<Kept>, LeaseError>>>),
+    Read(
+        JobId,
+        Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>,
+    ),
     Find(
         JobQuery,
         Box<dyn Respond<Result<Option<JobId>, LeaseError>>>,
@@ -296,13 +299,13 @@ impl JobLookup {
 }
 
 /// Reads one job with its attempts.
-async fn read(dispatch: &Dispatch, job: JobId) -> Result<Option<Kept>, LeaseError> {
+async fn read(dispatch: &Dispatch, job: JobId) -> Result<Option<StoredJob>, LeaseError> {
     let read = dispatch.read(move |reader| {
         let Some(job) = reader.job(job)? else {
             return Ok(None);
         };
         let attempts = reader.attempts(job.lifecycle.id, 0, u32::MAX)?;
-        Ok(Some(Kept { job, attempts }))
+        Ok(Some(StoredJob { job, attempts }))
     });
     read.await.map_err(|error| unread(&error))
 }
@@ -364,11 +367,11 @@ fn find(reader: &dyn Reader, wanted: JobQuery) -> Result<Option<JobId>, StoreErr
 }
 
 impl Leases for LeaseService {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>) {
         self.put(LeaseMail::Ask(request, respond));
     }
 
-    fn end(&self, ended: Ended) {
+    fn end(&self, ended: AttemptEnd) {
         self.put(LeaseMail::Ended(ended));
     }
 
@@ -412,7 +415,7 @@ impl Leases for LeaseService {
         }));
     }
 
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>) {
         self.look_up(JobLookup::Read(job, respond));
     }
 

@@ -52,14 +52,14 @@ pub struct Request {
     /// Gets the answer once it is on disk.
     pub reply: oneshot::Sender<Result<Reply, SubmitError>>,
     /// Who has taken the request first: the loop into a batch, or its sender back.
-    pub taken: Taken,
+    pub taken: TakenFlag,
 }
 
 /// Whether a request was taken.
 #[derive(Clone, Debug, Default)]
-pub struct Taken(Arc<AtomicBool>);
+pub struct TakenFlag(Arc<AtomicBool>);
 
-impl Taken {
+impl TakenFlag {
     /// Takes the request. Returns false if it was taken before.
     pub(crate) fn take(&self) -> bool {
         !self.0.swap(true, Ordering::Relaxed)
@@ -203,7 +203,7 @@ impl Dispatch {
             return Err(SubmitError::StoreAway);
         }
         let (reply, mut answer) = oneshot::channel();
-        let taken = Taken::default();
+        let taken = TakenFlag::default();
         let request = Request {
             command,
             reply,

@@ -61,7 +61,7 @@ fn line_bytes(line: &LogLine) -> usize {
 
 /// A message that waits to be written, and the memory reserved for it.
 #[derive(Debug)]
-pub struct Waiting {
+pub struct PendingLog {
     pub logged: Logged,
     /// The reserved memory, freed on drop. Keep it until the lines are written.
     pub room: OwnedSemaphorePermit,
@@ -128,7 +128,7 @@ impl Progress {
 /// The loop's end of the channel to the log writer. Cloning shares it.
 #[derive(Clone)]
 pub struct Logs {
-    waiting: mpsc::Sender<Waiting>,
+    waiting: mpsc::Sender<PendingLog>,
     room: Arc<Semaphore>,
     progress: Progress,
     gaps: Gaps,
@@ -137,7 +137,7 @@ pub struct Logs {
 
 impl Logs {
     /// Makes both ends of the channel.
-    pub fn channel() -> (Self, mpsc::Receiver<Waiting>) {
+    pub fn channel() -> (Self, mpsc::Receiver<PendingLog>) {
         let (waiting, written) = mpsc::channel(LOGGED_WAITING_MAX);
         let logs = Self {
             waiting,
@@ -158,7 +158,7 @@ impl Logs {
         let room = Arc::clone(&self.room).try_acquire_many_owned(bytes);
         let dropped = match room {
             Err(_) => logged,
-            Ok(room) => match self.waiting.try_send(Waiting { logged, room }) {
+            Ok(room) => match self.waiting.try_send(PendingLog { logged, room }) {
                 Ok(()) => {
                     self.progress.sent.fetch_add(1, Ordering::Release);
                     return;

@@ -33,7 +33,7 @@ const SECONDS: [f64; 11] = [
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     outcome: &'static str,
 }
 
@@ -45,7 +45,7 @@ const LOST: &str = "lost";
 pub const PAIRS_MAX: usize = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct HandlerLabels {
     handler: String,
 }
 
@@ -97,8 +97,8 @@ pub struct Numbers {
     entered: Family<Entered, Counter>,
     queues: Labels,
     handlers: Labels,
-    attempts: Family<Ended, Counter>,
-    attempt_seconds: Family<Of, Histogram, fn() -> Histogram>,
+    attempts: Family<OutcomeLabels, Counter>,
+    attempt_seconds: Family<HandlerLabels, Histogram, fn() -> Histogram>,
     foreign: Family<ForeignEnded, Counter>,
     commands: Counter,
     commit_seconds: Histogram,
@@ -117,7 +117,7 @@ impl Default for Numbers {
     fn default() -> Self {
         let attempts = Family::default();
         for outcome in ENDS {
-            drop(attempts.get_or_create(&Ended { outcome }));
+            drop(attempts.get_or_create(&OutcomeLabels { outcome }));
         }
         let handlers = Labels::default();
         Self {
@@ -196,7 +196,10 @@ impl Numbers {
         let handlers = labels(&self.handlers, &mut { handlers });
         for handler in &handlers {
             let handler = handler.clone();
-            drop(self.attempt_seconds.get_or_create(&Of { handler }));
+            drop(
+                self.attempt_seconds
+                    .get_or_create(&HandlerLabels { handler }),
+            );
         }
         let pairs = queues
             .iter()
@@ -305,7 +308,9 @@ impl Numbers {
         self.trends.lock().ended(now, ran_ms, is_failure);
         let ran = Duration::from_millis(ran_ms);
         let handler = self.handlers.of(handler);
-        let seconds = self.attempt_seconds.get_or_create(&Of { handler });
+        let seconds = self
+            .attempt_seconds
+            .get_or_create(&HandlerLabels { handler });
         seconds.observe(ran.as_secs_f64());
     }
 
@@ -345,7 +350,9 @@ impl Numbers {
     }
 
     fn attempt(&self, outcome: &'static str) {
-        self.attempts.get_or_create(&Ended { outcome }).inc();
+        self.attempts
+            .get_or_create(&OutcomeLabels { outcome })
+            .inc();
     }
 }
 

@@ -21,13 +21,13 @@ use crate::labels::Labels;
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0];
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Ended {
+struct OutcomeLabels {
     handler: String,
     outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Of {
+struct HandlerLabels {
     handler: String,
 }
 
@@ -36,10 +36,10 @@ struct Of {
 pub(crate) struct RequestNumbers {
     /// The names of handlers that are labels.
     handlers: Labels,
-    ended: Family<Ended, Counter>,
-    seconds: Family<Of, Histogram, fn() -> Histogram>,
-    sent_bytes: Family<Of, Counter>,
-    received_bytes: Family<Of, Counter>,
+    ended: Family<OutcomeLabels, Counter>,
+    seconds: Family<HandlerLabels, Histogram, fn() -> Histogram>,
+    sent_bytes: Family<HandlerLabels, Counter>,
+    received_bytes: Family<HandlerLabels, Counter>,
 }
 
 impl RequestNumbers {
@@ -82,7 +82,7 @@ impl RequestNumbers {
     }
 
     fn count(&self, request: &EndedRequest<'_>) {
-        let of = Of {
+        let of = HandlerLabels {
             handler: self.handlers.of(request.handler),
         };
         let ended = request.ended;
@@ -94,7 +94,9 @@ impl RequestNumbers {
             .get_or_create(&of)
             .inc_by(ended.received_bytes);
         let (handler, outcome) = (of.handler, ended.end.label());
-        self.ended.get_or_create(&Ended { handler, outcome }).inc();
+        self.ended
+            .get_or_create(&OutcomeLabels { handler, outcome })
+            .inc();
     }
 }
 
@@ -176,7 +178,7 @@ fn error(end: RequestEnd) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use host_core::requests::{Asked, Ended};
+    use host_core::requests::{RequestReport, RequestTarget};
     use host_core::time::Time;
     use prometheus_client::encoding::text;
 
@@ -190,7 +192,7 @@ mod tests {
     };
 
     fn end_request(watch: &Requests, handler: &str, end: RequestEnd) {
-        let asked = Asked {
+        let asked = RequestTarget {
             method: Some("GET".to_owned()),
             origin: Some("https://api.example.com".to_owned()),
             path_pattern: Some("/v1/*".to_owned()),
@@ -202,7 +204,7 @@ mod tests {
             span: Some((PARENT, 9)),
             began_at: Time(1_000),
             asked: &asked,
-            ended: Ended {
+            ended: RequestReport {
                 end,
                 sent_bytes: 3,
                 received_bytes: 5,

@@ -75,7 +75,7 @@ impl Open {
     }
 
     /// Ends the span of an attempt.
-    pub(crate) fn end_as(mut self, ended_at: Time, ended: Ended) -> Span {
+    pub(crate) fn end_as(mut self, ended_at: Time, ended: SpanEnd) -> Span {
         self.add("outcome", Attribute::text(ended.outcome));
         if let Some(kind) = &ended.error_type {
             self.add("error_type", Attribute::text(kind));
@@ -106,14 +106,14 @@ impl Open {
 
 /// How an attempt has ended, as its span shows it.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct SpanEnd {
     outcome: &'static str,
     error_type: Option<String>,
     error: Option<String>,
     retry_delay_ms: Option<u64>,
 }
 
-impl Ended {
+impl SpanEnd {
     /// Makes an end without an error.
     pub(crate) const fn well(outcome: &'static str) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl Ended {
     }
 }
 
-impl From<&Outcome> for Ended {
+impl From<&Outcome> for SpanEnd {
     fn from(outcome: &Outcome) -> Self {
         let well = Self::well(outcome.as_str());
         match outcome {

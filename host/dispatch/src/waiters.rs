@@ -10,10 +10,10 @@ use tokio_util::sync::CancellationToken;
 /// The requests that wait, by job. Cloning shares it.
 #[derive(Clone, Default)]
 pub struct Waiters {
-    waiting: Arc<Mutex<HashMap<JobId, Waiting>>>,
+    waiting: Arc<Mutex<HashMap<JobId, JobWait>>>,
 }
 
-struct Waiting {
+struct JobWait {
     ended: CancellationToken,
     waiters: usize,
 }
@@ -29,7 +29,7 @@ impl Waiters {
     /// Registers for the end of `job`.
     pub fn wait(&self, job: JobId) -> Waiter {
         let mut waiting = self.waiting.lock();
-        let entry = waiting.entry(job).or_insert_with(|| Waiting {
+        let entry = waiting.entry(job).or_insert_with(|| JobWait {
             ended: CancellationToken::new(),
             waiters: 0,
         });

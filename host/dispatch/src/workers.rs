@@ -9,7 +9,7 @@ use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
 use host_core::outcome::{Progress, Report};
-use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Respond, Standing};
+use host_core::port::lease::{GrantedLease, LeaseError, LeaseMessage, Respond, Standing};
 use host_core::time::Time;
 use host_core::transition::Loss;
 use host_engine::lease;
@@ -17,7 +17,7 @@ use host_engine::lease::{Ack, CancelAck, CancelReceived, Claimed, Complete, Hear
 use host_runtime::lease_book::WaitingHeartbeat;
 
 use self::requests::{RequestId, Requests};
-use self::table::{Held, LeaseTable};
+use self::table::{HeldLease, LeaseTable};
 
 pub(crate) struct Workers {
     pub(crate) requests: Requests,
@@ -83,7 +83,7 @@ impl Workers {
         };
         let grant = |(lease, claimed): (LeaseId, Claimed)| {
             let lifecycle = &claimed.lifecycle;
-            let held = Held {
+            let held = HeldLease {
                 lease,
                 attempt: lifecycle.attempt,
                 worker: request.worker.clone(),
@@ -98,7 +98,7 @@ impl Workers {
             // call returns.
             self.table.hold(lifecycle.id, held);
             let stored = lifecycle.lease.as_ref();
-            Granted {
+            GrantedLease {
                 job: lifecycle.id,
                 lease,
                 expires_at: stored.and_then(|lease| lease.expires_at),
@@ -108,7 +108,7 @@ impl Workers {
         };
         let granted = claimed.into_iter().map(grant).collect();
         let untaken = respond.respond(granted).err().unwrap_or_default();
-        let forget = |granted: Granted| {
+        let forget = |granted: GrantedLease| {
             self.table.forget(granted.job);
             UnclaimedAttempt {
                 job: granted.job,

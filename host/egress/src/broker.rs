@@ -17,7 +17,7 @@ use host_core::egress::{
     BODY_BYTES_MAX, CONTROL_BYTES_MAX, HttpError, HttpRequest, Pass, ToBroker,
 };
 use host_core::http_grant::RESPONSE_KIB_MAX;
-use host_core::requests::Asked;
+use host_core::requests::RequestTarget;
 use host_core::trace::Parent;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, recvmsg};
 use rustls::RootCertStore;
@@ -152,7 +152,7 @@ impl Broker {
         pass: &Pass,
         request: HttpRequest,
         trace: Option<Parent>,
-        asked: &mut Asked,
+        asked: &mut RequestTarget,
     ) -> Result<Order, HttpError> {
         policy::decide(pass, &self.secrets.borrow(), request, trace, asked)
     }

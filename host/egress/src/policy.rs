@@ -12,7 +12,7 @@ use host_core::glob;
 use host_core::http_grant::{
     AMBIGUOUS, HttpGrant, RESPONSE_KIB_DEFAULT, TIMEOUT_MS_DEFAULT, is_ambiguous, may_be_added,
 };
-use host_core::requests::{Asked, ORIGIN_BYTES_MAX};
+use host_core::requests::{ORIGIN_BYTES_MAX, RequestTarget};
 use host_core::secret::Revealed;
 use host_core::time::Time;
 use host_core::trace::{Parent, TRACEPARENT};
@@ -127,7 +127,7 @@ pub(crate) fn decide(
     secrets: &Secrets,
     request: HttpRequest,
     trace: Option<Parent>,
-    asked: &mut Asked,
+    asked: &mut RequestTarget,
 ) -> Result<Order, HttpError> {
     let mut url = url(&request.url)?;
     let origin = url.origin().ascii_serialization();

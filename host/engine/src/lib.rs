@@ -34,4 +34,4 @@ pub use rejection::{Rejection, kinds};
 pub use store::{CHANGES_KEPT, Followed, Heartbeat, Interrupt, Listing, Others, Reader, Store};
 pub use tables::TABLES;
 pub(crate) use unit::{ATTEMPTS_KEPT, Batch, Stop};
-pub use unit::{Bounds, Counts, Ended, LIVE_JOBS_COUNTED, Rows, Terms, run};
+pub use unit::{Bounds, Counts, EndedAttempt, LIVE_JOBS_COUNTED, Rows, Terms, run};

@@ -73,7 +73,7 @@ impl From<StoreError> for Stop {
 
 /// An ended attempt with its result and its last progress.
 #[derive(Clone, Debug)]
-pub struct Ended {
+pub struct EndedAttempt {
     pub attempt: Attempt,
     pub result: Option<JsonText>,
     pub progress: Option<Progress>,
@@ -109,7 +109,7 @@ pub trait Rows: TableRows + AccessRows + BatchRows + LimitRows + StateRows {
     /// Removes a job and all of its data.
     fn delete(&mut self, job: &Lifecycle) -> Result<(), StoreError>;
     /// Adds an attempt. The job's result, failure and progress become those of this attempt.
-    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError>;
+    fn add_attempt(&mut self, id: JobId, ended: &EndedAttempt) -> Result<(), StoreError>;
     /// Removes the attempts of a job below this number.
     fn forget_attempts(&mut self, id: JobId, number: u32) -> Result<(), StoreError>;
     /// Returns the result of the latest attempt of a job that has completed, `null` if it has none; `None` if the job is not

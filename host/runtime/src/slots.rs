@@ -10,7 +10,8 @@ use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
 use host_core::port::Tag;
 use host_core::port::lease::{
-    Assignment, End, Ended, Granted, LeaseEvents, LeaseRequest, Leases, Respond, WAIT_FOREVER,
+    Assignment, AttemptEnd, End, GrantedLease, LeaseEvents, LeaseRequest, Leases, Respond,
+    WAIT_FOREVER,
 };
 use parking_lot::{Mutex, MutexGuard};
 
@@ -126,7 +127,7 @@ impl Slots {
             slots.in_flight -= 1;
         }
         drop(table);
-        self.leases.end(Ended {
+        self.leases.end(AttemptEnd {
             job: attempt.job,
             lease: attempt.lease,
             worker,
@@ -194,14 +195,14 @@ impl Slots {
     }
 }
 
-impl Respond<Vec<Granted>> for Request {
+impl Respond<Vec<GrantedLease>> for Request {
     fn is_gone(&self) -> bool {
         let table = self.slots.lock();
         let slots = table.executors.get(&self.executor);
         slots.is_none_or(|slots| slots.round != self.round)
     }
 
-    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
+    fn respond(self: Box<Self>, answer: Vec<GrantedLease>) -> Result<(), Vec<GrantedLease>> {
         let Some(pusher) = self.slots.pusher() else {
             return Err(answer);
         };

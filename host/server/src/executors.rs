@@ -84,9 +84,9 @@ impl Executors {
         };
         for wire in self.of_wires.iter() {
             match wire.find(&name, NamedBy::NewJob) {
-                executors::Found::Here => return ExecutorLookup::Executor(name),
-                executors::Found::Full(most) => return ExecutorLookup::Full(most),
-                executors::Found::Missing => {}
+                executors::NameLookup::Here => return ExecutorLookup::Executor(name),
+                executors::NameLookup::Full(most) => return ExecutorLookup::Full(most),
+                executors::NameLookup::Missing => {}
             }
         }
         if self.remote.has(&name) {
@@ -154,13 +154,13 @@ impl Executors {
 
     fn wire_of(&self, name: &Name) -> Option<&Arc<dyn executors::Executors>> {
         let mut wires = self.of_wires.iter();
-        wires.find(|wire| wire.find(name, NamedBy::NewJob) == executors::Found::Here)
+        wires.find(|wire| wire.find(name, NamedBy::NewJob) == executors::NameLookup::Here)
     }
 
     /// Returns whether this host has the executor of a job in the store, and gets ready for its jobs.
     pub(crate) fn has_kept(&self, name: &Name) -> bool {
         let mut wires = self.of_wires.iter();
-        wires.any(|wire| wire.find(name, NamedBy::KeptJob) == executors::Found::Here)
+        wires.any(|wire| wire.find(name, NamedBy::KeptJob) == executors::NameLookup::Here)
     }
 
     /// Checks whether an executor accepts `params`, a JSON object, for this handler. The error is for users.

@@ -12,7 +12,7 @@ use host_core::cell::{Level, LogLine, LogSource};
 use host_core::id::JobId;
 use host_core::port;
 use host_core::time::Time;
-use host_dispatch::logged::{Gaps, Logged, Logs, Progress, Waiting};
+use host_dispatch::logged::{Gaps, Logged, Logs, PendingLog, Progress};
 use host_dispatch::readers::Readers;
 use host_engine::StoreError;
 use host_store::logs::{LogEntry, LogPage, LogReader, LogWriter};
@@ -70,7 +70,7 @@ pub struct JobLogs {
 /// For each gap in `gaps` it writes a line into the affected log, after the lines that came before.
 pub fn spawn(
     mut store: Box<dyn LogWriter>,
-    mut waiting: mpsc::Receiver<Waiting>,
+    mut waiting: mpsc::Receiver<PendingLog>,
     (gaps, progress): (Gaps, Progress),
 ) -> Result<(JobLogs, JoinHandle<()>), StoreError> {
     let readers = (0..LOG_READERS)
@@ -105,12 +105,12 @@ pub fn spawn(
 
 fn write(
     store: &mut dyn LogWriter,
-    batch: impl Iterator<Item = Waiting>,
+    batch: impl Iterator<Item = PendingLog>,
 ) -> Result<(), StoreError> {
     let mut entries = Vec::new();
     let mut purged = Vec::new();
     let mut rooms = Vec::new();
-    for Waiting { logged, room } in batch {
+    for PendingLog { logged, room } in batch {
         rooms.push(room);
         match logged {
             Logged::Lines {

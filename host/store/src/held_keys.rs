@@ -21,19 +21,19 @@ pub(crate) struct HeldKeys {
     changed: BTreeSet<LimitKey>,
     /// Jobs that wait for a key and whose rows may not show it.
     in_hand: BTreeMap<LimitKey, BTreeMap<WaitingPlace, JobId>>,
-    stored: BTreeMap<LimitKey, Stored>,
+    stored: BTreeMap<LimitKey, StoredWaiters>,
 }
 
 struct HeldUse {
-    now: Kept,
+    now: KeyState,
     /// What its row says, if it has one.
-    row: Option<Kept>,
+    row: Option<KeyState>,
 }
 
 /// How much of a key is used, and when it is due.
-pub(crate) type Kept = (KeyUse, Option<Time>);
+pub(crate) type KeyState = (KeyUse, Option<Time>);
 
-/// The columns of [`Kept`] in every engine, in this order.
+/// The columns of [`KeyState`] in every engine, in this order.
 macro_rules! key_columns {
     () => {
         "reserved, running, waiting, refilled_at_ns, wake_at, reserved_units, next_units, cancelling, to_cancel, \
@@ -43,7 +43,7 @@ macro_rules! key_columns {
 pub(crate) use key_columns;
 
 /// The next jobs whose rows show that they wait for a key.
-struct Stored {
+struct StoredWaiters {
     jobs: VecDeque<(WaitingPlace, JobId)>,
     /// The place of the last that was read.
     last: WaitingPlace,
@@ -63,9 +63,9 @@ pub(crate) enum First {
 pub(crate) struct KeyRow {
     pub(crate) key: LimitKey,
     /// What it says, if it exists.
-    pub(crate) before: Option<Kept>,
+    pub(crate) before: Option<KeyState>,
     /// What it must say; `None` if it must go.
-    pub(crate) after: Option<Kept>,
+    pub(crate) after: Option<KeyState>,
 }
 
 impl HeldKeys {
@@ -74,13 +74,13 @@ impl HeldKeys {
     }
 
     /// Adds a key that was read: what its row says, if it has one.
-    pub(crate) fn load(&mut self, key: LimitKey, row: Option<Kept>) {
+    pub(crate) fn load(&mut self, key: LimitKey, row: Option<KeyState>) {
         let now = row.unwrap_or_default();
         self.uses.entry(key).or_insert(HeldUse { now, row });
     }
 
     /// Changes a key that was read.
-    pub(crate) fn set(&mut self, key: &LimitKey, used: Option<Kept>) {
+    pub(crate) fn set(&mut self, key: &LimitKey, used: Option<KeyState>) {
         if let Some(held) = self.uses.get_mut(key) {
             held.now = used.unwrap_or_default();
             self.changed.insert(key.clone());
@@ -144,7 +144,7 @@ impl HeldKeys {
     ) {
         let last = jobs.back().map(|(place, _)| *place).unwrap_or_default();
         let reads = self.stored.get(key).map_or(0, |before| before.reads) + 1;
-        let stored = Stored {
+        let stored = StoredWaiters {
             jobs,
             last,
             reads,

@@ -55,29 +55,29 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// The columns of a row, each read as what it must be.
 struct Columns<'a>(&'a Row);
 
-type Read<T> = Result<T, String>;
+type ColumnResult<T> = Result<T, String>;
 
 impl<'a> Columns<'a> {
-    fn int(&self, column: usize) -> Read<i64> {
+    fn int(&self, column: usize) -> ColumnResult<i64> {
         match &self.0[column] {
             Value::Int(number) => Ok(*number),
             _ => Err(format!("column {column} is not a number")),
         }
     }
 
-    fn small<T: TryFrom<i64>>(&self, column: usize) -> Read<T> {
+    fn small<T: TryFrom<i64>>(&self, column: usize) -> ColumnResult<T> {
         let number = self.int(column)?;
         T::try_from(number).map_err(|_| format!("{number} is out of range"))
     }
 
-    fn maybe_int(&self, column: usize) -> Read<()> {
+    fn maybe_int(&self, column: usize) -> ColumnResult<()> {
         match &self.0[column] {
             Value::Null => Ok(()),
             _ => self.int(column).map(drop),
         }
     }
 
-    fn text(&self, column: usize) -> Read<&'a str> {
+    fn text(&self, column: usize) -> ColumnResult<&'a str> {
         match &self.0[column] {
             Value::Text(text) => Ok(text),
             Value::Bytes(bytes) => Err(format!(
@@ -88,52 +88,56 @@ impl<'a> Columns<'a> {
         }
     }
 
-    fn maybe_text(&self, column: usize) -> Read<()> {
+    fn maybe_text(&self, column: usize) -> ColumnResult<()> {
         match &self.0[column] {
             Value::Null => Ok(()),
             _ => self.text(column).map(drop),
         }
     }
 
-    fn bytes(&self, column: usize) -> Read<&'a [u8]> {
+    fn bytes(&self, column: usize) -> ColumnResult<&'a [u8]> {
         match &self.0[column] {
             Value::Bytes(bytes) => Ok(bytes),
             _ => Err(format!("column {column} does not hold bytes")),
         }
     }
 
-    fn sized(&self, column: usize, length: usize) -> Read<()> {
+    fn sized(&self, column: usize, length: usize) -> ColumnResult<()> {
         let found = self.bytes(column)?.len();
         (found == length)
             .then_some(())
             .ok_or_else(|| format!("{found} bytes instead of {length}"))
     }
 
-    fn id(&self, column: usize) -> Read<()> {
+    fn id(&self, column: usize) -> ColumnResult<()> {
         self.sized(column, 16)
     }
 
-    fn utf8(&self, column: usize) -> Read<()> {
+    fn utf8(&self, column: usize) -> ColumnResult<()> {
         let bytes = self.bytes(column)?;
         std::str::from_utf8(bytes)
             .map(drop)
             .map_err(|error| error.to_string())
     }
 
-    fn parse<T: FromStr<Err: ToString>>(&self, column: usize) -> Read<T> {
+    fn parse<T: FromStr<Err: ToString>>(&self, column: usize) -> ColumnResult<T> {
         let text = self.text(column)?;
         text.parse::<T>().map_err(|error| error.to_string())
     }
 
-    fn json<T: DeserializeOwned>(&self, column: usize) -> Read<T> {
+    fn json<T: DeserializeOwned>(&self, column: usize) -> ColumnResult<T> {
         serde_json::from_str(self.text(column)?).map_err(|error| error.to_string())
     }
 
-    fn record<T: DeserializeOwned>(&self, column: usize) -> Read<T> {
+    fn record<T: DeserializeOwned>(&self, column: usize) -> ColumnResult<T> {
         decode(self.bytes(column)?, String::new).map_err(StoreError::flaw)
     }
 
-    fn maybe<T>(&self, column: usize, read: impl FnOnce(&Self) -> Read<T>) -> Read<()> {
+    fn maybe<T>(
+        &self,
+        column: usize,
+        read: impl FnOnce(&Self) -> ColumnResult<T>,
+    ) -> ColumnResult<()> {
         match &self.0[column] {
             Value::Null => Ok(()),
             _ => read(self).map(drop),
@@ -181,7 +185,7 @@ pub(crate) fn judge(part: usize, row: &Row) -> Result<Option<Box<Lifecycle>>, St
 }
 
 /// The same for the parts that are not about one job.
-fn rest(part: usize, it: &Columns<'_>) -> Read<()> {
+fn rest(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
     match PARTS[part].name {
         "queues" => it.parse::<Name>(0).map(drop),
         "unique keys" => it.parse::<Name>(0).and(it.utf8(1)).and(it.id(2)),
@@ -279,7 +283,7 @@ fn rest(part: usize, it: &Columns<'_>) -> Read<()> {
 }
 
 /// Reads the columns behind number and key in their order in `held_keys.rs`.
-fn key_of_limit(it: &Columns<'_>) -> Read<()> {
+fn key_of_limit(it: &Columns<'_>) -> ColumnResult<()> {
     it.int(0).and(it.text(1))?;
     for column in [2, 3, 8, 9, 10] {
         it.small::<u32>(column)?;
@@ -290,7 +294,7 @@ fn key_of_limit(it: &Columns<'_>) -> Read<()> {
     it.maybe_int(6)
 }
 
-fn job(it: &Columns<'_>) -> Read<Box<Lifecycle>> {
+fn job(it: &Columns<'_>) -> ColumnResult<Box<Lifecycle>> {
     it.int(0)?;
     it.id(JOB)?;
     let job: Lifecycle = it.record(9)?;

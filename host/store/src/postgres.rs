@@ -54,7 +54,7 @@ use host_engine::{Bounds, Capacity, Command, Committed, Reader, Store, StoreErro
 
 use self::client::{Connector, Readers};
 use self::counts::Counts;
-use self::fetch::Named;
+use self::fetch::BatchRows;
 use self::flush::BatchRecord;
 use self::gate::{Gate, given_up};
 use self::nodes::Beats;
@@ -201,7 +201,7 @@ impl PostgresStore {
             self.connect()?;
         }
         self.session.next_batch();
-        let named = Named::by(batch);
+        let named = BatchRows::by(batch);
         let Failed { trouble, sent } = match self.transact(now, &named, batch) {
             Ok(committed) => {
                 self.conflicts = 0;
@@ -265,7 +265,7 @@ impl PostgresStore {
     fn transact(
         &mut self,
         now: Time,
-        named: &Named,
+        named: &BatchRows,
         batch: &[Command],
     ) -> Result<Committed, Failed> {
         let client = self.session.client();

@@ -18,7 +18,8 @@ use host_core::outcome::{Attempt, Meter};
 use host_core::policy::Policy;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    End, EndCause, Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
+    End, EndCause, GrantedLease, LeaseError, LeaseMessage, LeaseRequest, Respond, Standing,
+    StoredJob,
 };
 use host_core::time::Time;
 use host_core::transition::{Effect, Input, Loss};
@@ -43,7 +44,7 @@ struct PendingLease {
     node: NodeId,
     request: LeaseRequest,
     until: Time,
-    respond: Box<dyn Respond<Vec<Granted>>>,
+    respond: Box<dyn Respond<Vec<GrantedLease>>>,
 }
 
 #[derive(Default)]
@@ -215,7 +216,7 @@ impl LeaseHost {
         self.look(id, |job| job.lifecycle.state)
     }
 
-    pub fn kept(&self, id: JobId) -> Option<Kept> {
+    pub fn kept(&self, id: JobId) -> Option<StoredJob> {
         self.inner.lock().jobs.get(&id).map(Job::kept)
     }
 
@@ -246,7 +247,7 @@ impl LeaseHost {
     }
 
     /// Waits until a job is as `is_it` says.
-    pub async fn until(&self, id: JobId, is_it: impl Fn(&Kept) -> bool) -> Kept {
+    pub async fn until(&self, id: JobId, is_it: impl Fn(&StoredJob) -> bool) -> StoredJob {
         let mut changes = self.changes.subscribe();
         let change = changes.wait_for(|_| is_it(&self.kept(id).unwrap()));
         let reached = tokio::time::timeout(BOUND, change).await;

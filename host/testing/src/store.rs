@@ -31,8 +31,8 @@ use host_engine::state::tables::StateEntry;
 use host_engine::table::{Range, TableRows as _, Value};
 use host_engine::token::AccessRows;
 use host_engine::{
-    Bounds, Capacity, Command, Committed, Counts, Ended, LIVE_JOBS_COUNTED, Reader, Rows, Store,
-    StoreError, Terms,
+    Bounds, Capacity, Command, Committed, Counts, EndedAttempt, LIVE_JOBS_COUNTED, Reader, Rows,
+    Store, StoreError, Terms,
 };
 use parking_lot::Mutex;
 
@@ -169,7 +169,7 @@ impl Rows for Model {
         Ok(())
     }
 
-    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+    fn add_attempt(&mut self, id: JobId, ended: &EndedAttempt) -> Result<(), StoreError> {
         let entry = self.entry(id)?;
         entry.attempts.push(ended.attempt.clone());
         entry.ending = Ending {

@@ -126,7 +126,7 @@ pub enum End {
 
 /// The end of an attempt whose lease a connection holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct AttemptEnd {
     /// The job.
     pub job: JobId,
     /// Its lease.
@@ -139,7 +139,7 @@ pub struct Ended {
 
 /// A lease that was granted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Granted {
+pub struct GrantedLease {
     /// The job.
     pub job: JobId,
     /// The secret that the worker's messages must present.
@@ -157,7 +157,7 @@ pub struct Granted {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resumed {
     /// The lease as it was granted, with its current end.
-    pub granted: Granted,
+    pub granted: GrantedLease,
     /// When it was granted.
     pub granted_at: Time,
     /// Its worker, as [`LeaseRequest::worker`] named it.
@@ -168,7 +168,7 @@ pub struct Resumed {
 
 /// A job as it is kept, with its attempts that have ended, oldest first.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Kept {
+pub struct StoredJob {
     /// The job.
     pub job: JobDetail,
     /// Its attempts that have ended.
@@ -329,11 +329,11 @@ pub trait Leases: Send + Sync {
     /// There is one answer, with those that one claim found; a wire with room for more asks again.
     /// The answer is empty if the wait ends or the host stops. If the requester no longer takes the
     /// answer, the leases are given back immediately.
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>);
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>);
 
     /// Ends an attempt whose lease a connection holds. There is no answer: the host keeps the end
     /// until it is stored, also while the disk is full.
-    fn end(&self, ended: Ended);
+    fn end(&self, ended: AttemptEnd);
 
     /// Sends a message about the lease that `fence` names.
     fn send(
@@ -356,7 +356,7 @@ pub trait Leases: Send + Sync {
 
     /// Reads a job, to explain a refusal or to recognize a repeated message. The answer is `None` if
     /// there is no job with this id.
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>);
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>);
 
     /// Answers when a lease is over, immediately if it is not known to be current here. By default, none is.
     fn await_end(&self, lease: LeaseId, respond: Box<dyn Respond<EndCause>>) {

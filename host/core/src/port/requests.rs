@@ -1,6 +1,6 @@
 //! What metrics and spans show of a request of a handler that has ended.
 
-use crate::requests::{Asked, Ended};
+use crate::requests::{RequestReport, RequestTarget};
 use crate::time::Time;
 use crate::trace::Parent;
 
@@ -18,9 +18,9 @@ pub struct EndedRequest<'a> {
     /// When it began.
     pub began_at: Time,
     /// What was requested.
-    pub asked: &'a Asked,
+    pub asked: &'a RequestTarget,
     /// How it ended.
-    pub ended: Ended,
+    pub ended: RequestReport,
 }
 
 /// Takes note of requests that have ended. Never waits.

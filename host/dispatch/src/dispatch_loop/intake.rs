@@ -242,7 +242,7 @@ mod tests {
         let (sender, waiting) = mpsc::channel(16);
         for command in commands {
             let (reply, _) = tokio::sync::oneshot::channel();
-            let taken = crate::Taken::default();
+            let taken = crate::TakenFlag::default();
             let request = Request {
                 command,
                 reply,

@@ -9,7 +9,7 @@ use host_core::job::{Lifecycle, State};
 use host_core::lease::Fence;
 use host_core::name::address;
 use host_core::outcome::Progress;
-use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::port::lease::{GrantedLease, LeaseError, LeaseMessage, Resumed, Standing};
 use host_core::time::Time;
 use host_engine::{Rejection, StoreError};
 
@@ -85,7 +85,7 @@ impl<P: CellPort> DispatchLoop<P> {
             };
             let cancel = claimed.lifecycle.cancel.clone();
             resumed.push(Resumed {
-                granted: Granted {
+                granted: GrantedLease {
                     job,
                     lease: lease.id,
                     expires_at: lease.expires_at,

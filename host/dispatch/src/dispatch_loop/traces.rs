@@ -19,7 +19,7 @@ use host_engine::{Command, Committed, Rejection, Reply, job};
 
 use super::batch::{End, Finished, Origin};
 use super::settle::refused_writes;
-use crate::span::{Ended, Enqueues, Open};
+use crate::span::{Enqueues, Open, SpanEnd};
 
 const ENQUEUE: (&str, Kind, &str) = ("host.enqueue", Kind::Producer, "host");
 
@@ -36,7 +36,7 @@ struct Attempt {
     lease: LeaseId,
     open: Open,
     /// How it has ended, once that is known.
-    ended: Option<Ended>,
+    ended: Option<SpanEnd>,
 }
 
 impl Traces {
@@ -115,13 +115,13 @@ impl Traces {
         };
         match &finished.end {
             End::Reported(report) | End::Wrote(report, _) => {
-                attempt.ended = Some(Ended::from(&report.outcome));
+                attempt.ended = Some(SpanEnd::from(&report.outcome));
             }
             End::Lost {
                 loss: Loss::NotBegun,
                 ..
             } => drop(self.attempts.remove(&finished.job)),
-            End::Lost { loss, .. } => attempt.ended = Some(Ended::lost(loss.failure())),
+            End::Lost { loss, .. } => attempt.ended = Some(SpanEnd::lost(loss.failure())),
         }
     }
 
@@ -151,14 +151,14 @@ impl Traces {
         if let Some(ended) = ended.filter(|ended| ended.is_completed())
             && let Some(outcome) = refused_writes(job)
         {
-            *ended = Ended::from(&outcome);
+            *ended = SpanEnd::from(&outcome);
         }
     }
 
     fn record_message(&mut self, job: JobId, message: &LeaseMessage) {
         let ended = match message {
-            LeaseMessage::Complete { outcome, .. } => Ended::from(outcome),
-            LeaseMessage::Exited(exit) => Ended::lost(Loss::Exited(*exit).failure()),
+            LeaseMessage::Complete { outcome, .. } => SpanEnd::from(outcome),
+            LeaseMessage::Exited(exit) => SpanEnd::lost(Loss::Exited(*exit).failure()),
             LeaseMessage::GiveBack { begun: false } => return drop(self.attempts.remove(&job)),
             LeaseMessage::GiveBack { begun: true }
             | LeaseMessage::Ack
@@ -177,7 +177,7 @@ impl Traces {
         if let Some(attempt) = held.filter(|attempt| attempt.lease == lease) {
             let words = "its lease or the grace of its cancel ran out";
             let failure = Failure::new(FailureKind::LeaseLost, words);
-            attempt.ended = Some(Ended::lost(failure));
+            attempt.ended = Some(SpanEnd::lost(failure));
         }
     }
 
@@ -189,8 +189,8 @@ impl Traces {
             return;
         };
         let ended = ended.unwrap_or_else(|| match change.to {
-            Some(State::Cancelled) => Ended::well("cancelled"),
-            _ => Ended::lost(Loss::WorkerGone.failure()),
+            Some(State::Cancelled) => SpanEnd::well("cancelled"),
+            _ => SpanEnd::lost(Loss::WorkerGone.failure()),
         });
         self.spans.ended(open.end_as(now, ended));
     }

@@ -4,7 +4,7 @@ use host_cells::pool::PoolEvent;
 use host_cells::port::CellPort;
 use host_core::id::JobId;
 use host_core::outcome::{Meter, Report};
-use host_core::port::{self, lease::Ended};
+use host_core::port::{self, lease::AttemptEnd};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
@@ -15,8 +15,8 @@ use crate::numbers::RunStats;
 
 impl<P: CellPort> DispatchLoop<P> {
     /// Handles the end of an attempt whose lease a connection holds.
-    pub(super) fn handle_ended(&mut self, now: Time, ended: Ended) {
-        let Ended {
+    pub(super) fn handle_ended(&mut self, now: Time, ended: AttemptEnd) {
+        let AttemptEnd {
             job,
             lease,
             worker,

@@ -84,7 +84,7 @@ pub(super) async fn run<P: CellPort>(wiring: Wiring<P>, asks: Arc<Mailbox<Ask>>)
 }
 
 /// Work that waits for room.
-struct Waiting {
+struct QueuedWork {
     key: Key,
     job: Box<ForeignJob>,
     reply: Reply,
@@ -117,7 +117,7 @@ struct Running {
 struct Work<P> {
     wiring: Wiring<P>,
     asks: Arc<Mailbox<Ask>>,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<QueuedWork>,
     /// Counts what is checked too.
     waiting_bytes: usize,
     checks: Checks,
@@ -202,7 +202,7 @@ impl<P: CellPort> Work<P> {
             Ask::Start { key, job, reply } => {
                 self.awake = true;
                 self.waiting_bytes += bytes_of(&job);
-                self.waiting.push_back(Waiting {
+                self.waiting.push_back(QueuedWork {
                     key,
                     job,
                     reply,
@@ -230,7 +230,7 @@ impl<P: CellPort> Work<P> {
     }
 
     /// Takes out work that has not started.
-    fn take(&mut self, key: Key) -> Option<Waiting> {
+    fn take(&mut self, key: Key) -> Option<QueuedWork> {
         match self.waiting.iter().position(|it| it.key == key) {
             Some(at) => self.waiting.remove(at),
             None => self.checks.take(key),
@@ -264,8 +264,8 @@ impl<P: CellPort> Work<P> {
     }
 
     /// Starts one job, or answers why it cannot start. Returns whether its slot is taken or gone.
-    fn start(&mut self, now: Time, slot: &CellSlot, waiting: Waiting) -> bool {
-        let Some(Waiting {
+    fn start(&mut self, now: Time, slot: &CellSlot, waiting: QueuedWork) -> bool {
+        let Some(QueuedWork {
             key,
             job,
             reply,
@@ -298,7 +298,7 @@ impl<P: CellPort> Work<P> {
             }
             Err(NotStarted::CellGone) => {
                 self.waiting_bytes += bytes_of(&job);
-                self.waiting.push_front(Waiting {
+                self.waiting.push_front(QueuedWork {
                     key,
                     job,
                     reply,
@@ -334,7 +334,7 @@ impl<P: CellPort> Work<P> {
 
     /// Returns work whose params fit the handler's schema, or else answers it. What takes long comes back
     /// later.
-    fn check(&mut self, waiting: Waiting) -> Option<Waiting> {
+    fn check(&mut self, waiting: QueuedWork) -> Option<QueuedWork> {
         if waiting.is_checked {
             return Some(waiting);
         }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use host_core::id::NodeId;
-use host_engine::node::{Dead, LEASE, Life, Seen};
+use host_engine::node::{Dead, HeartbeatRow, LEASE, Life};
 
 /// After how long without an answered heartbeat a node stops its guests: what remains of [`LEASE`] is for
 /// cells to end, and for clocks that do not run equally fast.
@@ -42,7 +42,7 @@ impl Watch {
         &mut self,
         (sent, answered): (Duration, Duration),
         own: NodeId,
-        nodes: &[Seen],
+        nodes: &[HeartbeatRow],
     ) -> Vec<Dead> {
         let was_away = self
             .observed_at
@@ -81,7 +81,7 @@ impl Watch {
 
 /// Returns how far the host times of living nodes are ahead of the database, in milliseconds: the middle
 /// one. `None` if there is no other node.
-pub(super) fn ahead_of_others(own: NodeId, nodes: &[Seen]) -> Option<i64> {
+pub(super) fn ahead_of_others(own: NodeId, nodes: &[HeartbeatRow]) -> Option<i64> {
     let others = nodes
         .iter()
         .filter(|seen| seen.id != own && seen.is_fresh)
@@ -111,8 +111,8 @@ mod tests {
     const OWN: NodeId = NodeId(Uuid::from_u128(1));
     const OTHER: NodeId = NodeId(Uuid::from_u128(2));
 
-    fn seen(beat: i64, life: Life) -> Seen {
-        Seen {
+    fn seen(beat: i64, life: Life) -> HeartbeatRow {
+        HeartbeatRow {
             id: OTHER,
             epoch: 3,
             beat,
@@ -187,7 +187,7 @@ mod tests {
         for at in [now, later] {
             assert_eq!(watch.observe((at, at), OWN, &[seen(1, Life::Taken)]), []);
         }
-        let own = Seen {
+        let own = HeartbeatRow {
             id: OWN,
             ..seen(1, Life::Left)
         };
@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn host_time_is_that_of_the_others_and_moves_in_small_steps() {
-        let node = |id: u128, ahead_ms, is_fresh| Seen {
+        let node = |id: u128, ahead_ms, is_fresh| HeartbeatRow {
             id: NodeId(Uuid::from_u128(id)),
             ahead_ms,
             is_fresh,

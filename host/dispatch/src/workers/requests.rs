@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use host_core::lease::Hold;
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseRequest, Respond, WAIT_FOREVER};
+use host_core::port::lease::{GrantedLease, LeaseRequest, Respond, WAIT_FOREVER};
 use host_core::time::Time;
 
 /// The most requests that may wait. Later ones are answered immediately, with nothing.
@@ -15,9 +15,9 @@ const WAITING_MAX: usize = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RequestId(u64);
 
-type Answer = Box<dyn Respond<Vec<Granted>>>;
+type Answer = Box<dyn Respond<Vec<GrantedLease>>>;
 
-struct Waiting {
+struct PendingRequest {
     request: LeaseRequest,
     respond: Answer,
     until: Time,
@@ -34,7 +34,7 @@ pub(crate) struct RequestSlots {
 
 #[derive(Default)]
 pub(crate) struct Requests {
-    waiting: HashMap<RequestId, Waiting>,
+    waiting: HashMap<RequestId, PendingRequest>,
     by_executor: BTreeMap<Name, BTreeSet<RequestId>>,
     by_end: BTreeSet<(Time, RequestId)>,
     /// The requests whose slots the current claim includes.
@@ -61,7 +61,7 @@ impl Requests {
         }
         let until = now.plus_ms(request.wait_ms);
         self.by_end.insert((until, id));
-        let waiting = Waiting {
+        let waiting = PendingRequest {
             request,
             respond,
             until,
@@ -97,7 +97,7 @@ impl Requests {
         }
         let mut all = Vec::new();
         self.offered.retain(|id| {
-            let Some(Waiting { request, .. }) = self.waiting.get(id) else {
+            let Some(PendingRequest { request, .. }) = self.waiting.get(id) else {
                 return false;
             };
             let mut executors = request.executors.iter();

@@ -28,7 +28,7 @@ const BATCH_MAX: usize = 512;
 
 /// A lease that a worker holds.
 #[derive(Clone)]
-pub(crate) struct Held {
+pub(crate) struct HeldLease {
     pub(crate) lease: LeaseId,
     pub(crate) attempt: u32,
     pub(crate) worker: String,
@@ -72,12 +72,12 @@ struct Table {
 }
 
 struct Entry {
-    held: Held,
+    held: HeldLease,
     /// `None` until a message of its worker was stored.
-    stored: Option<Stored>,
+    stored: Option<StoredLease>,
 }
 
-struct Stored {
+struct StoredLease {
     /// The job as it is stored, except for the end of its lease.
     job: Lifecycle,
     /// `None` if a connection holds the lease.
@@ -118,7 +118,7 @@ impl LeaseTable {
 
     /// Adds a lease that a worker holds from now on. An earlier one of the job is over: another node has
     /// ended it.
-    pub(crate) fn hold(&self, job: JobId, held: Held) {
+    pub(crate) fn hold(&self, job: JobId, held: HeldLease) {
         let earlier = self.table.lock().hold(job, held);
         if let Some((lease, events)) = earlier.and_then(|it| Some((it.lease, it.events?))) {
             events.revoked(job, lease, Revocation::EndedElsewhere);
@@ -131,7 +131,7 @@ impl LeaseTable {
         if let Some(executor) = remote.executor.clone() {
             table.restored.entry(executor).or_default().push(remote.job);
         }
-        let held = Held {
+        let held = HeldLease {
             lease: remote.lease.id,
             attempt: remote.attempt,
             worker: remote.lease.worker,
@@ -379,7 +379,7 @@ impl LeaseTable {
         let Some(entry) = table.leases.get_mut(&job.id) else {
             return;
         };
-        let mut stored = Stored {
+        let mut stored = StoredLease {
             end: job.lease.as_ref().and_then(|lease| lease.expires_at),
             job: job.clone(),
         };
@@ -480,7 +480,7 @@ impl LeaseTable {
 }
 
 impl Table {
-    fn hold(&mut self, job: JobId, held: Held) -> Option<Held> {
+    fn hold(&mut self, job: JobId, held: HeldLease) -> Option<HeldLease> {
         let earlier = self.end(job, EndCause::Revoked);
         self.book.add(
             held.granted_at,
@@ -500,13 +500,13 @@ impl Table {
         earlier
     }
 
-    fn end(&mut self, job: JobId, cause: EndCause) -> Option<Held> {
+    fn end(&mut self, job: JobId, cause: EndCause) -> Option<HeldLease> {
         let held = self.forget(job)?;
         self.book.end(job, held.lease, cause);
         Some(held)
     }
 
-    fn forget(&mut self, job: JobId) -> Option<Held> {
+    fn forget(&mut self, job: JobId) -> Option<HeldLease> {
         self.forget_stored(job);
         let Entry { held, .. } = self.leases.remove(&job)?;
         self.by_lease.remove(&held.lease);
@@ -521,7 +521,7 @@ impl Table {
         Some(held)
     }
 
-    fn forget_stored(&mut self, job: JobId) -> Option<Stored> {
+    fn forget_stored(&mut self, job: JobId) -> Option<StoredLease> {
         let stored = self.leases.get_mut(&job)?.stored.take()?;
         if let Some(end) = stored.unstored() {
             self.unstored.remove(&(end, job));
@@ -570,7 +570,7 @@ impl Table {
     }
 }
 
-impl Stored {
+impl StoredLease {
     /// Returns whether a quarter of the lease or less is left in the store.
     fn ends_soon(&self, now: Time) -> bool {
         let lease = self.job.lease.as_ref();

@@ -6,7 +6,7 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 
 use host_core::egress::{HttpError, HttpResponse, ReportAs};
-use host_core::requests::{Asked, Ended, FromBroker, RequestEnd};
+use host_core::requests::{FromBroker, RequestEnd, RequestReport, RequestTarget};
 use rustix::io::{Errno, ioctl_fionbio};
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 use tokio::io::unix::AsyncFd;
@@ -39,7 +39,7 @@ impl Reports {
         report_as: Option<ReportAs>,
         handler: String,
         span: Option<u64>,
-        asked: Asked,
+        asked: RequestTarget,
     ) -> Report<'_> {
         let mut report = Report {
             reports: self,
@@ -124,7 +124,7 @@ impl Report<'_> {
     fn message(&mut self, end: RequestEnd, received_bytes: u64) -> Option<FromBroker> {
         let (run, request) = self.number.take()?;
         let took_us = self.began.elapsed().as_micros();
-        let ended = Ended {
+        let ended = RequestReport {
             end,
             sent_bytes: self.sent_bytes,
             received_bytes,

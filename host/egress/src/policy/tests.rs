@@ -55,7 +55,7 @@ fn decided(grant: HttpGrant, request: HttpRequest) -> Result<Order, HttpError> {
         &secrets,
         request,
         None,
-        &mut Asked::default(),
+        &mut RequestTarget::default(),
     )
 }
 
@@ -224,7 +224,7 @@ fn the_first_grant_that_fits_decides() {
             &Secrets::default(),
             get(path),
             None,
-            &mut Asked::default(),
+            &mut RequestTarget::default(),
         )
         .map(|order| order.grant)
     };

@@ -14,7 +14,7 @@ use host_core::access::Scope;
 use host_core::id::{BatchId, JobId};
 use host_core::job::{Membership, NewJob, State};
 use host_core::json::JsonText;
-use host_core::notify::{Event, Sent};
+use host_core::notify::{DeliveryHistory, Event};
 use host_core::time::Time;
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +95,7 @@ pub struct BatchProgress {
     #[serde(default)]
     pub notified: Vec<On>,
     #[serde(default)]
-    pub sent: Sent,
+    pub sent: DeliveryHistory,
 }
 
 /// A batch of jobs, as it is kept.

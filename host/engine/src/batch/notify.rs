@@ -2,7 +2,7 @@
 
 use host_core::id::BatchId;
 use host_core::job::NewJob;
-use host_core::notify::{Event, Notify, Sent};
+use host_core::notify::{DeliveryHistory, Event, Notify};
 use host_core::time::Time;
 use serde::Serialize;
 
@@ -21,7 +21,7 @@ pub(super) fn delivery_of(
     now: Time,
     (id, counts): (BatchId, BatchCounts),
     on: On,
-    (notify, sent): (&Notify, &mut Sent),
+    (notify, sent): (&Notify, &mut DeliveryHistory),
 ) -> NewJob {
     let data = BatchData {
         id: id.to_string(),

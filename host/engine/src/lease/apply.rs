@@ -12,7 +12,7 @@ use host_core::writes::Writes;
 use super::{Ack, CancelAck, CancelReceived, Complete, Heartbeat, Log, Lose, Renew};
 use crate::artifact::{ArtifactContent, ArtifactOfJob};
 use crate::webhook::Ending;
-use crate::{ATTEMPTS_KEPT, Batch, Ended, Rejection, Rows, Stop, StoreError};
+use crate::{ATTEMPTS_KEPT, Batch, EndedAttempt, Rejection, Rows, Stop, StoreError};
 
 impl<R: Rows> Batch<'_, R> {
     pub(super) fn ack(&mut self, ack: &Ack) -> Result<Box<Lifecycle>, Stop> {
@@ -176,7 +176,7 @@ impl<R: Rows> Batch<'_, R> {
             requests: report.requests,
             worker: report.worker,
         };
-        let ended = Ended {
+        let ended = EndedAttempt {
             attempt,
             result,
             progress: report.progress,
@@ -184,7 +184,7 @@ impl<R: Rows> Batch<'_, R> {
         self.add_attempt(after.id, &ended)
     }
 
-    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+    fn add_attempt(&mut self, id: JobId, ended: &EndedAttempt) -> Result<(), StoreError> {
         self.rows.add_attempt(id, ended)?;
         let number = ended.attempt.number;
         if number > ATTEMPTS_KEPT && number.is_multiple_of(ATTEMPTS_KEPT) {
@@ -229,7 +229,7 @@ impl<R: Rows> Batch<'_, R> {
             requests: self.lost_requests.take(),
             worker: None,
         };
-        let ended = Ended {
+        let ended = EndedAttempt {
             attempt,
             result: None,
             progress: None,

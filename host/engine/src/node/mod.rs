@@ -46,7 +46,7 @@ pub enum Life {
 
 /// The store's record of a node's heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct HeartbeatRow {
     pub id: NodeId,
     /// How often a process has started as this node, or another node has fenced it.
     pub epoch: i64,
@@ -64,7 +64,7 @@ pub struct Seen {
 pub struct ClusterView {
     /// The time of the database.
     pub at: Time,
-    pub nodes: Vec<Seen>,
+    pub nodes: Vec<HeartbeatRow>,
     pub counters: ChangeCounters,
     /// Whether this node should start no more jobs.
     pub drain: bool,

@@ -12,7 +12,7 @@ use host_core::id::JobId;
 use host_core::job::{Lifecycle, NewJob, Payload, State};
 use host_core::json::JsonText;
 use host_core::name::{Name, address};
-use host_core::notify::{Event, Notify, Receiver, Sent};
+use host_core::notify::{DeliveryHistory, Event, Notify, Receiver};
 use host_core::outcome::Outcome;
 use host_core::policy::{Backoff, Policy};
 use host_core::prerequisite::{Conditions, When};
@@ -259,7 +259,7 @@ pub fn executor() -> Name {
 /// or batch that has ended.
 pub(crate) fn next_delivery(
     id: JobId,
-    (notify, sent): (&Notify, &mut Sent),
+    (notify, sent): (&Notify, &mut DeliveryHistory),
     about: (&str, String),
     event: Event,
     message: Box<RawValue>,

@@ -2,7 +2,7 @@
 
 use host_core::json::JsonText;
 use host_core::lease::{Fence, Revocation};
-use host_core::port::lease::{Kept, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::port::lease::{LeaseError, LeaseMessage, Resumed, Standing, StoredJob};
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
@@ -11,16 +11,16 @@ use super::*;
 
 #[derive(Default)]
 struct Host {
-    requests: Mutex<Vec<(LeaseRequest, Box<dyn Respond<Vec<Granted>>>)>>,
-    ends: Mutex<Vec<Ended>>,
+    requests: Mutex<Vec<(LeaseRequest, Box<dyn Respond<Vec<GrantedLease>>>)>>,
+    ends: Mutex<Vec<AttemptEnd>>,
 }
 
 impl Leases for Host {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>) {
         self.requests.lock().push((request, respond));
     }
 
-    fn end(&self, ended: Ended) {
+    fn end(&self, ended: AttemptEnd) {
         self.ends.lock().push(ended);
     }
 
@@ -43,7 +43,7 @@ impl Leases for Host {
         panic!("nothing is resumed");
     }
 
-    fn read(&self, job: JobId, _: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, _: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>) {
         panic!("{job} is not read");
     }
 }
@@ -57,14 +57,14 @@ impl Host {
     }
 
     /// Answers the first request with these attempts.
-    fn grant(&self, attempts: &[u128]) -> Result<(), Vec<Granted>> {
+    fn grant(&self, attempts: &[u128]) -> Result<(), Vec<GrantedLease>> {
         let (_, respond) = self.requests.lock().remove(0);
         respond.respond(attempts.iter().map(|n| granted(*n)).collect())
     }
 }
 
-fn granted(n: u128) -> Granted {
-    Granted {
+fn granted(n: u128) -> GrantedLease {
+    GrantedLease {
         job: JobId(Uuid::from_u128(n)),
         lease: LeaseId(Uuid::from_u128(n)),
         assignment: Assignment {
@@ -170,7 +170,7 @@ fn what_the_host_reports_of_an_attempt_reaches_the_wire() {
     slots.set_capacity(&python, 1);
     host.grant(&[7]).unwrap();
     calls.take();
-    let Granted { job, lease, .. } = granted(7);
+    let GrantedLease { job, lease, .. } = granted(7);
     slots.cancelled(job, lease, 70);
     slots.revoked(job, lease, Revocation::Expired);
     slots.recalled();

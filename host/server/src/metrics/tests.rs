@@ -10,7 +10,7 @@ use host_core::job::State;
 use host_core::outcome::Outcome;
 use host_core::port::requests::EndedRequest;
 use host_core::query::Change;
-use host_core::requests::{Asked, Ended, RequestEnd};
+use host_core::requests::{RequestEnd, RequestReport, RequestTarget};
 use host_dispatch::foreign::register_dropped;
 use host_dispatch::logged::Logs;
 use host_dispatch::numbers::Numbers;
@@ -124,8 +124,8 @@ fn scrape() -> String {
         attempt: 1,
         span: None,
         began_at: Time(0),
-        asked: &Asked::default(),
-        ended: Ended {
+        asked: &RequestTarget::default(),
+        ended: RequestReport {
             end: RequestEnd::Answered(200),
             sent_bytes: 1,
             received_bytes: 1,

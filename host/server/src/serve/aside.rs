@@ -24,7 +24,7 @@ const NAMED_MAX: usize = 100;
 /// Sets aside what cannot be read of the store that the configuration names. No host may use it.
 pub(super) fn set_aside(config: &Config) -> Result<(), StoreError> {
     let store = config.data.join(STORE);
-    let mut kept = Kept::new(config.data.join(FILE));
+    let mut kept = AsideFile::new(config.data.join(FILE));
     let records = match &config.store {
         Some(database) => postgres::aside::set_aside(&database.target, &mut kept)?,
         None if store.exists() => sqlite::aside::set_aside(&store, &mut kept)?,
@@ -35,14 +35,14 @@ pub(super) fn set_aside(config: &Config) -> Result<(), StoreError> {
 }
 
 /// The file, once something is set aside.
-struct Kept {
+struct AsideFile {
     path: PathBuf,
     file: Option<BufWriter<File>>,
     at: String,
     named: Vec<(String, String)>,
 }
 
-impl Kept {
+impl AsideFile {
     fn new(path: PathBuf) -> Self {
         Self {
             path,
@@ -77,7 +77,7 @@ fn note(data: &Path, record: &str) {
     }
 }
 
-impl Keep for Kept {
+impl Keep for AsideFile {
     fn keep(&mut self, record: &SetAside) -> io::Result<()> {
         let file = match &mut self.file {
             Some(file) => file,

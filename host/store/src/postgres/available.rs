@@ -16,7 +16,7 @@ use crate::ready::{QueuePosition, executor_of};
 const QUEUES_AT_ONCE: usize = 8;
 
 /// A job with its place in the order of claims.
-type Found = (u8, i64, JobId);
+type PlacedJob = (u8, i64, JobId);
 
 impl Transaction<'_> {
     /// Returns at most `limit` jobs that a claim may take, none of a handler in `except`.
@@ -34,7 +34,7 @@ impl Transaction<'_> {
                 && !self.counts.is_paused(&job.queue)
         });
         let mut in_hand_by_queue: HashMap<Name, i64> = HashMap::new();
-        let mut found: Vec<Found> = Vec::new();
+        let mut found: Vec<PlacedJob> = Vec::new();
         for entry in in_hand {
             found.push((entry.job.priority, entry.rank, entry.job.id));
             *in_hand_by_queue.entry(entry.job.queue.clone()).or_default() += 1;
@@ -61,7 +61,7 @@ impl Transaction<'_> {
         lane: &Lane,
         in_hand: &HashMap<Name, i64>,
         limit: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<PlacedJob>,
     ) -> Result<(), StoreError> {
         let mut last = None;
         loop {
@@ -81,7 +81,7 @@ impl Transaction<'_> {
         except: &BTreeSet<Name>,
         in_hand: &HashMap<Name, i64>,
         limit: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<PlacedJob>,
     ) -> Result<(), StoreError> {
         let mut left = self.counts.passed.begin(except).max(limit);
         let (mut last, mut is_cut) = (None, false);
@@ -115,7 +115,7 @@ impl Transaction<'_> {
         except: &BTreeSet<Name>,
         each: usize,
         limit: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<PlacedJob>,
     ) -> Result<(usize, bool), StoreError> {
         let position =
             |(_, name): &(QueuePosition, Name)| (name.clone(), self.counts.passed.from(name));
@@ -150,7 +150,7 @@ impl Transaction<'_> {
         lane: &Lane,
         except: &BTreeSet<Name>,
         limit: usize,
-        found: &mut Vec<Found>,
+        found: &mut Vec<PlacedJob>,
     ) -> Result<(), StoreError> {
         let names = queues.iter().map(|(_, name)| name.to_string()).collect();
         let passed_over = self.counts.passed_over.clone();
@@ -176,7 +176,7 @@ impl Transaction<'_> {
     }
 
     /// Adds those of these jobs that the batch has not changed.
-    fn add_stored(&self, stored: Vec<JobId>, found: &mut Vec<Found>) {
+    fn add_stored(&self, stored: Vec<JobId>, found: &mut Vec<PlacedJob>) {
         // The claim reads those first that cannot be read, and passes over them.
         let unreadable = &self.overlay.unreadable;
         let flawed = stored.iter().filter(|id| unreadable.contains_key(id));
@@ -189,10 +189,10 @@ impl Transaction<'_> {
 }
 
 /// Returns whether one of these queues, which are in order, may have a job before the last of those that were found.
-fn is_wanting(queues: &[(QueuePosition, Name)], limit: usize, found: &[Found]) -> bool {
+fn is_wanting(queues: &[(QueuePosition, Name)], limit: usize, found: &[PlacedJob]) -> bool {
     let Some((next, _)) = queues.first() else {
         return false;
     };
-    let is_before = |(priority, rank, _): &Found| (*priority, *rank) <= *next;
+    let is_before = |(priority, rank, _): &PlacedJob| (*priority, *rank) <= *next;
     limit > 0 && !found.get(limit - 1).is_some_and(is_before)
 }

@@ -45,7 +45,7 @@ const READ: &str = "SELECT next_change, oldest, is_fresh, first, at, node, body 
     WHERE id = 1 ORDER BY first";
 
 /// Changes, and the number of the node that made each.
-pub(super) struct Read {
+pub(super) struct NumberedChanges {
     pub(super) changes: Changes,
     pub(super) nodes: Vec<i32>,
 }
@@ -70,7 +70,11 @@ pub(super) async fn number(client: &Client) -> Result<bool, StoreError> {
 }
 
 /// Reads at most `limit` changes after the one with the number `after`, with all that were committed before.
-pub(super) async fn read(client: &Client, after: u64, limit: u32) -> Result<Read, StoreError> {
+pub(super) async fn read(
+    client: &Client,
+    after: u64,
+    limit: u32,
+) -> Result<NumberedChanges, StoreError> {
     // Numbers have no gaps. The database has no larger ones, and thus no such change.
     let limit_rows = i64::from(limit);
     let from = i64::try_from(after)
@@ -109,5 +113,5 @@ pub(super) async fn read(client: &Client, after: u64, limit: u32) -> Result<Read
         oldest,
         next,
     };
-    Ok(Read { changes, nodes })
+    Ok(NumberedChanges { changes, nodes })
 }

@@ -45,12 +45,12 @@ const MARK: &str = "host.connection";
 
 /// A connection.
 pub(super) struct Client {
-    held: Held,
+    held: ClientHandle,
     /// Whether the server's side stays the same, so that it keeps prepared statements.
     keeps_statements: bool,
 }
 
-enum Held {
+enum ClientHandle {
     Own(ClientWrapper),
     Lent(Object),
 }
@@ -60,8 +60,8 @@ impl Deref for Client {
 
     fn deref(&self) -> &ClientWrapper {
         match &self.held {
-            Held::Own(client) => client,
-            Held::Lent(client) => client,
+            ClientHandle::Own(client) => client,
+            ClientHandle::Lent(client) => client,
         }
     }
 }
@@ -109,7 +109,7 @@ impl Readers {
                 message: other.to_string(),
             },
         });
-        Ok(self.connector.client(Held::Lent(lent?)))
+        Ok(self.connector.client(ClientHandle::Lent(lent?)))
     }
 
     /// Asks the server to end what a connection does, and closes it.
@@ -118,7 +118,7 @@ impl Readers {
         let cancelling = token.cancel_query(self.connector.tls.clone());
         // Without an answer, the server notices in the end that the connection is closed.
         let _ = tokio::time::timeout(CONNECT_TIMEOUT, cancelling).await;
-        if let Held::Lent(lent) = client.held {
+        if let ClientHandle::Lent(lent) = client.held {
             drop(Object::take(lent));
         }
     }
@@ -199,7 +199,7 @@ impl Connector {
             Some(dialled) => dialled,
             None => self.dial(&self.target.config).await.map_err(connecting)?,
         };
-        Ok(self.client(Held::Own(ClientWrapper::new(client, driven))))
+        Ok(self.client(ClientHandle::Own(ClientWrapper::new(client, driven))))
     }
 
     /// Finds out whether connections go directly to the server: whether a setting that was requested with the
@@ -232,7 +232,7 @@ impl Connector {
         self.is_direct.get().copied().unwrap_or(false)
     }
 
-    fn client(&self, held: Held) -> Client {
+    fn client(&self, held: ClientHandle) -> Client {
         Client {
             held,
             keeps_statements: self.is_direct(),

@@ -17,7 +17,7 @@ use super::client::Client;
 use super::counts::{Counts, parse_name};
 use super::dependencies::Pair;
 use super::flush;
-use super::overlay::{Held, Key, Overlay};
+use super::overlay::{Key, KeyHolder, Overlay};
 use super::pipeline::{Pipeline, values};
 use super::state::NamedState;
 use super::trouble::{Trouble, damaged, unreadable};
@@ -28,7 +28,7 @@ const READS_MAX: u32 = 8;
 
 /// The rows that the commands of a batch name.
 #[derive(Default)]
-pub(super) struct Named {
+pub(super) struct BatchRows {
     jobs: BTreeSet<JobId>,
     keys: BTreeSet<Key>,
     /// Jobs that do not exist yet.
@@ -46,7 +46,7 @@ pub(super) struct Named {
     batches: BTreeSet<BatchId>,
 }
 
-impl Named {
+impl BatchRows {
     pub(super) fn by(commands: &[Command]) -> Self {
         let mut named = Self::default();
         for command in commands {
@@ -162,7 +162,7 @@ const TAKE_TURNS: &str = "SELECT \
 pub(super) async fn begin(
     client: &Client,
     writer: BatchOwner,
-    named: &Named,
+    named: &BatchRows,
     counts: &Counts,
 ) -> Result<Begun, Trouble> {
     let mut pipeline = Pipeline::new(client);
@@ -266,7 +266,7 @@ impl Begun {
     /// Stores the rows of keys, jobs and dependencies. Adds the jobs that are still to be read to `others`.
     fn take(
         &mut self,
-        named: &Named,
+        named: &BatchRows,
         answers: Vec<Vec<Row>>,
         others: &mut BTreeSet<JobId>,
     ) -> Result<(), Trouble> {
@@ -509,14 +509,14 @@ pub(super) fn load(overlay: &mut Overlay, row: &Row) -> JobId {
 }
 
 /// Reads a unique key and its holder.
-pub(super) fn key_of(row: &Row) -> Result<(Key, Held), StoreError> {
+pub(super) fn key_of(row: &Row) -> Result<(Key, KeyHolder), StoreError> {
     let queue = super::counts::parse_name(row.get(0))?;
     let key = String::from_utf8(row.get(1))
         .map_err(|error| unreadable(format!("a unique key of queue {queue}"), &error))?;
     let job = row.get::<_, Option<Uuid>>(2).map(JobId);
     // A row without a job is removed or filled before the batch ends.
     let is_new = job.is_none();
-    Ok(((queue, key), Held { job, is_new }))
+    Ok(((queue, key), KeyHolder { job, is_new }))
 }
 
 /// Locks one key that no command named, and the job that has it.
@@ -531,7 +531,7 @@ pub(super) async fn lock_key(
     for row in rows {
         let (key, mut held) = key_of(&row).map_err(Trouble::Fatal)?;
         if held.job.is_some_and(|job| overlay.was_deleted(job)) {
-            held = Held {
+            held = KeyHolder {
                 job: None,
                 is_new: true,
             };

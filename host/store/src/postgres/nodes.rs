@@ -7,8 +7,8 @@ use std::time::Duration;
 use host_core::id::NodeId;
 use host_core::time::Time;
 use host_engine::node::{
-    ClusterView, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, LEASE, Life, NodeInfo, NodeRecord,
-    Seen,
+    ClusterView, Components, Dead, GONE_KEPT, GONE_KEPT_MAX, HeartbeatRow, LEASE, Life, NodeInfo,
+    NodeRecord,
 };
 use host_engine::{Heartbeat, StoreError};
 use serde::Serialize;
@@ -304,7 +304,7 @@ impl Heartbeat for Beats {
             self.reported = Some((info.clone(), Arc::clone(components)));
         }
         let at = Time(first.get(7));
-        let seen = |row: &tokio_postgres::Row| Seen {
+        let seen = |row: &tokio_postgres::Row| HeartbeatRow {
             id: NodeId(row.get(0)),
             epoch: row.get(1),
             beat: row.get(2),
@@ -312,7 +312,7 @@ impl Heartbeat for Beats {
             ahead_ms: row.get(4),
             is_fresh: row.get(5),
         };
-        let nodes: Vec<Seen> = rows.iter().map(seen).collect();
+        let nodes: Vec<HeartbeatRow> = rows.iter().map(seen).collect();
         let gone = nodes.iter().filter(|node| node.life == Life::Taken).count();
         if gone > GONE_KEPT_MAX as usize || rows.iter().any(|row| row.get(9)) {
             self.forget();

@@ -58,7 +58,7 @@ pub(super) struct AttemptRow {
 }
 
 /// The holder of a unique key. `None` if it is free.
-pub(super) struct Held {
+pub(super) struct KeyHolder {
     pub(super) job: Option<JobId>,
     pub(super) is_new: bool,
 }
@@ -80,7 +80,7 @@ pub(super) struct Overlay {
     pub(super) new: HashMap<JobId, New>,
     /// Payloads that came with a claim.
     pub(super) claimed: HashMap<JobId, Payload>,
-    keys: BTreeMap<Key, Held>,
+    keys: BTreeMap<Key, KeyHolder>,
     /// The keys that jobs have held in this batch.
     holds: HashMap<JobId, Vec<Key>>,
     /// Those of the components that new jobs name which are deployed; `None` if the batch may change them.
@@ -210,7 +210,7 @@ impl Overlay {
         self.dependencies.clear(id, entry.seq);
         for key in self.holds.remove(&id).unwrap_or_default() {
             if let Some(held) = self.keys.get_mut(&key).filter(|held| held.job == Some(id)) {
-                *held = Held {
+                *held = KeyHolder {
                     job: None,
                     is_new: true,
                 };
@@ -218,19 +218,19 @@ impl Overlay {
         }
     }
 
-    pub(super) fn key(&self, key: &Key) -> Option<&Held> {
+    pub(super) fn key(&self, key: &Key) -> Option<&KeyHolder> {
         self.keys.get(key)
     }
 
     /// Records who holds a key.
-    pub(super) fn hold(&mut self, key: Key, held: Held) {
+    pub(super) fn hold(&mut self, key: Key, held: KeyHolder) {
         if let Some(job) = held.job {
             self.holds.entry(job).or_default().push(key.clone());
         }
         self.keys.insert(key, held);
     }
 
-    pub(super) fn keys(&mut self) -> impl Iterator<Item = (&Key, &mut Held)> {
+    pub(super) fn keys(&mut self) -> impl Iterator<Item = (&Key, &mut KeyHolder)> {
         self.keys.iter_mut()
     }
 

@@ -18,14 +18,14 @@ use host_engine::job::Cascade;
 use host_engine::node::Dead;
 use host_engine::queue::QueueRefusal;
 use host_engine::table::{Range, Record as _, TableRows as _};
-use host_engine::{Ended, LIVE_JOBS_COUNTED, Rows, StoreError, Terms};
+use host_engine::{EndedAttempt, LIVE_JOBS_COUNTED, Rows, StoreError, Terms};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::client::Client;
 use super::counts::Counts;
 use super::gate::Gate;
-use super::overlay::{AttemptRow, Held, Mail, New, Overlay};
+use super::overlay::{AttemptRow, KeyHolder, Mail, New, Overlay};
 use super::pipeline::{Pipeline, Value, values};
 use super::trouble::{Trouble, damaged, unreadable};
 use super::wait::Driver;
@@ -214,7 +214,7 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+    fn add_attempt(&mut self, id: JobId, ended: &EndedAttempt) -> Result<(), StoreError> {
         let attempts = self.overlay.attempts.entry(id).or_default();
         attempts.push(AttemptRow {
             number: ended.attempt.number,
@@ -267,7 +267,7 @@ impl Rows for Transaction<'_> {
     }
 
     fn set_unique_key(&mut self, job: &Lifecycle, key: &str) -> Result<(), StoreError> {
-        let held = Held {
+        let held = KeyHolder {
             job: Some(job.id),
             is_new: true,
         };

@@ -74,7 +74,7 @@ impl NamedState {
             held.usages.insert(space, (usage, false));
         }
         for key in self.keys.keys() {
-            held.values.insert(key.clone(), Held::default());
+            held.values.insert(key.clone(), StateValue::default());
         }
         for row in answers.next().unwrap_or_default() {
             let held = held
@@ -93,11 +93,11 @@ impl NamedState {
 pub(super) struct HeldState {
     /// Those that have changed are marked.
     usages: BTreeMap<Space, (Usage, bool)>,
-    values: BTreeMap<Key, Held>,
+    values: BTreeMap<Key, StateValue>,
 }
 
 #[derive(Default)]
-struct Held {
+struct StateValue {
     length: Option<u64>,
     /// If it is compared, or has changed.
     value: Option<Vec<u8>>,
@@ -123,7 +123,7 @@ impl HeldState {
         Ok(())
     }
 
-    fn get(&self, space: &Space, key: &str) -> Result<&Held, StoreError> {
+    fn get(&self, space: &Space, key: &str) -> Result<&StateValue, StoreError> {
         let key = (space.clone(), key.to_owned());
         self.values.get(&key).ok_or_else(unnamed)
     }
@@ -142,7 +142,7 @@ impl HeldState {
     }
 
     pub(super) fn set(&mut self, now: Time, space: &Space, key: &str, value: Option<&[u8]>) {
-        let held = Held {
+        let held = StateValue {
             length: value.map(|value| value.len() as u64),
             value: value.map(<[u8]>::to_vec),
             changed_at: Some(now),

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
-use self::passfile::Asked;
+use self::passfile::PasswordQuery;
 
 /// How a connection uses TLS, as in libpq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,10 +188,10 @@ impl Target {
     }
 
     /// Returns what to look up in a password file, for each server in turn.
-    fn asked(&self) -> Vec<Asked> {
+    fn asked(&self) -> Vec<PasswordQuery> {
         let user = self.config.get_user().unwrap_or_default();
         let servers = self.servers().into_iter();
-        let asked = servers.map(|(host, port)| Asked {
+        let asked = servers.map(|(host, port)| PasswordQuery {
             host,
             port: port.to_string(),
             database: self.database().to_owned(),

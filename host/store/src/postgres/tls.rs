@@ -143,22 +143,22 @@ impl ServerCertVerifier for AnyName {
 }
 
 /// TLS to a server of this name.
-pub(super) struct Named(Tls, String);
+pub(super) struct ServerTls(Tls, String);
 
 /// A connection with TLS.
 pub(super) struct Stream<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> MakeTlsConnect<S> for Tls {
     type Stream = Stream<S>;
-    type TlsConnect = Named;
+    type TlsConnect = ServerTls;
     type Error = io::Error;
 
-    fn make_tls_connect(&mut self, domain: &str) -> Result<Named, io::Error> {
-        Ok(Named(self.clone(), domain.to_owned()))
+    fn make_tls_connect(&mut self, domain: &str) -> Result<ServerTls, io::Error> {
+        Ok(ServerTls(self.clone(), domain.to_owned()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for Named {
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> TlsConnect<S> for ServerTls {
     type Stream = Stream<S>;
     type Error = io::Error;
     type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;

@@ -5,11 +5,11 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::{BatchId, JobId, LeaseId, NodeId};
 use host_core::job::{Cancel, KeyOfJob, Lifecycle, LimitKey, LimitsOfJob, State};
 use host_core::lease::{Hold, Lease};
-use host_core::notify::{Event, Notify, Receiver, Sent};
+use host_core::notify::{DeliveryHistory, Event, Notify, Receiver};
 use host_core::outcome::{Attempt, Meter, WorkerReport};
 use host_core::policy::Policy;
 use host_core::prerequisite::{Conditions, When};
-use host_core::requests::{Asked, Ended, RequestEnd, Requests};
+use host_core::requests::{RequestEnd, RequestReport, RequestTarget, Requests};
 use host_core::suspicion::Suspicion;
 use host_core::time::Time;
 use uuid::Uuid;
@@ -76,7 +76,7 @@ fn lifecycle() -> Lifecycle {
                 secret: "s".to_owned(),
                 events: vec![Event::JobCompleted],
             },
-            sent: Sent {
+            sent: DeliveryHistory {
                 deliveries: 1,
                 latest: Some(JobId(Uuid::from_u128(8))),
             },
@@ -94,23 +94,23 @@ fn lifecycle() -> Lifecycle {
 
 fn requests() -> Requests {
     let mut requests = Requests::default();
-    let asked = Asked {
+    let asked = RequestTarget {
         method: Some("GET".to_owned()),
         origin: Some("http://a".to_owned()),
         path_pattern: Some("/b".to_owned()),
     };
     let place = requests.begin(1, &asked);
-    let ended = Ended {
+    let ended = RequestReport {
         end: RequestEnd::Answered(200),
         sent_bytes: 2,
         received_bytes: 3,
         took_us: 4,
     };
     requests.end(place, ended);
-    let place = requests.begin(5, &Asked::default());
+    let place = requests.begin(5, &RequestTarget::default());
     let end = RequestEnd::Failed(HttpErrorKind::TimedOut);
-    requests.end(place, Ended { end, ..ended });
-    requests.begin(6, &Asked::default());
+    requests.end(place, RequestReport { end, ..ended });
+    requests.begin(6, &RequestTarget::default());
     requests
 }
 

@@ -12,7 +12,7 @@ use host_core::time::Time;
 use host_engine::batch::tables::BATCHES;
 use host_engine::job::Cascade;
 use host_engine::queue::QueueRefusal;
-use host_engine::{Counts, Ended, Rows, StoreError, Terms};
+use host_engine::{Counts, EndedAttempt, Rows, StoreError, Terms};
 use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::counters::Counters;
@@ -263,7 +263,7 @@ impl Rows for Transaction<'_> {
         Ok(())
     }
 
-    fn add_attempt(&mut self, id: JobId, ended: &Ended) -> Result<(), StoreError> {
+    fn add_attempt(&mut self, id: JobId, ended: &EndedAttempt) -> Result<(), StoreError> {
         let progress = ended.progress.as_ref().map(encode).transpose()?;
         self.execute(
             "write an attempt",

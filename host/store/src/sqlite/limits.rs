@@ -12,7 +12,7 @@ use host_engine::table::{Kind, Record as _};
 use rusqlite::{Connection, params};
 
 use super::{doing, execute, job_id, tables};
-use crate::held_keys::{HeldKeys, Kept, KeyRow};
+use crate::held_keys::{HeldKeys, KeyRow, KeyState};
 use crate::statement::{Dialect, names};
 
 /// Writes the keys that have changed. An index is touched only if its column changes.
@@ -55,7 +55,7 @@ pub(super) fn write(connection: &Connection, held: &mut HeldKeys) -> Result<(), 
             wake_at.map(|at| at.0)
         ];
         let key = params![number, name];
-        let is_same = |(row, at): Kept| {
+        let is_same = |(row, at): KeyState| {
             let waits = |it: &KeyUse| (it.waiting, it.next_units, it.to_cancel);
             (waits(&row), at) == (waits(&used), wake_at)
         };

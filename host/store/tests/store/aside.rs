@@ -27,12 +27,12 @@ use crate::server::Schema;
 
 /// What is set aside, in memory.
 #[derive(Default)]
-struct Kept {
+struct MemoryAside {
     records: Vec<SetAside>,
     is_synced: bool,
 }
 
-impl Keep for Kept {
+impl Keep for MemoryAside {
     fn keep(&mut self, record: &SetAside) -> io::Result<()> {
         self.records.push(record.clone());
         Ok(())
@@ -44,7 +44,7 @@ impl Keep for Kept {
     }
 }
 
-impl Kept {
+impl MemoryAside {
     fn names(&self) -> Vec<String> {
         let names = self.records.iter();
         names.map(|it| format!("{} {}", it.kind, it.id)).collect()
@@ -243,7 +243,7 @@ fn what_cannot_be_read_of_a_file_is_set_aside() {
         damaged.execute_batch(damage).unwrap();
         drop(damaged);
         assert_ne!(check(&path), [], "{damage}");
-        let mut kept = Kept::default();
+        let mut kept = MemoryAside::default();
         aside::set_aside(&path, &mut kept).unwrap();
         let names = kept.names();
         assert!(
@@ -251,7 +251,7 @@ fn what_cannot_be_read_of_a_file_is_set_aside() {
             "{damage}: {names:?}"
         );
         assert_eq!(check(&path), [], "{damage}: {names:?}");
-        let again = aside::set_aside(&path, &mut Kept::default()).unwrap();
+        let again = aside::set_aside(&path, &mut MemoryAside::default()).unwrap();
         assert_eq!(again, 0, "{damage}: {names:?}");
         use_rest(&mut SqliteStore::open(&path).unwrap());
         assert_eq!(check(&path), [], "{damage}: {names:?}");
@@ -272,7 +272,7 @@ fn what_cannot_be_read_of_a_database_is_set_aside() {
         host_store::copy::to_postgres(&path, &target, true, node, &mut |_| {}).unwrap();
         schema.run(damage);
         assert_ne!(found(&target), [], "{damage}");
-        let mut kept = Kept::default();
+        let mut kept = MemoryAside::default();
         postgres::aside::set_aside(&target, &mut kept).unwrap();
         let names = kept.names();
         assert!(
@@ -311,7 +311,7 @@ fn lines_of_logs_that_cannot_be_read_are_set_aside() {
     let sql = "UPDATE lines SET fields = '{' WHERE n = 1";
     damaged.execute_batch(sql).unwrap();
     drop(damaged);
-    let mut kept = Kept::default();
+    let mut kept = MemoryAside::default();
     aside::set_aside(&path, &mut kept).unwrap();
     assert_eq!(kept.names(), ["line of logs 1"]);
     let page = LogStore::open(&logs).unwrap().reader().unwrap();
@@ -329,7 +329,7 @@ fn a_job_is_set_aside_with_all_that_belongs_to_it() {
     let sql = "UPDATE jobs SET body = x'02ff' WHERE seq IN (4, 6)";
     damaged.execute_batch(sql).unwrap();
     drop(damaged);
-    let mut kept = Kept::default();
+    let mut kept = MemoryAside::default();
     aside::set_aside(&path, &mut kept).unwrap();
     let of = |kind: &str, n| format!("{kind} {}", id(n));
     let names = kept.names();
@@ -363,7 +363,7 @@ fn a_store_full_of_records_that_cannot_be_read_stays_as_it_is() {
     damaged.execute_batch(sql).unwrap();
     drop(damaged);
     let bytes = std::fs::read(&path).unwrap();
-    let mut kept = Kept::default();
+    let mut kept = MemoryAside::default();
     let refused = aside::set_aside(&path, &mut kept).unwrap_err().to_string();
     assert!(refused.contains("more than 1000 records"), "{refused}");
     assert_eq!(kept.names(), Vec::<String>::new());

@@ -26,7 +26,7 @@ use crate::postgres::{TESTED, target};
 use crate::server::Schema;
 
 /// Until when handlers hold the keys of customers, as far as their commits are known to be over.
-type Held = Mutex<BTreeMap<u128, Time>>;
+type KeyHolds = Mutex<BTreeMap<u128, Time>>;
 
 /// A node of a shared store that runs whatever jobs it may.
 struct Runner<'a> {
@@ -38,7 +38,7 @@ struct Runner<'a> {
     /// The jobs that it has still to enqueue.
     to_enqueue: Vec<NewJob>,
     /// Where its handlers note the keys that they hold, if they do.
-    held: Option<&'a Held>,
+    held: Option<&'a KeyHolds>,
 }
 
 impl Runner<'_> {
@@ -219,7 +219,7 @@ fn stopped(_node: u128, _choice: u8) -> Time {
 fn race(
     schema: &Schema,
     plans: &[Vec<u8>],
-    held: Option<&Held>,
+    held: Option<&KeyHolds>,
     now: impl Fn(u128, u8) -> Time + Sync,
     job: impl Fn(u128) -> NewJob + Sync,
 ) {
@@ -319,7 +319,7 @@ proptest! {
         let limit = if has_units { of_units(Some(4), RATE) } else { by_customer(Some(4), Some(RATE)) };
         ask(&mut first, NOW, set_limit(limit)).unwrap();
         let units = |job: u128| if has_units { u32::try_from(job % 5).unwrap() } else { 1 };
-        let (time, held) = (AtomicI64::new(NOW.0), Held::default());
+        let (time, held) = (AtomicI64::new(NOW.0), KeyHolds::default());
         // The clocks of the nodes are up to 200 ms apart.
         let now = |node: u128, choice: u8| {
             let now = time.fetch_add(i64::from(choice), Ordering::Relaxed);

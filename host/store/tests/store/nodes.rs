@@ -9,8 +9,8 @@ use host_core::outcome::Progress;
 use host_core::policy::Policy;
 use host_core::time::Time;
 use host_engine::node::{
-    ClusterView, Component, Dead, Life, NodeInfo, Offer, Reported, Seen, TAKEN_BACK_MAX, TakeOver,
-    TakenBack,
+    ClusterView, Component, Dead, HeartbeatRow, Life, NodeInfo, Offer, Reported, TAKEN_BACK_MAX,
+    TakeOver, TakenBack,
 };
 use host_engine::{Command, Heartbeat as _, Others as _, Reply, Store as _, StoreError};
 use host_store::postgres::PostgresStore;
@@ -33,12 +33,12 @@ fn enter(schema: &Schema, node: NodeId) -> (PostgresStore, Beats) {
 }
 
 /// Returns how another node sees `node`.
-fn seen(by: &mut Beats, node: NodeId) -> Seen {
+fn seen(by: &mut Beats, node: NodeId) -> HeartbeatRow {
     let roll = beat(by).unwrap();
     roll.nodes.into_iter().find(|seen| seen.id == node).unwrap()
 }
 
-fn dead(seen: &Seen) -> Command {
+fn dead(seen: &HeartbeatRow) -> Command {
     let dead = Dead {
         node: seen.id,
         epoch: seen.epoch,

@@ -11,8 +11,8 @@ use host_core::id::{JobId, LeaseId};
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::lease::{
-    EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest,
-    Leases, Respond, Resumed, Standing,
+    AttemptEnd, EndCause, GrantedLease, JobQuery, LeaseError, LeaseEvents, LeaseMessage,
+    LeaseRequest, Leases, Respond, Resumed, Standing, StoredJob,
 };
 
 /// Stands between a wire whose workers execute our jobs and the host. The wire must wait for the answer to a
@@ -48,7 +48,7 @@ impl LeaseAudit {
     }
 
     /// Records a lease that `worker` got before the wire or the host restarted.
-    pub fn adopt(&self, granted: &Granted, worker: &str) {
+    pub fn adopt(&self, granted: &GrantedLease, worker: &str) {
         self.state.grant(granted, worker);
     }
 
@@ -77,7 +77,7 @@ impl LeaseAudit {
 }
 
 impl Leases for LeaseAudit {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>) {
         let grant = AuditedGrant {
             state: Arc::clone(&self.state),
             worker: request.worker.clone(),
@@ -87,7 +87,7 @@ impl Leases for LeaseAudit {
         self.leases.lease(request, Box::new(grant));
     }
 
-    fn end(&self, ended: Ended) {
+    fn end(&self, ended: AttemptEnd) {
         self.state.end(&ended);
         self.leases.end(ended);
     }
@@ -127,7 +127,7 @@ impl Leases for LeaseAudit {
         self.leases.resume(executor, events, Box::new(answer));
     }
 
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>) {
         self.leases.read(job, respond);
     }
 
@@ -154,7 +154,7 @@ impl Leases for LeaseAudit {
 }
 
 impl State {
-    fn grant(&self, granted: &Granted, worker: &str) {
+    fn grant(&self, granted: &GrantedLease, worker: &str) {
         let lease = Lease {
             attempt: granted.assignment.attempt,
             worker: worker.to_owned(),
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// Records an end that is not answered.
-    fn end(&self, ended: &Ended) {
+    fn end(&self, ended: &AttemptEnd) {
         let why = match self.granted.lock().get_mut(&(ended.job, ended.lease)) {
             None => "which was never granted".to_owned(),
             Some(lease) => match lease.over.replace("its end".to_owned()) {
@@ -232,15 +232,15 @@ struct AuditedGrant {
     state: Arc<State>,
     worker: String,
     slots: usize,
-    respond: Box<dyn Respond<Vec<Granted>>>,
+    respond: Box<dyn Respond<Vec<GrantedLease>>>,
 }
 
-impl Respond<Vec<Granted>> for AuditedGrant {
+impl Respond<Vec<GrantedLease>> for AuditedGrant {
     fn is_gone(&self) -> bool {
         self.respond.is_gone()
     }
 
-    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
+    fn respond(self: Box<Self>, answer: Vec<GrantedLease>) -> Result<(), Vec<GrantedLease>> {
         if answer.len() > self.slots {
             let (granted, slots) = (answer.len(), self.slots);
             self.state

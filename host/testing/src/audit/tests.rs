@@ -15,8 +15,8 @@ use host_core::lease::{Fence, Hold, Revocation};
 use host_core::name::Name;
 use host_core::outcome::{Meter, Outcome, Progress};
 use host_core::port::lease::{
-    End, Ended, Granted, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
-    Respond, Resumed, Standing,
+    AttemptEnd, End, GrantedLease, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases,
+    Respond, Resumed, Standing, StoredJob,
 };
 use host_core::port::{Answer, Answers, Assignment, Execute, ForeignJob, Reply, Stop, Tag};
 use host_core::time::Time;
@@ -124,8 +124,8 @@ const LEASE: LeaseId = LeaseId(Uuid::from_u128(2));
 struct Granting(Mutex<bool>);
 
 impl Leases for Granting {
-    fn lease(&self, _: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
-        let granted = Granted {
+    fn lease(&self, _: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>) {
+        let granted = GrantedLease {
             job: JOB,
             lease: LEASE,
             assignment: assignment(),
@@ -135,7 +135,7 @@ impl Leases for Granting {
         let _ = respond.respond(vec![granted]).is_err();
     }
 
-    fn end(&self, _: Ended) {}
+    fn end(&self, _: AttemptEnd) {}
 
     fn send(
         &self,
@@ -169,7 +169,7 @@ impl Leases for Granting {
         _: Arc<dyn LeaseEvents>,
         respond: Box<dyn Respond<Result<Vec<Resumed>, LeaseError>>>,
     ) {
-        let granted = Granted {
+        let granted = GrantedLease {
             job: JOB,
             lease: LEASE,
             assignment: assignment(),
@@ -185,7 +185,7 @@ impl Leases for Granting {
         let _ = respond.respond(Ok(vec![resumed])).is_err();
     }
 
-    fn read(&self, _: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, _: JobId, respond: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>) {
         let _ = respond.respond(Ok(None)).is_err();
     }
 }
@@ -282,7 +282,7 @@ fn lease_notes_a_message_that_is_accepted_after_the_end() {
 fn lease_notes_an_end_that_ends_nothing() {
     let audit = LeaseAudit::new(Arc::new(Granting::default()));
     let end = || {
-        audit.end(Ended {
+        audit.end(AttemptEnd {
             job: JOB,
             lease: LEASE,
             worker: "w/1".to_owned(),

@@ -7,7 +7,7 @@ use host_core::job::{Lifecycle, Payload};
 use host_core::json::JsonText;
 use host_core::outcome::{Attempt, Meter, Outcome, Progress};
 use host_core::port::Assignment;
-use host_core::port::lease::{Granted, Kept, LeaseEvents, LeaseMessage};
+use host_core::port::lease::{GrantedLease, LeaseEvents, LeaseMessage, StoredJob};
 use host_core::query::JobDetail;
 use host_core::time::Time;
 
@@ -95,10 +95,10 @@ impl Job {
         });
     }
 
-    pub(super) fn granted(&self) -> Granted {
+    pub(super) fn granted(&self) -> GrantedLease {
         let (lifecycle, payload) = (&self.lifecycle, &self.payload);
         let lease = lifecycle.lease.as_ref().unwrap();
-        Granted {
+        GrantedLease {
             job: lifecycle.id,
             lease: lease.id,
             expires_at: lease.expires_at,
@@ -122,8 +122,8 @@ impl Job {
         }
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        Kept {
+    pub(super) fn kept(&self) -> StoredJob {
+        StoredJob {
             job: JobDetail {
                 lifecycle: self.lifecycle.clone(),
                 payload: self.payload.clone(),

@@ -10,8 +10,8 @@ use host_core::name::Name;
 use host_core::outcome::Meter;
 use host_core::port::Clock as _;
 use host_core::port::lease::{
-    End, EndCause, Ended, Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage,
-    LeaseRequest, Leases, Respond, Resumed, Secret, Standing, explain,
+    AttemptEnd, End, EndCause, GrantedLease, JobQuery, LeaseError, LeaseEvents, LeaseMessage,
+    LeaseRequest, Leases, Respond, Resumed, Secret, Standing, StoredJob, explain,
 };
 use host_core::time::Time;
 use host_core::transition::{Input, Loss};
@@ -142,7 +142,12 @@ impl LeaseHost {
         }
     }
 
-    fn ask(&self, node: NodeId, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+    fn ask(
+        &self,
+        node: NodeId,
+        request: LeaseRequest,
+        respond: Box<dyn Respond<Vec<GrantedLease>>>,
+    ) {
         self.change(|inner, now| {
             let until = now.plus_ms(request.wait_ms);
             inner.waiting.push(PendingLease {
@@ -156,8 +161,8 @@ impl LeaseHost {
     }
 
     /// Ends an attempt whose lease a connection holds.
-    fn ended(&self, node: NodeId, ended: Ended) {
-        let Ended {
+    fn ended(&self, node: NodeId, ended: AttemptEnd) {
+        let AttemptEnd {
             job,
             lease,
             worker,
@@ -329,11 +334,11 @@ impl Inner {
 }
 
 impl Leases for LeaseNode {
-    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<Granted>>>) {
+    fn lease(&self, request: LeaseRequest, respond: Box<dyn Respond<Vec<GrantedLease>>>) {
         self.host.ask(self.id, request, respond);
     }
 
-    fn end(&self, ended: Ended) {
+    fn end(&self, ended: AttemptEnd) {
         self.host.ended(self.id, ended);
     }
 
@@ -357,7 +362,7 @@ impl Leases for LeaseNode {
         let _ = respond.respond(Ok(resumed)).is_err();
     }
 
-    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<Kept>, LeaseError>>>) {
+    fn read(&self, job: JobId, respond: Box<dyn Respond<Result<Option<StoredJob>, LeaseError>>>) {
         let _ = respond.respond(Ok(self.host.kept(job))).is_err();
     }
 

@@ -22,7 +22,7 @@ const KEY_FILE: &str = "arco.key";
 /// The folder of our worker.
 const WORKER_FOLDER: &str = "arco-worker";
 
-struct Opened {
+struct OpenedRoles {
     orchestrator: Arc<Role>,
     /// Whether workers are configured for our jobs.
     has_workers: bool,
@@ -72,7 +72,7 @@ pub(super) async fn open(
         None if has_workers => vec![(NAME, workers.collect::<Vec<_>>().join(","))],
         None => Vec::new(),
     };
-    let active = Opened {
+    let active = OpenedRoles {
         orchestrator: Arc::clone(orchestrator),
         has_workers,
         keys,
@@ -116,7 +116,7 @@ fn kept_key(data: &Path) -> Result<Keys, OpenError> {
     })
 }
 
-impl Active for Opened {
+impl Active for OpenedRoles {
     fn executors(&mut self, ports: &ExecutorPorts) -> Option<Arc<dyn Executors>> {
         self.logs = Some(Arc::clone(&ports.logs));
         let remote = || Arc::new(Remote(Arc::clone(&self.orchestrator))) as Arc<dyn Executors>;

@@ -15,7 +15,7 @@ use super::messages::{
     CANCELLED, FAILED, SUCCEEDED, TaskCompleted, TaskError, TaskHeartbeat, TaskMetrics,
 };
 use super::output::output;
-use super::refusals::Refused;
+use super::refusals::WireRefusal;
 
 /// How much of the name of a worker is kept, in characters.
 pub(super) const NAME_CHARS_MAX: usize = 256;
@@ -31,28 +31,28 @@ const SHORT_BYTES_MAX: usize = 1 << 10;
 
 /// How an attempt ended, as its worker reports it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Ended {
+pub(super) struct ReportedEnd {
     pub(super) outcome: Outcome,
     pub(super) meter: Meter,
     pub(super) worker: WorkerReport,
 }
 
 /// Reads how an attempt ended.
-pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
+pub(super) fn ended(message: &TaskCompleted) -> Result<ReportedEnd, WireRefusal> {
     let metrics = metrics(message.metrics.as_deref())?;
     let outcome = match message.outcome.as_str() {
         SUCCEEDED => completed(message)?,
         FAILED => Outcome::Failed(failure(message.error.as_ref())?),
         CANCELLED => cancelled(message),
-        "" => return Err(Refused::field("missing outcome")),
+        "" => return Err(WireRefusal::field("missing outcome")),
         _ => {
             let words = "outcome: must be SUCCEEDED, FAILED or CANCELLED";
-            return Err(Refused::field(words));
+            return Err(WireRefusal::field(words));
         }
     };
     let name = message.worker_id.as_deref();
     let ended_at = message.completed_at.as_deref();
-    Ok(Ended {
+    Ok(ReportedEnd {
         outcome,
         worker: WorkerReport {
             name: name.map(|name| name.chars().take(NAME_CHARS_MAX).collect()),
@@ -71,21 +71,21 @@ pub(super) fn ended(message: &TaskCompleted) -> Result<Ended, Refused> {
     })
 }
 
-fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, Refused> {
+fn metrics(raw: Option<&RawValue>) -> Result<TaskMetrics, WireRefusal> {
     let Some(raw) = raw.filter(|raw| raw.get() != "null") else {
         return Ok(TaskMetrics::default());
     };
     let wanted = "metrics: must be an object whose known fields are whole numbers of at least 0";
     if !raw.get().starts_with('{') {
-        return Err(Refused::field(wanted));
+        return Err(WireRefusal::field(wanted));
     }
-    serde_json::from_str(raw.get()).map_err(|_| Refused::field(wanted))
+    serde_json::from_str(raw.get()).map_err(|_| WireRefusal::field(wanted))
 }
 
-fn completed(message: &TaskCompleted) -> Result<Outcome, Refused> {
+fn completed(message: &TaskCompleted) -> Result<Outcome, WireRefusal> {
     if message.error.is_some() {
         let words = "error: not allowed with SUCCEEDED";
-        return Err(Refused::field(words));
+        return Err(WireRefusal::field(words));
     }
     let text = |raw: Option<&RawValue>| raw.map_or("null", RawValue::get).to_owned();
     let (output, metrics) = (
@@ -116,7 +116,7 @@ fn cancelled(message: &TaskCompleted) -> Outcome {
 }
 
 /// Reads a failure with the worker's category. A timeout has a kind of its own.
-fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
+fn failure(error: Option<&TaskError>) -> Result<Failure, WireRefusal> {
     let Some(error) = error else {
         return Ok(Failure::new(
             FailureKind::UserError,
@@ -126,7 +126,7 @@ fn failure(error: Option<&TaskError>) -> Result<Failure, Refused> {
     let Some(category) = Category::from_name(&error.category) else {
         let words = "error.category: must be USER_CODE, DATA_QUALITY, INFRASTRUCTURE, CONFIGURATION, \
                      TIMEOUT or CANCELLED";
-        return Err(Refused::field(words));
+        return Err(WireRefusal::field(words));
     };
     let kind = match category {
         Category::Timeout => FailureKind::TimedOut,

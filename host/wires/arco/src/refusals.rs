@@ -45,13 +45,13 @@ host_wire_kit::codes! {
 
 /// The refusal of a callback: its code, its status and its body.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct WireRefusal {
     pub(super) code: Code,
     pub(super) status: u16,
     pub(super) body: CallbackError,
 }
 
-impl Refused {
+impl WireRefusal {
     pub(super) fn new(code: Code, words: &str) -> Self {
         Self::named(code, code.status(), code.title(), words)
     }
@@ -168,7 +168,7 @@ pub(super) fn render(refusal: &Refusal) -> Response {
 }
 
 /// Returns the refusal of a callback for one of the HTTP server.
-pub(super) fn of_server(refusal: &Refusal) -> Refused {
+pub(super) fn of_server(refusal: &Refusal) -> WireRefusal {
     let error = match refusal {
         Refusal::NotFound => "not_found",
         Refusal::MethodNotAllowed { .. } => "method_not_allowed",
@@ -204,5 +204,5 @@ pub(super) fn of_server(refusal: &Refusal) -> Refused {
     } else {
         Code::Body
     };
-    Refused::named(code, refusal.status().as_u16(), error, &refusal.to_string())
+    WireRefusal::named(code, refusal.status().as_u16(), error, &refusal.to_string())
 }

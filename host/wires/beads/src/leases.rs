@@ -16,7 +16,7 @@ use host_wire_kit::leases::{LeaseEvent, LeaseRequests, lease_events};
 use host_wire_kit::text::cut_marked;
 use serde::Deserialize;
 
-use super::orchestrator::{Effect, Event, Granted, Orchestrator};
+use super::orchestrator::{Effect, Event, GrantedTask, Orchestrator};
 use super::settings::OrchestratorConfig;
 
 /// The longest title, in bytes.
@@ -58,7 +58,7 @@ impl EffectHandler<Orchestrator> for LeasePort {
                     wait_ms,
                     events: Some(lease_events(hub)),
                 };
-                let granted = move |mut granted: Vec<lease::Granted>| {
+                let granted = move |mut granted: Vec<lease::GrantedLease>| {
                     let granted = granted.pop();
                     Event::Answered(ask, granted.map(|it| task(it.job, it.lease, it.assignment)))
                 };
@@ -97,14 +97,14 @@ struct Params {
 }
 
 /// Converts a lease to a task of the wire.
-pub(super) fn task(job: JobId, lease: LeaseId, assignment: Assignment) -> Granted {
+pub(super) fn task(job: JobId, lease: LeaseId, assignment: Assignment) -> GrantedTask {
     let params: Option<Params> = serde_json::from_str(assignment.params.as_str()).ok();
     let title = params.and_then(|params| params.title);
     let title = match title {
         Some(serde_json::Value::String(title)) if !title.is_empty() => title,
         _ => assignment.handler,
     };
-    Granted {
+    GrantedTask {
         job,
         lease,
         priority: assignment.priority / 2,

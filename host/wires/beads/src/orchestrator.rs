@@ -16,7 +16,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::json::JsonText;
 use host_core::outcome::Outcome;
-use host_core::port::lease::{End, Ended};
+use host_core::port::lease::{AttemptEnd, End};
 use host_core::time::Time;
 use host_wire_kit::executors::WorkerHealth;
 use host_wire_kit::session::{Actions, ActionsOf, Link, Moment, Session};
@@ -42,7 +42,7 @@ pub(super) struct Ask(pub(super) u64);
 
 /// A granted task, in the wire's terms.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Granted {
+pub(super) struct GrantedTask {
     pub(super) job: JobId,
     pub(super) lease: LeaseId,
     /// 0 is the most urgent, 4 the least.
@@ -56,7 +56,7 @@ pub(super) struct Granted {
 #[derive(Debug)]
 pub(super) enum Event {
     /// A lease, or nothing because the wait is over.
-    Answered(Ask, Option<Granted>),
+    Answered(Ask, Option<GrantedTask>),
     /// The job is cancelled; its worker cannot be notified.
     Cancelled { lease: LeaseId, grace_ms: u64 },
     /// The lease is over.
@@ -79,7 +79,7 @@ pub(super) enum Effect {
     /// The answer to this request is no longer wanted.
     Withdraw(Ask),
     /// Report the end of a lease to the host.
-    End(Box<Ended>),
+    End(Box<AttemptEnd>),
     /// Log a refused message.
     Warn(Link, Refusal),
     /// Log an event of a worker.
@@ -199,7 +199,7 @@ impl Orchestrator {
 
     /// Reports the end of a task to the host. `number` is that of its worker.
     fn end(task: &Task, number: usize, end: End, actions: &mut OrchestratorActions) {
-        actions.effect(Effect::End(Box::new(Ended {
+        actions.effect(Effect::End(Box::new(AttemptEnd {
             job: task.job,
             lease: task.lease,
             worker: worker_name(number),
@@ -366,7 +366,7 @@ impl Orchestrator {
         &mut self,
         now: Time,
         ask: Ask,
-        granted: Option<Granted>,
+        granted: Option<GrantedTask>,
         actions: &mut OrchestratorActions,
     ) {
         let Some(link) = self.asks.get(&ask).copied() else {

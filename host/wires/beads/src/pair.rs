@@ -11,7 +11,7 @@ use host_core::job::State;
 use host_core::lease::{Hold, Revocation};
 use host_core::outcome::Outcome;
 use host_core::policy::Policy;
-use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases as _, Respond};
+use host_core::port::lease::{GrantedLease, LeaseEvents, LeaseRequest, Leases as _, Respond};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_testing::histories;
@@ -64,18 +64,18 @@ impl LeaseEvents for LeaseEnds {
 }
 
 /// A request for a task.
-struct Asked {
+struct TaskRequest {
     lease_ends: Arc<LeaseEnds>,
     ask: Ask,
     withdrawn: Arc<AtomicBool>,
 }
 
-impl Respond<Vec<Granted>> for Asked {
+impl Respond<Vec<GrantedLease>> for TaskRequest {
     fn is_gone(&self) -> bool {
         self.withdrawn.load(Ordering::Relaxed) || self.lease_ends.is_over.load(Ordering::Relaxed)
     }
 
-    fn respond(self: Box<Self>, mut answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
+    fn respond(self: Box<Self>, mut answer: Vec<GrantedLease>) -> Result<(), Vec<GrantedLease>> {
         if self.is_gone() {
             return Err(answer);
         }
@@ -282,7 +282,7 @@ impl World {
                     wait_ms,
                     events: Some(Arc::clone(&lease_ends) as Arc<dyn LeaseEvents>),
                 };
-                let asked = Asked {
+                let asked = TaskRequest {
                     lease_ends,
                     ask,
                     withdrawn,

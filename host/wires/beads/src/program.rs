@@ -49,12 +49,12 @@ pub(super) struct ProgramCommand {
 pub(super) struct Calls(mpsc::Sender<(Call, String)>);
 
 /// The requested calls.
-pub(super) struct Asked(mpsc::Receiver<(Call, String)>);
+pub(super) struct CallReceiver(mpsc::Receiver<(Call, String)>);
 
 impl Calls {
-    pub(super) fn channel() -> (Self, Asked) {
+    pub(super) fn channel() -> (Self, CallReceiver) {
         let (sender, receiver) = mpsc::channel(CALLS_MAX);
-        (Self(sender), Asked(receiver))
+        (Self(sender), CallReceiver(receiver))
     }
 
     /// Requests a call. Returns whether it will be made.
@@ -63,7 +63,7 @@ impl Calls {
     }
 }
 
-impl Asked {
+impl CallReceiver {
     /// Makes the calls and reports how each ended. Never ends.
     pub(super) async fn serve(
         mut self,

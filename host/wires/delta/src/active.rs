@@ -10,7 +10,7 @@ use host_wire_kit::{Active, ExecutorPorts, OpenError, OpenWire, Ports};
 use super::NAME;
 use super::orchestrator::Pools;
 use super::orchestrator::launched::{self, LauncherDeps};
-use super::worker::{Opened, Peer};
+use super::worker::{OpenedLease, Peer};
 
 /// Both roles of a host.
 pub(super) struct Serving {
@@ -25,7 +25,7 @@ pub(super) struct Serving {
 pub(super) struct Working {
     pub(super) peer: Peer,
     /// The one lease that is executed, if it was handed out in a file.
-    pub(super) file: Option<Opened>,
+    pub(super) file: Option<OpenedLease>,
 }
 
 impl Serving {

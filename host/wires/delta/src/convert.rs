@@ -7,7 +7,7 @@ use host_core::failure::{Failure, FailureKind};
 use host_core::json::JsonText;
 use host_core::outcome::{Attempt, Outcome, Progress, WorkerReport};
 use host_core::port::Assignment;
-use host_core::port::lease::{Granted, Standing};
+use host_core::port::lease::{GrantedLease, Standing};
 use host_core::time::Time;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -25,7 +25,7 @@ const RUN_ID: &str = "delta.run_id";
 const MESSAGE_BYTES_MAX: usize = 4 << 10;
 
 /// Makes the message that grants a lease.
-pub(super) fn granted(granted: &Granted, times: Times) -> LeaseGranted {
+pub(super) fn granted(granted: &GrantedLease, times: Times) -> LeaseGranted {
     let assignment = &granted.assignment;
     let run_id = assignment
         .attributes
@@ -46,7 +46,7 @@ pub(super) fn granted(granted: &Granted, times: Times) -> LeaseGranted {
 }
 
 /// Makes the message that grants a lease over the network: the runner may use what the document does not have.
-pub(super) fn granted_to_network(granted: &Granted, times: Times) -> LeaseGranted {
+pub(super) fn granted_to_network(granted: &GrantedLease, times: Times) -> LeaseGranted {
     LeaseGranted {
         more: Some(Announced {
             heartbeat_wait_seconds: WAIT_SECONDS_MAX,
@@ -121,7 +121,7 @@ pub(super) fn heartbeat_ack(
 /// What is kept of an end: the result of a job, the details of a failure, or what was done by the
 /// time of a cancel.
 #[derive(Serialize)]
-struct Kept<'a> {
+struct KeptEnd<'a> {
     status: &'static str,
     exit_code: Option<i32>,
     artifacts: &'a [Artifact],
@@ -139,7 +139,7 @@ struct Timings<'a> {
 
 /// Returns what is kept of an end.
 pub(super) fn kept(end: &EndIn) -> JsonText {
-    let kept = Kept {
+    let kept = KeptEnd {
         status: end.status.as_str(),
         exit_code: end.exit_code,
         artifacts: &end.artifacts,

@@ -22,9 +22,9 @@ use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::Hold;
 use host_core::name::Name;
 use host_core::port::Tag;
-use host_core::port::lease::{Granted, LeaseError, LeaseMessage, Standing};
+use host_core::port::lease::{GrantedLease, LeaseError, LeaseMessage, Standing};
 use host_core::time::Time;
-use host_wire_kit::executors::Found;
+use host_wire_kit::executors::NameLookup;
 use host_wire_kit::leases::LeaseEvent;
 use host_wire_kit::session::{ActionsOf, Link, Moment, Session};
 
@@ -33,16 +33,16 @@ use self::messages::RunnerLog;
 use self::request::worker;
 use super::NAME;
 use super::messages::read::Ask;
-use super::refusals::{Code, Refused};
+use super::refusals::{Code, WireRefusal};
 use super::settings::DeltaConfig;
 use super::tags::{self, Lanes};
 
 pub(super) use self::pools::Pools;
-pub(super) use self::request::{Answer, Extension, Message, Named, Request};
+pub(super) use self::request::{Answer, Extension, Message, NamedLease, Request};
 
 /// A request for a lease as the host has it.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct PendingLeaseRequest {
     link: Link,
     tag: Tag,
     worker: String,
@@ -50,8 +50,8 @@ pub(super) struct Asked {
 
 /// A message that the host has, until its answer.
 #[derive(Debug)]
-pub(super) struct Sent {
-    named: Named,
+pub(super) struct PendingMessage {
+    named: NamedLease,
     link: Link,
     step: Step,
 }
@@ -75,25 +75,25 @@ enum Step {
 pub(super) enum Effect {
     /// Ask for a job of one of these executors.
     Ask {
-        asked: Asked,
+        asked: PendingLeaseRequest,
         executors: Vec<Name>,
         hold: Hold,
         wait_ms: u64,
     },
     /// Withdraw the request with this tag.
     Withdraw(Tag),
-    Send(LeaseMessage, Box<Sent>),
+    Send(LeaseMessage, Box<PendingMessage>),
     /// Keep lines of an attempt that began at this time.
     KeepLog(JobId, u32, Time, Vec<LogLine>),
     /// Warn that a worker names a lease of another one, the holder.
-    WarnOfTheft(Named, String),
+    WarnOfTheft(NamedLease, String),
 }
 
 /// What the host reports.
 #[derive(Debug)]
 pub(super) enum Event {
-    Granted(Asked, Option<Box<Granted>>),
-    Answered(Box<Sent>, Result<Standing, LeaseError>),
+    Granted(PendingLeaseRequest, Option<Box<GrantedLease>>),
+    Answered(Box<PendingMessage>, Result<Standing, LeaseError>),
     Lease(LeaseEvent),
     /// A job has named a new lane.
     LaneAdded(Name),
@@ -103,7 +103,7 @@ pub(super) enum Event {
 
 /// A request for a job that waits.
 #[derive(Debug)]
-struct Waiting {
+struct WaitingRequest {
     pool: Name,
     capabilities: BTreeSet<String>,
     /// Whether the runner offers what the pool asks for.
@@ -122,7 +122,7 @@ pub(super) struct Orchestrator {
     lanes: Lanes,
     /// The logs of leases that have uploaded parts.
     logs: BTreeMap<LeaseId, RunnerLog>,
-    waiting: BTreeMap<Link, Waiting>,
+    waiting: BTreeMap<Link, WaitingRequest>,
     /// The pools and lanes for whose jobs a runner has asked.
     asked_for: BTreeSet<Name>,
     tags_made: u64,
@@ -131,7 +131,7 @@ pub(super) struct Orchestrator {
     node: Option<NodeId>,
 }
 
-type Todo = ActionsOf<Orchestrator>;
+type Actions = ActionsOf<Orchestrator>;
 
 impl Orchestrator {
     fn new(config: Arc<DeltaConfig>) -> Self {
@@ -149,18 +149,18 @@ impl Orchestrator {
 
     /// Finds the executor of this name: a pool, or a lane of one, which may be new. After a new one,
     /// [`Event::LaneAdded`] must follow.
-    fn find_lane(&mut self, name: &Name) -> (Found, bool) {
+    fn find_lane(&mut self, name: &Name) -> (NameLookup, bool) {
         let parts = tags::parts(name);
         let Some((_, tags)) = parts.filter(|(pool, _)| self.config.pool(pool.as_str()).is_some())
         else {
-            return (Found::Missing, false);
+            return (NameLookup::Missing, false);
         };
         if tags.is_empty() {
-            return (Found::Here, false);
+            return (NameLookup::Here, false);
         }
         match self.lanes.add(name, tags) {
-            Some(is_new) => (Found::Here, is_new),
-            None => (Found::Full(tags::LANES_MAX), false),
+            Some(is_new) => (NameLookup::Here, is_new),
+            None => (NameLookup::Full(tags::LANES_MAX), false),
         }
     }
 
@@ -187,7 +187,7 @@ impl Orchestrator {
         workers.filter(move |worker| worker.starts_with(prefix))
     }
 
-    fn ask(&mut self, now: Time, link: Link, pool: Name, ask: Ask, todo: &mut Todo) {
+    fn ask(&mut self, now: Time, link: Link, pool: Name, ask: Ask, todo: &mut Actions) {
         let Some(config) = self
             .config
             .pool(pool.as_str())
@@ -195,7 +195,7 @@ impl Orchestrator {
         else {
             return todo.send(link, Ok(Answer::Granted(None)));
         };
-        let waiting = Waiting {
+        let waiting = WaitingRequest {
             fits: config.capabilities.is_subset(&ask.capabilities),
             worker: worker(&pool, &ask.runner_id),
             pool,
@@ -208,7 +208,7 @@ impl Orchestrator {
     }
 
     /// Asks the host for a job that the runner can execute.
-    fn ask_host(&mut self, now: Time, link: Link, todo: &mut Todo) {
+    fn ask_host(&mut self, now: Time, link: Link, todo: &mut Actions) {
         let ttl_ms = self.ttl_ms();
         let Some(waiting) = self.waiting.get_mut(&link) else {
             return;
@@ -226,7 +226,7 @@ impl Orchestrator {
             }
         }
         todo.effect(Effect::Ask {
-            asked: Asked {
+            asked: PendingLeaseRequest {
                 link,
                 tag: waiting.tag,
                 worker: waiting.worker.clone(),
@@ -241,7 +241,12 @@ impl Orchestrator {
         self.config.times.lease_ttl * 1_000
     }
 
-    fn granted(&mut self, asked: Asked, granted: Option<Box<Granted>>, todo: &mut Todo) {
+    fn granted(
+        &mut self,
+        asked: PendingLeaseRequest,
+        granted: Option<Box<GrantedLease>>,
+        todo: &mut Actions,
+    ) {
         let waiting = self.waiting.get(&asked.link);
         let is_answered = waiting.is_some_and(|it| it.tag == asked.tag);
         if is_answered {
@@ -253,7 +258,7 @@ impl Orchestrator {
             }
             // Its runner has gone.
             Some(granted) => {
-                let named = Named::new(granted.job, granted.lease, asked.worker);
+                let named = NamedLease::new(granted.job, granted.lease, asked.worker);
                 let back = LeaseMessage::GiveBack { begun: false };
                 todo.effect(messages::send(asked.link, named, back, Step::GiveBack));
             }
@@ -263,8 +268,8 @@ impl Orchestrator {
     }
 
     /// Asks again for the requests whose runners can execute the jobs of a new lane.
-    fn lane_added(&mut self, now: Time, lane: &Name, todo: &mut Todo) {
-        let is_for = |waiting: &Waiting| {
+    fn lane_added(&mut self, now: Time, lane: &Name, todo: &mut Actions) {
+        let is_for = |waiting: &WaitingRequest| {
             let lanes = self.lanes.of(&waiting.pool, &waiting.capabilities);
             waiting.fits && lanes.contains(lane)
         };
@@ -281,7 +286,7 @@ impl Orchestrator {
     }
 
     /// Lets all requests go that wait.
-    fn stop(&mut self, todo: &mut Todo) {
+    fn stop(&mut self, todo: &mut Actions) {
         self.is_stopping = true;
         for (link, waiting) in std::mem::take(&mut self.waiting) {
             todo.effect(Effect::Withdraw(waiting.tag));
@@ -299,11 +304,11 @@ impl From<LeaseEvent> for Event {
 impl Session for Orchestrator {
     const WIRE: &'static str = NAME;
     type In = Request;
-    type Out = Result<Answer, Refused>;
+    type Out = Result<Answer, WireRefusal>;
     type Effect = Effect;
     type Event = Event;
 
-    fn on_message(&mut self, at: Moment, link: Link, request: Request, todo: &mut Todo) {
+    fn on_message(&mut self, at: Moment, link: Link, request: Request, todo: &mut Actions) {
         match request {
             Request::Ask(pool, ask) => self.ask(at.now, link, pool, ask, todo),
             Request::Message(named, message) => {
@@ -315,7 +320,7 @@ impl Session for Orchestrator {
         }
     }
 
-    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
+    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Actions) {
         let now = at.now;
         match event {
             Event::Granted(asked, granted) => self.granted(asked, granted, todo),
@@ -330,7 +335,7 @@ impl Session for Orchestrator {
         }
     }
 
-    fn on_closed(&mut self, _: Time, link: Link, todo: &mut Todo) {
+    fn on_closed(&mut self, _: Time, link: Link, todo: &mut Actions) {
         if let Some(waiting) = self.waiting.remove(&link) {
             todo.effect(Effect::Withdraw(waiting.tag));
         }
@@ -340,7 +345,7 @@ impl Session for Orchestrator {
         None
     }
 
-    fn on_wakeup(&mut self, _: Time, _: &mut Todo) {}
+    fn on_wakeup(&mut self, _: Time, _: &mut Actions) {}
 
     fn is_idle(&self) -> bool {
         self.waiting.is_empty()

@@ -93,14 +93,14 @@ pub(super) enum More {
 
 /// One refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Refused {
+pub(super) struct WireRefusal {
     pub(super) code: Code,
     /// For people; quotes no secret.
     pub(super) message: String,
     pub(super) more: More,
 }
 
-impl Refused {
+impl WireRefusal {
     pub(super) fn new(code: Code, message: impl Into<String>) -> Self {
         Self {
             code,

@@ -81,14 +81,14 @@ struct Ask<'a> {
 
 /// A lease file that was read, and the log that it goes with.
 #[derive(Debug)]
-pub(super) struct Opened {
+pub(super) struct OpenedLease {
     lease: Lease,
     log: Option<(LogFile, PathBuf)>,
 }
 
 impl FileJob {
     /// Reads the lease and opens the log.
-    pub(super) fn open(&self) -> Result<Opened, OpenError> {
+    pub(super) fn open(&self) -> Result<OpenedLease, OpenError> {
         let shown = self.lease.display();
         let failed =
             |error| OpenError::failed(format!("cannot read the lease file {shown}: {error}"));
@@ -108,7 +108,7 @@ impl FileJob {
             let absolute = std::path::absolute(path).map_err(cannot)?;
             Ok((LogFile::open(&absolute).map_err(cannot)?, absolute))
         });
-        Ok(Opened {
+        Ok(OpenedLease {
             lease,
             log: log.transpose()?,
         })
@@ -127,9 +127,9 @@ impl Peer {
     }
 
     /// Executes one lease of a file. The error says why its end was not delivered.
-    pub(super) async fn execute(self, opened: Opened, ports: Ports) -> Result<(), OpenError> {
+    pub(super) async fn execute(self, opened: OpenedLease, ports: Ports) -> Result<(), OpenError> {
         let orchestrator = self.orchestrator(false);
-        let Opened { lease, log } = opened;
+        let OpenedLease { lease, log } = opened;
         let job = lease.job_id.clone();
         let done = host::execute(&orchestrator, &ports, lease, log).await;
         match done {

@@ -17,7 +17,7 @@ use super::messages::{self, Command, Value};
 use super::refusals::Refusal;
 
 pub(super) use self::steer::{
-    STALE_AFTER_MS, Stopped, is_stale, keep_reply, lengths, may_be_lost, requeue,
+    STALE_AFTER_MS, StopResult, is_stale, keep_reply, lengths, may_be_lost, requeue,
     requeue_by_itself, requeued, stop, stopped,
 };
 pub(super) use self::submit::{Submitted, check_circles, links, submit, submitted};

@@ -125,7 +125,7 @@ enum Due {
     GiveUp(Tag),
 }
 
-type Todo = Vec<OrchestratorAct>;
+type Acts = Vec<OrchestratorAct>;
 
 impl Orchestrator {
     /// Makes a session without jobs.
@@ -149,7 +149,7 @@ impl Orchestrator {
         at: Moment,
         tag: Tag,
         mut execution: Execution,
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         if self.stopping || !self.calls.is_connected() || !is_id(&execution.job.id) {
             let end = End::NoRoom;
@@ -191,7 +191,7 @@ impl Orchestrator {
     /// Takes a job back if no worker has it; otherwise asks its worker to stop it. If the worker
     /// does not report the end within the grace period, the job is given up, even if Redis cannot
     /// be reached.
-    pub(crate) fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Todo) {
+    pub(crate) fn on_cancel(&mut self, at: Moment, tag: Tag, grace_ms: u64, todo: &mut Acts) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
@@ -208,12 +208,12 @@ impl Orchestrator {
 
     /// Takes back the jobs that no worker has, because the host will stop soon. Jobs at workers
     /// continue.
-    pub(crate) fn on_drain(&mut self, at: Moment, todo: &mut Todo) {
+    pub(crate) fn on_drain(&mut self, at: Moment, todo: &mut Acts) {
         self.recall(at, todo);
     }
 
     /// Stores and queues a job, unless it has been cancelled.
-    fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    fn submit(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let Some(out) = self.out.get(&tag).filter(|out| out.stop_by.is_none()) else {
             return;
         };
@@ -227,7 +227,7 @@ impl Orchestrator {
         self.call(Purpose::Submit(tag), commands, todo);
     }
 
-    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+    fn submitted(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Acts) {
         let is_refused = self.refused(values, todo);
         let Some(out) = self.out.get_mut(&tag) else {
             return;
@@ -243,7 +243,7 @@ impl Orchestrator {
     }
 
     /// Returns whether Redis refused one of the commands, and reports it.
-    fn refused(&mut self, values: &[Value], todo: &mut Todo) -> bool {
+    fn refused(&mut self, values: &[Value], todo: &mut Acts) -> bool {
         let refusal = values.iter().find_map(|value| match value {
             Value::Error(text) => Some(text),
             _ => None,
@@ -256,11 +256,11 @@ impl Orchestrator {
         refusal.is_some()
     }
 
-    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Acts) {
         self.send(purpose, Via::Shared, commands, todo);
     }
 
-    fn send(&mut self, purpose: Purpose, via: Via, commands: Vec<Command>, todo: &mut Todo) {
+    fn send(&mut self, purpose: Purpose, via: Via, commands: Vec<Command>, todo: &mut Acts) {
         let call = self.calls.make(purpose, via, commands);
         todo.extend(call.map(OrchestratorAct::Call));
     }
@@ -273,7 +273,7 @@ impl RedisSession for Orchestrator {
         None
     }
 
-    fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_connected(&mut self, at: Moment, todo: &mut Acts) {
         self.calls.connect();
         self.timers.retain(|due| *due != Due::Away);
         self.refusals = 0;
@@ -309,7 +309,7 @@ impl RedisSession for Orchestrator {
         self.timers.arm(Time(0), Due::Away);
     }
 
-    fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
+    fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Acts) {
         match self.calls.answered(call) {
             Some(Purpose::Reconcile) => self.reconciled(at, values.first(), todo),
             Some(Purpose::Submit(tag)) => self.submitted(at, tag, values, todo),
@@ -328,7 +328,7 @@ impl RedisSession for Orchestrator {
 
     /// Takes back all jobs, which are lost. Jobs that cannot be taken back in Redis now are taken back
     /// at the next start.
-    fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_stop(&mut self, at: Moment, todo: &mut Acts) {
         self.stopping = true;
         let tags: Vec<Tag> = self.out.keys().copied().collect();
         for tag in tags {
@@ -342,7 +342,7 @@ impl RedisSession for Orchestrator {
         self.timers.next()
     }
 
-    fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_wakeup(&mut self, at: Moment, todo: &mut Acts) {
         while let Some(due) = self.timers.take_due(at.now) {
             match due {
                 Due::Reconcile => self.reconcile(todo),

@@ -162,11 +162,11 @@ impl Link {
 #[derive(Clone)]
 pub(super) struct SharedConnection {
     url: RedisUrl,
-    opened: Arc<Mutex<Arc<Opened>>>,
+    opened: Arc<Mutex<Arc<ConnectionCell>>>,
 }
 
 /// A connection, or why there is none. Concurrent users wait for the same try to connect.
-type Opened = OnceCell<Result<MultiplexedConnection, String>>;
+type ConnectionCell = OnceCell<Result<MultiplexedConnection, String>>;
 
 impl SharedConnection {
     /// Makes the shared connection without opening it.
@@ -210,7 +210,7 @@ impl SharedConnection {
         connect(&self.url, POP_TIMEOUT).await.map(OwnConnection)
     }
 
-    fn forget(&self, opened: &Arc<Opened>) {
+    fn forget(&self, opened: &Arc<ConnectionCell>) {
         let mut current = self.opened.lock();
         if Arc::ptr_eq(&current, opened) {
             *current = Arc::default();

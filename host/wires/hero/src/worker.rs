@@ -22,7 +22,7 @@ use host_core::time::Time;
 use host_wire_kit::session::Moment;
 
 use self::claims::Intake;
-use self::jobs::{Held, Jobs, Phase};
+use self::jobs::{HeldJob, Jobs, Phase};
 use self::letters::Letters;
 use self::stops::Stops;
 use self::turns::Contexts;
@@ -67,7 +67,7 @@ const CALM_MS: u64 = 10 * REFUSED_PAUSE_MS;
 
 /// The last answer for an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum ExecutionAnswer {
     /// The execution has ended.
     Ended(Outcome),
     /// There was no room for the execution.
@@ -197,7 +197,7 @@ impl Due {
     }
 }
 
-type Todo = Vec<WorkerAct>;
+type Acts = Vec<WorkerAct>;
 
 impl Worker {
     /// Makes a session that takes no jobs until it is connected.
@@ -223,18 +223,24 @@ impl Worker {
     }
 
     /// Handles that the guest of an execution runs now. Its time limit begins.
-    pub(super) fn on_began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    pub(super) fn on_began(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         self.began(at, tag, todo);
     }
 
     /// Handles the last answer for an execution.
-    pub(super) fn on_answer(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
+    pub(super) fn on_answer(
+        &mut self,
+        at: Moment,
+        tag: Tag,
+        answer: ExecutionAnswer,
+        todo: &mut Acts,
+    ) {
         self.answered(at, tag, answer, todo);
         self.fill(at, todo);
     }
 
     /// Starts the jobs that can start, and takes more jobs if there is room.
-    fn fill(&mut self, at: Moment, todo: &mut Todo) {
+    fn fill(&mut self, at: Moment, todo: &mut Acts) {
         if self.stopping {
             return;
         }
@@ -243,7 +249,7 @@ impl Worker {
         self.pop(todo);
     }
 
-    fn depth(&self, queued: Option<&Value>, todo: &mut Todo) {
+    fn depth(&self, queued: Option<&Value>, todo: &mut Acts) {
         if let Some(Value::Int(queued)) = queued {
             todo.push(WorkerAct::Depth {
                 queued: u64::try_from(*queued).unwrap_or_default(),
@@ -253,7 +259,7 @@ impl Worker {
     }
 
     /// Queues the jobs whose rest is over, whichever host has let them rest.
-    fn wake(&mut self, at: Moment, todo: &mut Todo) {
+    fn wake(&mut self, at: Moment, todo: &mut Acts) {
         if !self.stopping {
             let wake = messages::wake(&self.config.worker_id, at.wall, POPS_MAX);
             self.call(Purpose::Wake, vec![wake], todo);
@@ -269,17 +275,17 @@ impl Worker {
         }
     }
 
-    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Todo) {
+    fn call(&mut self, purpose: Purpose, commands: Vec<Command>, todo: &mut Acts) {
         self.send(purpose, Via::Shared, commands, todo);
     }
 
-    fn send(&mut self, purpose: Purpose, via: Via, commands: Vec<Command>, todo: &mut Todo) {
+    fn send(&mut self, purpose: Purpose, via: Via, commands: Vec<Command>, todo: &mut Acts) {
         todo.extend(self.calls.make(purpose, via, commands).map(WorkerAct::Call));
     }
 
     /// Reports that Redis refused a command that must succeed: Redis is out of memory or read-only,
     /// or a key has the wrong type.
-    fn refused(&mut self, now: Time, value: Option<&Value>, todo: &mut Todo) {
+    fn refused(&mut self, now: Time, value: Option<&Value>, todo: &mut Acts) {
         let times = self.refusals.count(now);
         todo.push(WorkerAct::Count(Code::Reply.as_str()));
         let why = match value {
@@ -290,7 +296,7 @@ impl Worker {
     }
 
     /// Reports a refused command, and arms a timer to send it again.
-    fn try_again(&mut self, now: Time, value: Option<&Value>, due: Due, todo: &mut Todo) {
+    fn try_again(&mut self, now: Time, value: Option<&Value>, due: Due, todo: &mut Acts) {
         self.refused(now, value, todo);
         self.timers.arm_once(now.plus_ms(REFUSED_PAUSE_MS), due);
     }
@@ -303,7 +309,7 @@ impl RedisSession for Worker {
         Some(&self.config.worker_id)
     }
 
-    fn on_connected(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_connected(&mut self, at: Moment, todo: &mut Acts) {
         self.calls.connect();
         self.intake.on_connected();
         let mut claims = Vec::new();
@@ -342,7 +348,7 @@ impl RedisSession for Worker {
         self.timers.retain(Due::is_local);
     }
 
-    fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Todo) {
+    fn on_reply(&mut self, at: Moment, call: CallTag, values: &[Value], todo: &mut Acts) {
         let Some(purpose) = self.calls.answered(call) else {
             return;
         };
@@ -375,7 +381,7 @@ impl RedisSession for Worker {
     }
 
     /// Takes no more jobs, stops guests, and returns jobs that have not ended to the queue.
-    fn on_stop(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_stop(&mut self, at: Moment, todo: &mut Acts) {
         if self.stopping {
             return;
         }
@@ -404,7 +410,7 @@ impl RedisSession for Worker {
         self.timers.next()
     }
 
-    fn on_wakeup(&mut self, at: Moment, todo: &mut Todo) {
+    fn on_wakeup(&mut self, at: Moment, todo: &mut Acts) {
         while let Some(due) = self.timers.take_due(at.now) {
             match due {
                 Due::Renew => self.renew(at, todo),

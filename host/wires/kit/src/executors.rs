@@ -6,7 +6,7 @@ use host_core::policy::Policy;
 
 /// What became of the search for an executor by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum NameLookup {
     /// The wire has it.
     Here,
     /// The wire has none of this name.
@@ -43,12 +43,12 @@ pub trait Executors: Send + Sync {
     fn names(&self) -> Vec<Name>;
 
     /// Finds the executor of this name, and gets ready for its jobs.
-    fn find(&self, name: &Name, by: NamedBy) -> Found {
+    fn find(&self, name: &Name, by: NamedBy) -> NameLookup {
         let _ = by;
         if self.names().contains(name) {
-            Found::Here
+            NameLookup::Here
         } else {
-            Found::Missing
+            NameLookup::Missing
         }
     }
 

@@ -10,7 +10,7 @@ use host_wire_kit::stream::{Framing, Next, StreamSession};
 use super::config::{Dialect, PoolConfig, Source};
 use super::frame::Frames;
 use super::orchestrator::{Orchestrator, PoolEffect};
-use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use super::worker::{ExecutionEnd, Worker, WorkerEffect, WorkerEvent};
 
 const AT: Moment = Moment {
     now: Time(1_763_000_000_000),
@@ -41,7 +41,7 @@ pub fn to_worker(bytes: &[u8]) {
                 })
                 .collect();
             for tag in started {
-                worker.on_event(AT, WorkerEvent::Answer(tag, Answered::Busy), actions);
+                worker.on_event(AT, WorkerEvent::Answer(tag, ExecutionEnd::Busy), actions);
             }
         },
     );

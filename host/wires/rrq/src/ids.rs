@@ -21,7 +21,7 @@ pub(super) struct Ids {
 
 /// A text of the scanned message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-enum Found {
+enum IdText {
     #[default]
     Nothing,
     Text(String),
@@ -29,7 +29,7 @@ enum Found {
     Unclear,
 }
 
-impl Found {
+impl IdText {
     fn add(&mut self, text: Option<String>) {
         *self = match (&*self, text) {
             (Self::Nothing, Some(text)) => Self::Text(text),
@@ -76,9 +76,9 @@ pub(super) struct Scan {
     place: Position,
     /// The current text with its quotation marks.
     text: Vec<u8>,
-    kind: Found,
-    request: Found,
-    job: Found,
+    kind: IdText,
+    request: IdText,
+    job: IdText,
     delay_from: Option<usize>,
     delay: Option<Range<usize>>,
 }
@@ -106,17 +106,17 @@ impl Scan {
     /// Returns the ids of an outcome, if they are clear. A missing job id is the empty text.
     pub(super) fn ids(self) -> Option<Ids> {
         let is_outcome = match &self.kind {
-            Found::Nothing => true,
-            Found::Text(kind) => kind == "response",
-            Found::Unclear => false,
+            IdText::Nothing => true,
+            IdText::Text(kind) => kind == "response",
+            IdText::Unclear => false,
         };
         let job = match self.job {
-            Found::Text(job) => job,
-            Found::Nothing => String::new(),
-            Found::Unclear => return None,
+            IdText::Text(job) => job,
+            IdText::Nothing => String::new(),
+            IdText::Unclear => return None,
         };
         match self.request {
-            Found::Text(request) if is_outcome => Some(Ids { request, job }),
+            IdText::Text(request) if is_outcome => Some(Ids { request, job }),
             _ => None,
         }
     }

@@ -19,7 +19,7 @@ use host_wire_kit::executors::WorkerState;
 use host_wire_kit::session::{Actions, Link, Moment, Session};
 use host_wire_kit::stream::StreamSession;
 
-use self::apart::Held;
+use self::apart::ApartRequest;
 use self::runner::{Duty, Runner, State};
 use self::runs::Run;
 use super::WIRE;
@@ -126,7 +126,7 @@ pub(super) struct Orchestrator {
     runs: BTreeMap<Tag, Run>,
     by_request: BTreeMap<String, Tag>,
     /// Suspects that wait for a runner.
-    held: VecDeque<Held>,
+    held: VecDeque<ApartRequest>,
     due: BTreeSet<(Time, Timer)>,
     links_made: u64,
     /// The capacity reported last.

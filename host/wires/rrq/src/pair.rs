@@ -18,7 +18,7 @@ use proptest::prelude::*;
 
 use super::config::{Dialect, Launch, PoolConfig, Source};
 use super::orchestrator::{Orchestrator, PoolEffect, PoolEvent, slots};
-use super::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use super::worker::{ExecutionEnd, Worker, WorkerEffect, WorkerEvent};
 
 const RUNNERS: usize = 2;
 const JOBS: u64 = 60;
@@ -301,11 +301,11 @@ impl World {
                 self.pool_does(actions);
             }
             Event::GuestEnds(runner, life, tag, outcome) => {
-                let event = WorkerEvent::Answer(tag, Answered::Ended(outcome));
+                let event = WorkerEvent::Answer(tag, ExecutionEnd::Ended(outcome));
                 self.worker_event(runner, life, event);
             }
             Event::Busy(runner, life, tag) => {
-                self.worker_event(runner, life, WorkerEvent::Answer(tag, Answered::Busy));
+                self.worker_event(runner, life, WorkerEvent::Answer(tag, ExecutionEnd::Busy));
             }
             Event::Start(tag) => {
                 self.started.insert(tag);

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::worker::{Answered, Rules, Worker, WorkerEffect, WorkerEvent};
+use super::worker::{ExecutionEnd, Rules, Worker, WorkerEffect, WorkerEvent};
 
 /// How long answers to everything in flight may take when the host stops.
 const DRAIN_TIME: Duration = Duration::from_millis(130);
@@ -106,8 +106,8 @@ impl EffectHandler<Worker> for Executions {
 impl ExecutionEvents<Worker> for Executions {
     fn event(tag: Tag, answer: Answer) -> Option<WorkerEvent> {
         let answered = match answer {
-            Answer::Ended(outcome, _) => Answered::Ended(outcome),
-            Answer::Busy => Answered::Busy,
+            Answer::Ended(outcome, _) => ExecutionEnd::Ended(outcome),
+            Answer::Busy => ExecutionEnd::Busy,
             // The wire has no messages for these.
             Answer::Began | Answer::Progressed(_) | Answer::Logged { .. } => return None,
         };

@@ -61,7 +61,7 @@ pub(super) enum WorkerEffect {
 
 /// The end of an execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Answered {
+pub(super) enum ExecutionEnd {
     /// The execution has ended.
     Ended(Outcome),
     /// There was no room for the execution.
@@ -72,7 +72,7 @@ pub(super) enum Answered {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WorkerEvent {
     /// An execution is over.
-    Answer(Tag, Answered),
+    Answer(Tag, ExecutionEnd),
     /// The host stops: all guests are stopped, and nothing new is started.
     Stop,
     /// The host ends: remaining requests are answered, and all connections are closed.
@@ -407,7 +407,13 @@ impl Worker {
         }
     }
 
-    fn on_answer(&mut self, now: Time, tag: Tag, answer: &Answered, actions: &mut WorkerActions) {
+    fn on_answer(
+        &mut self,
+        now: Time,
+        tag: Tag,
+        answer: &ExecutionEnd,
+        actions: &mut WorkerActions,
+    ) {
         self.answer(tag, Some(answer), actions);
         self.disarm(tag);
         let Some(run) = self.runs.remove(&tag) else {
@@ -455,7 +461,7 @@ impl Worker {
 
     /// Answers all waiting requests, once: with what came before the outcome, else with `answer`,
     /// else with a timeout.
-    fn answer(&mut self, tag: Tag, answer: Option<&Answered>, actions: &mut WorkerActions) {
+    fn answer(&mut self, tag: Tag, answer: Option<&ExecutionEnd>, actions: &mut WorkerActions) {
         let Some(run) = self.runs.get_mut(&tag).filter(|run| !run.answered) else {
             return;
         };
@@ -466,8 +472,8 @@ impl Worker {
             (Some(Ending::Shutdown), _) => {
                 convert::error(ids, Some("runner_stopping"), "Runner is shutting down")
             }
-            (_, Some(Answered::Ended(outcome))) => convert::response(ids, outcome),
-            (_, Some(Answered::Busy)) => {
+            (_, Some(ExecutionEnd::Ended(outcome))) => convert::response(ids, outcome),
+            (_, Some(ExecutionEnd::Busy)) => {
                 actions.count(Code::Busy.as_str());
                 convert::busy(ids)
             }

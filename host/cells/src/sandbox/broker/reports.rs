@@ -12,7 +12,9 @@ use std::sync::Arc;
 use host_core::cell::Context;
 use host_core::egress::HttpErrorKind;
 use host_core::port::requests::{EndedRequest, RequestWatch};
-use host_core::requests::{Asked, Ended, FromBroker, REPORT_BYTES_MAX, RequestEnd, Requests};
+use host_core::requests::{
+    FromBroker, REPORT_BYTES_MAX, RequestEnd, RequestReport, RequestTarget, Requests,
+};
 use host_core::time::Time;
 use host_core::trace::Parent;
 use rustix::io::Errno;
@@ -56,11 +58,11 @@ struct Open {
     at_ms: u64,
     handler: String,
     span: Option<u64>,
-    asked: Asked,
+    asked: RequestTarget,
 }
 
 impl Record {
-    fn end(&mut self, open: &Open, ended: Ended, watch: Option<&Arc<dyn RequestWatch>>) {
+    fn end(&mut self, open: &Open, ended: RequestReport, watch: Option<&Arc<dyn RequestWatch>>) {
         self.requests.end(open.place, ended);
         if let Some(watch) = watch {
             watch.ended(&EndedRequest {
@@ -223,8 +225,8 @@ impl Reports {
     }
 }
 
-const fn without_answer(end: RequestEnd, took_us: u64) -> Ended {
-    Ended {
+const fn without_answer(end: RequestEnd, took_us: u64) -> RequestReport {
+    RequestReport {
         end,
         sent_bytes: 0,
         received_bytes: 0,

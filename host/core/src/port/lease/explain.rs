@@ -4,7 +4,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{Kept, LeaseError, LeaseMessage, Standing};
+use super::{LeaseError, LeaseMessage, Standing, StoredJob};
 use crate::job::State;
 use crate::lease::{Fence, Revocation};
 use crate::outcome::{Attempt, Outcome};
@@ -61,7 +61,7 @@ impl From<Revocation> for EndCause {
 /// The message repeats no end that counted.
 pub fn explain(
     record: Option<&LeaseRecord>,
-    kept: Option<&Kept>,
+    kept: Option<&StoredJob>,
     fence: &Fence,
     message: &LeaseMessage,
 ) -> Result<Standing, LeaseError> {
@@ -131,7 +131,7 @@ fn over(cause: EndCause, attempt: Option<&Attempt>, job: Option<Standing>) -> Le
 }
 
 /// Returns whether a message reports exactly the end that is kept of an attempt.
-fn repeats(kept: &Kept, attempt: &Attempt, message: &LeaseMessage) -> bool {
+fn repeats(kept: &StoredJob, attempt: &Attempt, message: &LeaseMessage) -> bool {
     let is_latest = kept.job.lifecycle.attempt == attempt.number;
     // The results of earlier attempts are not kept.
     let has_left = |result: &Option<_>| is_latest && kept.job.result == *result;

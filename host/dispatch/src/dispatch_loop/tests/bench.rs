@@ -32,7 +32,7 @@ use super::failing::{Disk, FailingStore};
 use super::pushing::FakeExecutor;
 use crate::dispatch_loop::{EVENTS_MAX, Phase, Wiring, spawn};
 use crate::lease_mail::LeaseService;
-use crate::logged::{Logs, Waiting};
+use crate::logged::{Logs, PendingLog};
 use crate::nodes::{CommitSignal, RemoteChange};
 use crate::numbers::Numbers;
 use crate::readers::Readers;
@@ -53,7 +53,7 @@ pub(crate) struct Bench {
     pub(crate) reader: Box<dyn Reader>,
     pub(crate) clock: Clock,
     pub(crate) phase: watch::Sender<Phase>,
-    pub(crate) logged: mpsc::Receiver<Waiting>,
+    pub(crate) logged: mpsc::Receiver<PendingLog>,
     pub(crate) loop_ended: oneshot::Receiver<Result<(), StoreError>>,
     pub(crate) executor: FakeExecutor,
     pub(crate) leases: LeaseService,

@@ -15,8 +15,8 @@ use host_core::json::JsonText;
 use host_core::lease::{Fence, Hold, Revocation};
 use host_core::outcome::{Meter, Outcome};
 use host_core::port::lease::{
-    Granted, JobQuery, Kept, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed,
-    Standing,
+    GrantedLease, JobQuery, LeaseError, LeaseEvents, LeaseMessage, LeaseRequest, Leases, Resumed,
+    Standing, StoredJob,
 };
 use host_core::time::Time;
 use host_engine::Store;
@@ -149,25 +149,25 @@ impl Worker {
     }
 
     /// Asks for work and returns the receiver of the answer.
-    fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Vec<Granted>> {
+    fn asks(&self, executors: &[&str], wait_ms: u64) -> oneshot::Receiver<Vec<GrantedLease>> {
         let (respond, answer) = respond();
         self.audit.lease(self.request(executors, wait_ms), respond);
         answer
     }
 
-    async fn ask(&self, executors: &[&str], wait_ms: u64) -> Option<Granted> {
+    async fn ask(&self, executors: &[&str], wait_ms: u64) -> Option<GrantedLease> {
         one(self.asks(executors, wait_ms)).await
     }
 
     /// Leases the next job of the executor `pulled`.
-    pub(super) async fn lease(&self) -> Granted {
+    pub(super) async fn lease(&self) -> GrantedLease {
         self.ask(&["pulled"], LONG_MS).await.expect("a job")
     }
 
     /// Sends a message about a lease that it holds.
     pub(super) async fn send(
         &self,
-        of: &Granted,
+        of: &GrantedLease,
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
         self.send_with(of, Fence::Lease(of.lease), message).await
@@ -175,7 +175,7 @@ impl Worker {
 
     async fn send_with(
         &self,
-        of: &Granted,
+        of: &GrantedLease,
         fence: Fence,
         message: LeaseMessage,
     ) -> Result<Standing, LeaseError> {
@@ -205,7 +205,7 @@ impl Worker {
         answered(answer).await.unwrap()
     }
 
-    async fn look(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
+    async fn look(&self, job: JobId) -> Result<Option<StoredJob>, LeaseError> {
         let (respond, answer) = respond();
         self.audit.read(job, respond);
         answered(answer).await
@@ -235,7 +235,7 @@ impl Worker {
 
 impl Bench {
     /// Waits until the end of a lease is stored.
-    async fn stores(&self, granted: &Granted, end: Time) {
+    async fn stores(&self, granted: &GrantedLease, end: Time) {
         let stored = async {
             loop {
                 let lease = self.read(granted.job).await.lifecycle.lease;
@@ -250,7 +250,7 @@ impl Bench {
 }
 
 /// Returns the attempt of an answer.
-async fn one(answer: oneshot::Receiver<Vec<Granted>>) -> Option<Granted> {
+async fn one(answer: oneshot::Receiver<Vec<GrantedLease>>) -> Option<GrantedLease> {
     answered(answer).await.pop()
 }
 

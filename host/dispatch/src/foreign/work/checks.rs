@@ -8,7 +8,7 @@ use host_cells::run::handlers::Handlers;
 use host_core::failure::Failure;
 use tokio::sync::mpsc;
 
-use super::{Waiting, bytes_of};
+use super::{QueuedWork, bytes_of};
 use crate::foreign::Key;
 
 /// How many checks run concurrently.
@@ -16,8 +16,8 @@ const RUNNING_MAX: usize = 2;
 
 /// Work whose params are checked, or wait for that.
 pub(super) struct Checks {
-    running: Vec<(Waiting, schema::BudgetGuard)>,
-    queued: VecDeque<Waiting>,
+    running: Vec<(QueuedWork, schema::BudgetGuard)>,
+    queued: VecDeque<QueuedWork>,
     ended: mpsc::Sender<(Key, Result<(), Failure>)>,
     ends: mpsc::Receiver<(Key, Result<(), Failure>)>,
 }
@@ -38,7 +38,7 @@ impl Checks {
     }
 
     /// Checks the params of `waiting`, now or when others have been checked.
-    pub(super) fn add(&mut self, handlers: &Handlers, waiting: Waiting) {
+    pub(super) fn add(&mut self, handlers: &Handlers, waiting: QueuedWork) {
         self.queued.push_back(waiting);
         self.begin(handlers);
     }
@@ -49,14 +49,14 @@ impl Checks {
     }
 
     /// Returns the work of a check that has ended, unless it was taken out before, and begins others.
-    pub(super) fn end(&mut self, handlers: &Handlers, key: Key) -> Option<Waiting> {
+    pub(super) fn end(&mut self, handlers: &Handlers, key: Key) -> Option<QueuedWork> {
         let ended = self.take(key);
         self.begin(handlers);
         ended
     }
 
     /// Takes out the work with this key. Its check ends early.
-    pub(super) fn take(&mut self, key: Key) -> Option<Waiting> {
+    pub(super) fn take(&mut self, key: Key) -> Option<QueuedWork> {
         if let Some(at) = self.running.iter().position(|(it, _)| it.key == key) {
             return Some(self.running.swap_remove(at).0);
         }

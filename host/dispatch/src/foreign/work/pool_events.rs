@@ -8,11 +8,11 @@ use host_core::outcome::{Meter, Outcome, Report};
 use host_core::time::Time;
 use host_core::transition::Loss;
 
-use super::{RESTARTS_MAX, Running, Waiting, Work, bytes_of};
+use super::{QueuedWork, RESTARTS_MAX, Running, Work, bytes_of};
 use crate::foreign::span;
 use crate::logged::Logged;
 use crate::numbers::RunStats;
-use crate::span::Ended;
+use crate::span::SpanEnd;
 
 impl<P: CellPort> Work<P> {
     /// Handles a cell's message or death.
@@ -87,7 +87,7 @@ impl<P: CellPort> Work<P> {
     fn restart(&mut self, now: Time, run: &Run, outcome: &Outcome) {
         if let Some(running) = self.finish(now, run, outcome) {
             self.waiting_bytes += bytes_of(&running.job);
-            self.waiting.push_front(Waiting {
+            self.waiting.push_front(QueuedWork {
                 key: running.key,
                 job: running.job,
                 reply: running.reply,
@@ -104,7 +104,7 @@ impl<P: CellPort> Work<P> {
         self.by_job.remove(&running.ids.job);
         span::close(&running.span, outcome, now.since_ms(running.started_at));
         if let Some((open, spans)) = running.traced.take().zip(self.wiring.spans.as_ref()) {
-            spans.ended(open.end_as(now, Ended::from(outcome)));
+            spans.ended(open.end_as(now, SpanEnd::from(outcome)));
         }
         Some(running)
     }

@@ -58,7 +58,7 @@ fn knowing(job: &Lifecycle) -> LeaseTable {
 
 fn add(table: &LeaseTable, job: &Lifecycle) {
     let lease = job.lease.clone().unwrap();
-    let held = Held {
+    let held = HeldLease {
         lease: lease.id,
         attempt: job.attempt,
         worker: lease.worker,
@@ -290,8 +290,8 @@ impl LeaseEvents for Received {
     }
 }
 
-fn held_with(job: &Lifecycle, received: &Arc<Received>) -> Held {
-    Held {
+fn held_with(job: &Lifecycle, received: &Arc<Received>) -> HeldLease {
+    HeldLease {
         lease: lease(job),
         attempt: job.attempt,
         worker: "w".to_owned(),

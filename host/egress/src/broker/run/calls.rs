@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use host_core::egress::{
     HttpAnswer, HttpError, HttpErrorKind, HttpRequest, HttpResponse, Pass, ReportAs, ToCell,
 };
-use host_core::requests::{Asked, RequestEnd};
+use host_core::requests::{RequestEnd, RequestTarget};
 use host_core::tcp_grant::GrantKind;
 use host_core::time::Time;
 use host_core::trace::Parent;
@@ -79,7 +79,7 @@ impl Run {
         self.pass.report_as.and_then(|it| it.span(number))
     }
 
-    async fn report(&self, span: Option<u64>, asked: Asked) -> Report<'_> {
+    async fn report(&self, span: Option<u64>, asked: RequestTarget) -> Report<'_> {
         let elapsed_ms = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         let report_as = self.pass.report_as.map(|it| ReportAs {
             began_ms: it.began_ms.saturating_add(elapsed_ms),
@@ -99,7 +99,7 @@ impl Run {
     }
 
     pub(super) async fn serve_request(&self, request: HttpRequest) {
-        let (call, mut asked) = (request.call, Asked::default());
+        let (call, mut asked) = (request.call, RequestTarget::default());
         let span = self.next_span();
         let trace = self.pass.trace.map(|parent| Parent {
             span_id: span.unwrap_or(parent.span_id),
@@ -132,7 +132,7 @@ impl Run {
         method: &str,
     ) -> Result<(Session, Report<'_>), HttpError> {
         let grant = place.grant(&self.pass)?;
-        let asked = Asked {
+        let asked = RequestTarget {
             method: Some(method.to_owned()),
             origin: Some(format!("tcp://{}", grant.to)),
             path_pattern: None,

@@ -9,7 +9,7 @@ use axum::body::Body;
 use axum::http::{Request as HttpRequest, StatusCode};
 use host_core::access::{Access, Verb};
 use host_dispatch::readers::{Readers, SCANS};
-use host_dispatch::{Dispatch, Request, SubmitError, Taken};
+use host_dispatch::{Dispatch, Request, SubmitError, TakenFlag};
 use host_http::door::DOORS;
 use host_runtime::clock::Clock;
 use host_runtime::tasks::Tasks;
@@ -388,7 +388,7 @@ async fn a_host_that_cannot_says_why() {
         node: host_core::id::NodeId::NIL,
         living: Vec::new(),
     };
-    let taken = Taken::default();
+    let taken = TakenFlag::default();
     sender
         .try_send(Request {
             command: command.into(),

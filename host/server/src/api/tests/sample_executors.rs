@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use host_core::name::Name;
 use host_core::policy::Policy;
 use host_wire_kit::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, RestartError, WorkerHealth,
+    ExecutorHealth, ExecutorRules, Executors, NameLookup, NamedBy, RestartError, WorkerHealth,
     WorkerState,
 };
 use parking_lot::Mutex;
@@ -67,17 +67,17 @@ impl Executors for Sample {
         POOLS.map(|(name, _)| name.parse().unwrap()).to_vec()
     }
 
-    fn find(&self, name: &Name, _: NamedBy) -> Found {
+    fn find(&self, name: &Name, _: NamedBy) -> NameLookup {
         let mut far = self.far.lock();
         if pool_size(name).is_some() || far.contains(name) {
-            Found::Here
+            NameLookup::Here
         } else if !name.as_str().starts_with(FAR) {
-            Found::Missing
+            NameLookup::Missing
         } else if far.len() == FAR_MAX {
-            Found::Full(FAR_MAX)
+            NameLookup::Full(FAR_MAX)
         } else {
             far.insert(name.clone());
-            Found::Here
+            NameLookup::Here
         }
     }
 

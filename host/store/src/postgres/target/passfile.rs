@@ -12,7 +12,7 @@ use super::TargetError;
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// One server to find a password for.
-pub(super) struct Asked {
+pub(super) struct PasswordQuery {
     pub(super) host: String,
     pub(super) port: String,
     pub(super) database: String,
@@ -20,7 +20,10 @@ pub(super) struct Asked {
 }
 
 /// Returns the password of the first server that the file has. The file may be missing.
-pub(super) fn password(path: &Path, asked: &[Asked]) -> Result<Option<String>, TargetError> {
+pub(super) fn password(
+    path: &Path,
+    asked: &[PasswordQuery],
+) -> Result<Option<String>, TargetError> {
     let refused = |problem| TargetError::PassFile {
         path: path.to_owned(),
         problem,

@@ -5,26 +5,26 @@ use host_core::port::lease::LeaseError;
 use super::read::Report;
 use crate::convert::final_state;
 use crate::messages::FAILED;
-use crate::refusals::Refused;
+use crate::refusals::WireRefusal;
 
 /// Words why the host refuses a callback about attempt `number`.
-pub(super) fn explain(error: LeaseError, number: u32, report: &Report) -> Refused {
+pub(super) fn explain(error: LeaseError, number: u32, report: &Report) -> WireRefusal {
     let end = match error {
         LeaseError::Over(end) => end,
-        LeaseError::Unknown => return Refused::task(),
-        _ => return Refused::busy(),
+        LeaseError::Unknown => return WireRefusal::task(),
+        _ => return WireRefusal::busy(),
     };
     let Some(job) = end.job else {
-        return Refused::task();
+        return WireRefusal::task();
     };
     let state = final_state(job.state);
     if state.is_none() && job.attempt != number {
-        return Refused::mismatch(job.attempt, number);
+        return WireRefusal::mismatch(job.attempt, number);
     }
     // For the worker, an attempt that is not current has failed, whether or not another one follows.
     let state = state.unwrap_or(FAILED);
     match report {
-        Report::Heartbeat(_) => Refused::expired(state),
-        Report::Started | Report::Completed(_) => Refused::terminal(state),
+        Report::Heartbeat(_) => WireRefusal::expired(state),
+        Report::Started | Report::Completed(_) => WireRefusal::terminal(state),
     }
 }

@@ -8,7 +8,7 @@ use host_core::cell::LogLine;
 use host_core::id::JobId;
 use host_core::lease::Hold;
 use host_core::name::Name;
-use host_core::port::lease::{JobQuery, Kept, LeaseError, LeaseRequest, Leases, WAIT_FOREVER};
+use host_core::port::lease::{JobQuery, LeaseError, LeaseRequest, Leases, StoredJob, WAIT_FOREVER};
 use host_core::port::{Clock, Counters, JobLogs, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -88,7 +88,7 @@ impl Host {
     }
 
     /// Reads a job. Cancel safe.
-    pub(super) async fn kept(&self, job: JobId) -> Result<Option<Kept>, LeaseError> {
+    pub(super) async fn kept(&self, job: JobId) -> Result<Option<StoredJob>, LeaseError> {
         let (respond, answer) = respond();
         self.leases.read(job, respond);
         answer.await.unwrap_or(Err(LeaseError::Stopping))

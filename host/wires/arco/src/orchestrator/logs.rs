@@ -1,7 +1,7 @@
 //! The logs that workers send after their tasks. Pure.
 
 use host_core::cell::{Level, LogLine, LogSource};
-use host_core::port::lease::Kept;
+use host_core::port::lease::StoredJob;
 use host_core::time::Time;
 
 use super::envelope;
@@ -25,7 +25,7 @@ pub(super) struct About {
 /// none.
 pub(super) fn about(
     now: Time,
-    kept: &Kept,
+    kept: &StoredJob,
     (workspace, run): (&str, &str),
     log: &RunLogs,
 ) -> Option<About> {

@@ -3,9 +3,9 @@
 use host_core::outcome::Progress;
 use host_http::json::{JsonError, read_object};
 
-use crate::convert::{self, Ended};
+use crate::convert::{self, ReportedEnd};
 use crate::messages::{RunLogs, TaskCompleted, TaskHeartbeat, TaskStarted};
-use crate::refusals::Refused;
+use crate::refusals::WireRefusal;
 use crate::task_id::TaskId;
 use crate::token::Scope;
 
@@ -20,7 +20,7 @@ pub(super) struct Callback {
     /// What its token is about, if that is valid.
     pub(super) scope: Option<Scope>,
     /// Its body, or why that is refused. Only a worker with a valid token learns which.
-    pub(super) message: Result<Message, Refused>,
+    pub(super) message: Result<Message, WireRefusal>,
 }
 
 /// The body of a callback.
@@ -30,7 +30,7 @@ pub(super) struct Message {
     pub(super) attempt: u32,
     pub(super) attempt_id: Option<String>,
     pub(super) claims: Claims,
-    pub(super) report: Result<Report, Refused>,
+    pub(super) report: Result<Report, WireRefusal>,
 }
 
 /// What a worker says of itself, by name. It decides nothing.
@@ -41,10 +41,10 @@ pub(super) type Claims = Vec<(&'static str, String)>;
 pub(super) enum Report {
     Started,
     Heartbeat(Option<Progress>),
-    Completed(Box<Ended>),
+    Completed(Box<ReportedEnd>),
 }
 
-pub(super) fn started(body: &[u8]) -> Result<Message, Refused> {
+pub(super) fn started(body: &[u8]) -> Result<Message, WireRefusal> {
     let message: TaskStarted = object(body)?;
     Ok(Message {
         attempt: attempt(message.attempt)?,
@@ -57,7 +57,7 @@ pub(super) fn started(body: &[u8]) -> Result<Message, Refused> {
     })
 }
 
-pub(super) fn heartbeat(body: &[u8]) -> Result<Message, Refused> {
+pub(super) fn heartbeat(body: &[u8]) -> Result<Message, WireRefusal> {
     let message: TaskHeartbeat = object(body)?;
     Ok(Message {
         attempt: attempt(message.attempt)?,
@@ -67,7 +67,7 @@ pub(super) fn heartbeat(body: &[u8]) -> Result<Message, Refused> {
     })
 }
 
-pub(super) fn completed(body: &[u8]) -> Result<Message, Refused> {
+pub(super) fn completed(body: &[u8]) -> Result<Message, WireRefusal> {
     let message: TaskCompleted = object(body)?;
     let ended = convert::ended(&message);
     Ok(Message {
@@ -78,7 +78,7 @@ pub(super) fn completed(body: &[u8]) -> Result<Message, Refused> {
     })
 }
 
-pub(super) fn log(body: &[u8]) -> Result<RunLogs, Refused> {
+pub(super) fn log(body: &[u8]) -> Result<RunLogs, WireRefusal> {
     let log: RunLogs = object(body)?;
     attempt(log.attempt.into())?;
     Ok(log)
@@ -93,21 +93,21 @@ fn claims<const N: usize>(all: [(&'static str, Option<String>); N]) -> Claims {
     short.collect()
 }
 
-fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, Refused> {
+fn object<'a, T: serde::Deserialize<'a>>(body: &'a [u8]) -> Result<T, WireRefusal> {
     host_http::json::check(body)
         .and_then(|()| read_object(body))
         .map_err(|error| match error {
             JsonError::Syntax(words) => {
                 let words = format!("body: {words}");
-                Refused::body(&words)
+                WireRefusal::body(&words)
             }
-            JsonError::Data(words) if words.starts_with("expected ") => Refused::body(&words),
-            JsonError::Data(words) if words.starts_with("attempt:") => Refused::attempt(),
-            JsonError::Data(words) => Refused::field(&words),
+            JsonError::Data(words) if words.starts_with("expected ") => WireRefusal::body(&words),
+            JsonError::Data(words) if words.starts_with("attempt:") => WireRefusal::attempt(),
+            JsonError::Data(words) => WireRefusal::field(&words),
         })
 }
 
-fn attempt(number: i64) -> Result<u32, Refused> {
+fn attempt(number: i64) -> Result<u32, WireRefusal> {
     let number = u32::try_from(number).ok().filter(|number| *number >= 1);
-    number.ok_or_else(Refused::attempt)
+    number.ok_or_else(WireRefusal::attempt)
 }

@@ -19,7 +19,7 @@ use crate::messages::{
     CallbackError, CompletedAnswer, HeartbeatAnswer, RunLogs, RunLogsAnswer, Secret, StartedAnswer,
     TaskCompleted, TaskHeartbeat, TaskStarted,
 };
-use crate::refusals::{Code, Refused, of_server, render};
+use crate::refusals::{Code, WireRefusal, of_server, render};
 use crate::settings::RemoteWorker;
 use crate::task_id::{self, TaskId};
 
@@ -31,7 +31,7 @@ pub(super) struct Shared {
 }
 
 /// Reads the body of a callback.
-type Read = fn(&[u8]) -> Result<Message, Refused>;
+type BodyReader = fn(&[u8]) -> Result<Message, WireRefusal>;
 
 /// Makes the routes.
 pub(super) fn routes(role: &Arc<Role>, ports: &RoutePorts) -> Vec<Group> {
@@ -140,11 +140,11 @@ async fn logs(
 }
 
 impl Shared {
-    async fn answer(&self, id: &str, request: Request, read: Read) -> Response {
+    async fn answer(&self, id: &str, request: Request, read: BodyReader) -> Response {
         self.answered(self.handle(id, request, read).await)
     }
 
-    fn answered(&self, answered: Result<Response, Refused>) -> Response {
+    fn answered(&self, answered: Result<Response, WireRefusal>) -> Response {
         answered.unwrap_or_else(|refused| {
             self.role.count(refused.code);
             tracing::debug!(code = refused.code.as_str(), "a callback was refused");
@@ -152,7 +152,12 @@ impl Shared {
         })
     }
 
-    async fn handle(&self, id: &str, request: Request, read: Read) -> Result<Response, Refused> {
+    async fn handle(
+        &self,
+        id: &str,
+        request: Request,
+        read: BodyReader,
+    ) -> Result<Response, WireRefusal> {
         let (parts, body) = request.into_parts();
         let body = self
             .bodies
@@ -172,7 +177,7 @@ impl Shared {
         let answer = hub
             .request(callback)
             .await
-            .ok_or_else(Refused::busy)?
+            .ok_or_else(WireRefusal::busy)?
             .inspect_err(|refused| {
                 if is_end && matches!(refused.code, Code::Terminal | Code::Mismatch) {
                     let why = &refused.body.message;
@@ -182,12 +187,12 @@ impl Shared {
         Ok(Json(answer).into_response())
     }
 
-    fn hub(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
+    fn hub(&self) -> Result<&Arc<OrchestratorHub>, WireRefusal> {
         self.role.hub.get().ok_or_else(|| {
             if self.role.config.workers.is_empty() {
-                Refused::no_worker()
+                WireRefusal::no_worker()
             } else {
-                Refused::busy()
+                WireRefusal::busy()
             }
         })
     }
@@ -198,7 +203,7 @@ impl Shared {
         &self,
         (workspace, run): (&str, &str),
         request: Request,
-    ) -> Result<Response, Refused> {
+    ) -> Result<Response, WireRefusal> {
         let (parts, body) = request.into_parts();
         let body = self.bodies.read(&parts, body, read::BODY_BYTES_MAX).await;
         let hub = self.hub()?;
@@ -209,7 +214,7 @@ impl Shared {
         };
         let workers = &self.role.config.workers;
         if !workers.values().any(is_of) {
-            return Err(Refused::secret());
+            return Err(WireRefusal::secret());
         }
         let body = body.map_err(|refusal| of_server(&refusal))?;
         let log = read::log(&body.bytes)?;
@@ -219,22 +224,23 @@ impl Shared {
             let presenting = workers.iter().filter(|(_, worker)| is_of(worker));
             let executors = presenting.map(|(name, _)| name.clone()).collect();
             let found = hub.handler().job_of_run(executors, run, &log).await;
-            found.map_err(|_| Refused::busy())?
+            found.map_err(|_| WireRefusal::busy())?
         };
-        let job = known.ok_or_else(Refused::task)?;
+        let job = known.ok_or_else(WireRefusal::task)?;
         let kept = hub
             .handler()
             .kept(job)
             .await
-            .map_err(|_| Refused::busy())?
-            .ok_or_else(Refused::task)?;
+            .map_err(|_| WireRefusal::busy())?
+            .ok_or_else(WireRefusal::task)?;
         let executor = kept.job.lifecycle.executor.as_ref();
         let worker = executor.and_then(|executor| workers.get(executor));
         if !worker.is_some_and(is_of) {
-            return Err(Refused::secret());
+            return Err(WireRefusal::secret());
         }
         let now = hub.handler().now();
-        let about = logs::about(now, &kept, (workspace, run), &log).ok_or_else(Refused::task)?;
+        let about =
+            logs::about(now, &kept, (workspace, run), &log).ok_or_else(WireRefusal::task)?;
         let lines = logs::lines(&log, about.at_ms);
         if !lines.is_empty() {
             hub.handler()

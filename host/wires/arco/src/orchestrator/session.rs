@@ -13,21 +13,23 @@ use host_core::json::JsonText;
 use host_core::lease::Fence;
 use host_core::name::Name;
 use host_core::port::Tag;
-use host_core::port::lease::{Granted, Kept, LeaseError, LeaseMessage, Resumed, Standing};
+use host_core::port::lease::{
+    GrantedLease, LeaseError, LeaseMessage, Resumed, Standing, StoredJob,
+};
 use host_core::time::Time;
 use host_wire_kit::http_client::{Answer, BaseUrl, RequestError};
 use host_wire_kit::leases::LeaseEvent;
 use host_wire_kit::session::{ActionsOf, Link, Moment, Session};
 
 use self::callbacks::Lookup;
-use self::reports::Sent;
+use self::reports::PendingMessage;
 use super::answers::AnswerOut;
 use super::attempts::{Attempt, Attempts, Call};
 use super::envelope::{self, Dispatch};
 use super::read::Callback;
 use super::workers::{Answers, Worker};
 use crate::NAME;
-use crate::refusals::Refused;
+use crate::refusals::WireRefusal;
 use crate::settings::{OrchestratorConfig, Times};
 
 /// How long a worker may take to answer a dispatch after its last callback, in milliseconds.
@@ -44,11 +46,11 @@ pub(super) enum Event {
     /// The attempts of a worker that were leased before the host restarted.
     Resumed(Name, Result<Vec<Resumed>, LeaseError>),
     /// Attempts for a worker; none if the host stops.
-    Granted(Tag, Name, Vec<Granted>),
+    Granted(Tag, Name, Vec<GrantedLease>),
     /// The answer to a message about a lease.
     Answered(Tag, Result<Standing, LeaseError>),
     /// A job that was looked up.
-    Read(Tag, Result<Option<Box<Kept>>, LeaseError>),
+    Read(Tag, Result<Option<Box<StoredJob>>, LeaseError>),
     /// The answer to a dispatch.
     Dispatched(Tag, Result<Answer, RequestError>),
     Lease(LeaseEvent),
@@ -120,7 +122,7 @@ pub(super) struct Orchestrator {
     workers: BTreeMap<Name, Worker>,
     pub(super) attempts: Attempts,
     /// The messages about leases that the host has not answered.
-    sent: BTreeMap<Tag, Sent>,
+    sent: BTreeMap<Tag, PendingMessage>,
     /// The callbacks about attempts that are not current here, which the host has not answered.
     past: BTreeMap<Tag, Box<Call>>,
     /// Why jobs are being looked up.
@@ -233,7 +235,7 @@ impl Orchestrator {
         now: Time,
         tag: Tag,
         name: &Name,
-        granted: Vec<Granted>,
+        granted: Vec<GrantedLease>,
         actions: &mut Actions,
     ) {
         let worker = self.workers.get_mut(name);
@@ -251,7 +253,7 @@ impl Orchestrator {
     }
 
     /// Adds an attempt that was granted at `from`, unless a callback has brought it up already.
-    fn add(&mut self, name: &Name, from: Time, granted: &Granted, actions: &mut Actions) {
+    fn add(&mut self, name: &Name, from: Time, granted: &GrantedLease, actions: &mut Actions) {
         let (job, lease, assignment) = (granted.job, granted.lease, &granted.assignment);
         if self.attempts.with_lease(job, lease).is_none() {
             let scope = envelope::scope(job, assignment.attempt, &assignment.attributes);
@@ -363,7 +365,7 @@ impl Orchestrator {
 impl Session for Orchestrator {
     const WIRE: &'static str = NAME;
     type In = Callback;
-    type Out = Result<AnswerOut, Refused>;
+    type Out = Result<AnswerOut, WireRefusal>;
     type Effect = Effect;
     type Event = Event;
 

@@ -188,14 +188,14 @@ impl Pair {
             let sent = self.lives[life].as_mut().map(side::Side::go_on);
             for sent in sent.into_iter().flatten() {
                 match sent {
-                    side::Sent::Dispatch(tag, body) => {
+                    side::Outgoing::Dispatch(tag, body) => {
                         let make = |link| Message::Dispatch(link, body.clone());
                         let carried = self.request(make, Message::Dispatched(life, tag, None));
                         let link =
                             carried.map(|(carried, is_lost)| (carried, (life, tag, is_lost)));
                         self.dispatches.extend(link);
                     }
-                    side::Sent::Answer(link, status, body) => {
+                    side::Outgoing::Answer(link, status, body) => {
                         self.unanswered.remove(&link);
                         if let Some((tag, is_lost)) = self.callbacks.remove(&link) {
                             let answer = (!is_lost).then_some((status, body));
@@ -209,7 +209,7 @@ impl Pair {
         self.worker.guest_ms = guest_ms;
         for sent in self.worker.go_on(self.at()) {
             match sent {
-                worker_side::Sent::Callback {
+                worker_side::Outgoing::Callback {
                     tag,
                     path,
                     token,
@@ -221,7 +221,7 @@ impl Pair {
                     let link = carried.map(|(carried, is_lost)| (carried, (tag, is_lost)));
                     self.callbacks.extend(link);
                 }
-                worker_side::Sent::Answer(link, status) => {
+                worker_side::Outgoing::Answer(link, status) => {
                     if let Some((life, tag, is_lost)) = self.dispatches.remove(&link) {
                         let answer = (!is_lost).then_some(status);
                         self.send(DELAY_MS, Message::Dispatched(life, tag, answer));

@@ -16,7 +16,7 @@ use host_core::time::Time;
 use host_wire_kit::http_client::Origin;
 use host_wire_kit::session::{ActionsOf, Link, Moment, Session};
 
-use self::task::{Stage, Stopped, Task};
+use self::task::{Stage, StopCause, Task};
 use super::callbacks::{Callback, CallbackAnswer};
 use super::memory::{Admission, Memory};
 use super::order::Order;
@@ -219,7 +219,7 @@ impl Worker {
                     self.finish(id, DispatchEnd::NotBegun, actions);
                 }
                 Stage::Running(run) if run.ends.is_none() => {
-                    run.ends = Some(Stopped::ShutDown);
+                    run.ends = Some(StopCause::ShutDown);
                     let tag = run.tag;
                     self.abort(id, actions);
                     actions.effect(Effect::Stop(tag, 0, Stop::ShuttingDown));

@@ -5,7 +5,7 @@ use host_core::time::Time;
 use host_wire_kit::executors::{WorkerHealth, WorkerState};
 use serde_json::json;
 
-use super::Granted;
+use super::GrantedTask;
 use crate::EXECUTOR;
 use crate::frame::Dialect;
 use crate::read::is_worker_id;
@@ -49,7 +49,7 @@ pub(super) struct Task {
 }
 
 impl Task {
-    pub(super) fn new(now: Time, granted: &Granted) -> Self {
+    pub(super) fn new(now: Time, granted: &GrantedTask) -> Self {
         Self {
             job: granted.job,
             lease: granted.lease,

@@ -34,7 +34,7 @@ fn grant(params: &str, timeout_ms: u64) -> LeaseGranted {
         worker_id: "host".to_owned(),
     };
     let lease = LeaseId(Uuid::from_u128(2));
-    let granted = Granted {
+    let granted = GrantedLease {
         job,
         lease,
         assignment,

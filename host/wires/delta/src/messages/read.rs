@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 
 use crate::messages::fields::{self, Fields, cut, found, text, within_bytes, wrong};
 use crate::messages::lease_id::{LEASE_ID_BYTES_MAX, LeaseText};
-use crate::refusals::{Code, Refused};
+use crate::refusals::{Code, WireRefusal};
 use crate::tags::{self, TAG_BYTES_MAX, TAGS_MAX};
 
 /// The longest id of a runner or job, in bytes.
@@ -118,7 +118,7 @@ impl Status {
 }
 
 /// Reads a request for a job.
-pub(crate) fn ask(body: &[u8]) -> Result<Ask, Refused> {
+pub(crate) fn ask(body: &[u8]) -> Result<Ask, WireRefusal> {
     let fields = fields::read(body)?;
     let wait: Option<u64> = fields.optional("wait_seconds", "a whole number of seconds")?;
     Ok(Ask {
@@ -129,7 +129,7 @@ pub(crate) fn ask(body: &[u8]) -> Result<Ask, Refused> {
 }
 
 /// Reads the acknowledgement of a lease.
-pub(crate) fn ack(body: &[u8]) -> Result<About, Refused> {
+pub(crate) fn ack(body: &[u8]) -> Result<About, WireRefusal> {
     let fields = fields::read(body)?;
     kind(&fields, "AckLease")?;
     let given_id: Option<String> = fields.optional("job_id", "a string")?;
@@ -139,13 +139,13 @@ pub(crate) fn ack(body: &[u8]) -> Result<About, Refused> {
         && job_id != job.to_string()
     {
         let message = "job_id: not the job of this lease";
-        return Err(Refused::new(Code::FieldMismatch, message));
+        return Err(WireRefusal::new(Code::FieldMismatch, message));
     }
     Ok(about)
 }
 
 /// Reads a heartbeat. Its progress never makes it fail.
-pub(crate) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, Refused> {
+pub(crate) fn heartbeat(body: &[u8]) -> Result<HeartbeatIn, WireRefusal> {
     let fields = fields::read(body)?;
     kind(&fields, "Heartbeat")?;
     let wait: Option<u64> = fields.optional("wait_seconds", "a whole number of seconds")?;
@@ -234,14 +234,14 @@ impl HeartbeatIn {
 }
 
 /// Reads a completion, in either dialect: a time of the end may stand in `timings` or beside it.
-pub(crate) fn complete(body: &[u8]) -> Result<EndIn, Refused> {
+pub(crate) fn complete(body: &[u8]) -> Result<EndIn, WireRefusal> {
     let fields = fields::read(body)?;
     kind(&fields, "Complete")?;
     end(&fields, "status")
 }
 
 /// Reads the answer to a cancel.
-pub(crate) fn cancel_ack(body: &[u8]) -> Result<EndIn, Refused> {
+pub(crate) fn cancel_ack(body: &[u8]) -> Result<EndIn, WireRefusal> {
     let fields = fields::read(body)?;
     kind(&fields, "CancelAck")?;
     let end = end(&fields, "final_status")?;
@@ -250,12 +250,12 @@ pub(crate) fn cancel_ack(body: &[u8]) -> Result<EndIn, Refused> {
             "final_status: expected CANCELED, found {}",
             end.status.as_str()
         );
-        return Err(Refused::new(Code::FieldValue, message));
+        return Err(WireRefusal::new(Code::FieldValue, message));
     }
     Ok(end)
 }
 
-fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, Refused> {
+fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, WireRefusal> {
     let mut warnings = Vec::new();
     let mut end = EndIn {
         about: about(fields)?,
@@ -288,13 +288,13 @@ fn end(fields: &Fields<'_>, status: &str) -> Result<EndIn, Refused> {
     Ok(end)
 }
 
-fn kind(fields: &Fields<'_>, expected: &str) -> Result<(), Refused> {
+fn kind(fields: &Fields<'_>, expected: &str) -> Result<(), WireRefusal> {
     let kind: Option<String> = fields.optional("type", "a string")?;
     match kind {
         Some(kind) if kind != expected => {
             let found = kind.len();
             let message = format!("type: expected {expected}, found another of {found} bytes");
-            Err(Refused::new(Code::FieldValue, message))
+            Err(WireRefusal::new(Code::FieldValue, message))
         }
         _ => Ok(()),
     }
@@ -307,19 +307,19 @@ pub(crate) fn lease_id(body: &[u8]) -> Option<LeaseText> {
     Some(LeaseText(text))
 }
 
-fn about(fields: &Fields<'_>) -> Result<About, Refused> {
+fn about(fields: &Fields<'_>) -> Result<About, WireRefusal> {
     Ok(About {
         lease_id: LeaseText(text(fields, "lease_id", LEASE_ID_BYTES_MAX)?),
         runner_id: runner_id(fields)?,
     })
 }
 
-fn runner_id(fields: &Fields<'_>) -> Result<String, Refused> {
+fn runner_id(fields: &Fields<'_>) -> Result<String, WireRefusal> {
     check_runner_id(text(fields, "runner_id", ID_BYTES_MAX)?)
 }
 
 /// Checks the name of a runner, which people see.
-pub(crate) fn check_runner_id(id: String) -> Result<String, Refused> {
+pub(crate) fn check_runner_id(id: String) -> Result<String, WireRefusal> {
     if (1..=ID_BYTES_MAX).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(id);
     }
@@ -327,10 +327,10 @@ pub(crate) fn check_runner_id(id: String) -> Result<String, Refused> {
         "runner_id: expected 1 to {ID_BYTES_MAX} printable ASCII characters without blanks, found {} bytes",
         id.len()
     );
-    Err(Refused::new(Code::FieldValue, message))
+    Err(WireRefusal::new(Code::FieldValue, message))
 }
 
-fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
+fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, WireRefusal> {
     let listed: Option<Vec<String>> = fields.optional("capabilities", "an array of strings")?;
     let tags = listed.unwrap_or_default();
     if tags.len() > TAGS_MAX || tags.iter().any(|tag| tag.len() > TAG_BYTES_MAX) {
@@ -338,19 +338,19 @@ fn capabilities(fields: &Fields<'_>) -> Result<BTreeSet<String>, Refused> {
             "capabilities: expected at most {TAGS_MAX} tags of at most {TAG_BYTES_MAX} bytes, got {}",
             tags.len()
         );
-        return Err(Refused::new(Code::FieldRange, message));
+        return Err(WireRefusal::new(Code::FieldRange, message));
     }
     let tags = tags.into_iter().collect();
     match tags::conflict(&tags) {
         Some(kind) => {
             let message = format!("capabilities: expected at most one {kind}: tag, got several");
-            Err(Refused::new(Code::FieldValue, message))
+            Err(WireRefusal::new(Code::FieldValue, message))
         }
         None => Ok(tags),
     }
 }
 
-fn read_status(fields: &Fields<'_>, name: &str) -> Result<Status, Refused> {
+fn read_status(fields: &Fields<'_>, name: &str) -> Result<Status, WireRefusal> {
     let text = text(fields, name, ID_BYTES_MAX)?;
     let mut all = Status::ALL.into_iter();
     all.find(|status| status.as_str() == text).ok_or_else(|| {
@@ -358,29 +358,32 @@ fn read_status(fields: &Fields<'_>, name: &str) -> Result<Status, Refused> {
         let message = format!(
             "{name}: expected SUCCEEDED, FAILED, TIMED_OUT or CANCELED, found another of {found} bytes"
         );
-        Refused::new(Code::FieldValue, message)
+        WireRefusal::new(Code::FieldValue, message)
     })
 }
 
-fn exit_code(fields: &Fields<'_>) -> Result<Option<i32>, Refused> {
+fn exit_code(fields: &Fields<'_>) -> Result<Option<i32>, WireRefusal> {
     let number: Option<i64> = fields.optional("exit_code", "a whole number")?;
     let code = number.map(|number| {
         i32::try_from(number).map_err(|_| {
             let message = "exit_code: expected a 32-bit number, found a larger one";
-            Refused::new(Code::FieldRange, message)
+            WireRefusal::new(Code::FieldRange, message)
         })
     });
     code.transpose()
 }
 
 /// Reads a time as its sender claims it.
-fn instant(fields: &Fields<'_>, name: &str) -> Result<Option<String>, Refused> {
+fn instant(fields: &Fields<'_>, name: &str) -> Result<Option<String>, WireRefusal> {
     let text: Option<String> = fields.optional(name, "a string")?;
     text.map(|text| within_bytes(name, text, INSTANT_BYTES_MAX))
         .transpose()
 }
 
-fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<Artifact>, Refused> {
+fn artifacts(
+    raw: Option<&RawValue>,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Artifact>, WireRefusal> {
     let Some(raw) = raw else {
         return Ok(Vec::new());
     };
@@ -401,7 +404,7 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
             let name = format!("artifacts[{at}]");
             let fields =
                 Fields::of(raw.get()).map_err(|found| wrong(&name, "an object", &found))?;
-            let text = |key: &str| -> Result<String, Refused> {
+            let text = |key: &str| -> Result<String, WireRefusal> {
                 let text = fields.optional(key, "a string");
                 Ok(text
                     .map_err(|wrong| wrong.within(&name))?
@@ -415,7 +418,7 @@ fn artifacts(raw: Option<&RawValue>, warnings: &mut Vec<String>) -> Result<Vec<A
             were_cut |= cut(&mut artifact.uri, URI_BYTES_MAX);
             Ok(artifact)
         })
-        .collect::<Result<_, Refused>>()?;
+        .collect::<Result<_, WireRefusal>>()?;
     if were_cut {
         warnings.push(format!(
             "artifacts: texts were truncated to {URI_BYTES_MAX} bytes"

@@ -22,12 +22,12 @@ use serde::Deserialize;
 
 use self::access::Access;
 use self::answer::{answered, refused};
-use super::{Answer, Extension, Message, Named, Pools};
+use super::{Answer, Extension, Message, NamedLease, Pools};
 use crate::messages::lease_id::{LEASE_ID_BYTES_MAX, LeaseText};
 use crate::messages::read::{self, About};
 use crate::messages::{LEASE_HEADER, LOG_BYTES_MAX};
 use crate::orchestrator;
-use crate::refusals::{Code, Refused};
+use crate::refusals::{Code, WireRefusal};
 
 /// The largest body of a message, in bytes, and of one that ends a lease: it lists artifacts.
 const MESSAGE_BYTES_MAX: usize = 64 << 10;
@@ -85,7 +85,7 @@ impl Api {
         &self,
         request: Request,
         bytes_max: usize,
-    ) -> Result<(Access, Result<RequestBody, Refused>), Refused> {
+    ) -> Result<(Access, Result<RequestBody, WireRefusal>), WireRefusal> {
         let access = Access::of(&self.pools.config, request.headers());
         let (parts, body) = request.into_parts();
         // A body that is left unread would end the connection.
@@ -102,7 +102,7 @@ impl Api {
         &self,
         request: Request,
         bytes_max: usize,
-        read: impl FnOnce(&[u8]) -> Result<(About, Message), Refused>,
+        read: impl FnOnce(&[u8]) -> Result<(About, Message), WireRefusal>,
     ) -> Response {
         let mut lease_id = None;
         let reporting = async {
@@ -118,7 +118,7 @@ impl Api {
             // A heartbeat that waits keeps no body.
             let is_end = matches!(message, Message::End(_));
             let _body = is_end.then_some(body);
-            let message = orchestrator::Request::Message(Named::read(pool, &about)?, message);
+            let message = orchestrator::Request::Message(NamedLease::read(pool, &about)?, message);
             self.pools
                 .request_until(message, &self.ports.stopping)
                 .await
@@ -128,7 +128,11 @@ impl Api {
     }
 
     /// Makes the answer, and counts a refusal.
-    fn answer(&self, lease_id: Option<&LeaseText>, answer: Result<Answer, Refused>) -> Response {
+    fn answer(
+        &self,
+        lease_id: Option<&LeaseText>,
+        answer: Result<Answer, WireRefusal>,
+    ) -> Response {
         answer.map_or_else(
             |refusal| {
                 self.pools.count(refusal.code);
@@ -297,7 +301,7 @@ async fn keep_log(
         let body = body?;
         let Query(chunk) = query.map_err(|_| {
             let message = "the query must have runner_id and offset, a number of bytes";
-            Refused::new(Code::FieldType, message)
+            WireRefusal::new(Code::FieldType, message)
         })?;
         let about = About {
             lease_id: lease_id.clone(),
@@ -306,11 +310,11 @@ async fn keep_log(
         let (offset, most) = (chunk.offset, u64::MAX - LOG_BYTES_MAX);
         if offset > most {
             let message = format!("offset: must be at most {most}");
-            return Err(Refused::new(Code::FieldRange, message));
+            return Err(WireRefusal::new(Code::FieldRange, message));
         }
         let bytes = body.bytes.clone();
         let chunk = Message::Extension(Extension::Log { offset, bytes });
-        let message = orchestrator::Request::Message(Named::read(pool, &about)?, chunk);
+        let message = orchestrator::Request::Message(NamedLease::read(pool, &about)?, chunk);
         api.pools.request(message).await
     };
     let kept = keeping.await;

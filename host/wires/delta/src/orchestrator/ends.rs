@@ -3,7 +3,7 @@
 use host_core::outcome::Meter;
 use host_core::port::lease::LeaseMessage;
 
-use super::{Answer, Named};
+use super::{Answer, NamedLease};
 use crate::convert;
 use crate::messages::read::EndIn;
 
@@ -30,7 +30,7 @@ impl End {
         }
     }
 
-    pub(super) fn accepted(&self, named: &Named) -> Answer {
+    pub(super) fn accepted(&self, named: &NamedLease) -> Answer {
         if self.is_cancel_ack {
             return Answer::Accepted;
         }

@@ -2,7 +2,7 @@
 
 use host_core::name::Name;
 use host_wire_kit::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, NameLookup, NamedBy, WorkerHealth, WorkerState,
 };
 
 use super::{Pools, worker};
@@ -16,7 +16,7 @@ impl Executors for Pools {
         pools.map(|pool| pool.name.clone()).collect()
     }
 
-    fn find(&self, name: &Name, _: NamedBy) -> Found {
+    fn find(&self, name: &Name, _: NamedBy) -> NameLookup {
         self.find_lane(name)
     }
 
@@ -41,9 +41,9 @@ impl Executors for Pools {
         let asked: Vec<&str> = parts.chain([more.as_str()]).collect();
         let lane = tags::lane(&pool, &asked.join(","))?;
         match self.find_lane(&lane) {
-            Found::Here => Ok(lane),
-            Found::Missing => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
-            Found::Full(most) => Err(format!(
+            NameLookup::Here => Ok(lane),
+            NameLookup::Missing => Err(format!("{REQUIRES}: {pool} is not a Delta pool")),
+            NameLookup::Full(most) => Err(format!(
                 "{REQUIRES}: too many combinations of tags: at most {most} since the host started"
             )),
         }

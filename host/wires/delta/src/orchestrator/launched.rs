@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::files::Files;
 use self::place::LaunchedRunner;
-use super::{Named, Pools};
+use super::{NamedLease, Pools};
 use crate::settings::{Launch, PoolConfig};
 
 /// How often the files of jobs that are not kept any more are removed.
@@ -136,7 +136,7 @@ pub(crate) async fn take_over(pools: &Pools, leases: &Arc<dyn Leases>) {
         {
             let (_, runner_id) = of.split_once('/').unwrap_or_default();
             if pool.starts(runner_id) {
-                let named = Named::new(granted.job, granted.lease, of);
+                let named = NamedLease::new(granted.job, granted.lease, of);
                 let back = LeaseMessage::GiveBack { begun: true };
                 give_back(&**leases, named, back).await;
             }
@@ -155,7 +155,7 @@ async fn resume(pools: &Pools, leases: &Arc<dyn Leases>, executor: Name) -> Vec<
 }
 
 /// Takes a lease from a runner of this host that has ended. Returns whether it still held it.
-async fn give_back(leases: &dyn Leases, named: Named, why: LeaseMessage) -> bool {
+async fn give_back(leases: &dyn Leases, named: NamedLease, why: LeaseMessage) -> bool {
     let (respond, answer) = respond();
     let fence = Fence::Holder(named.lease, named.worker);
     leases.send(named.job, fence, why, respond);

@@ -8,10 +8,12 @@ use host_core::time::Time;
 use host_wire_kit::session::Link;
 
 use super::log_chunks::LogChunks;
-use super::{Answer, Effect, Extension, Message, Named, Orchestrator, Sent, Step, Todo};
+use super::{
+    Actions, Answer, Effect, Extension, Message, NamedLease, Orchestrator, PendingMessage, Step,
+};
 use crate::convert;
 use crate::messages::read::HeartbeatIn;
-use crate::refusals::{Code, Refused, Stale};
+use crate::refusals::{Code, Stale, WireRefusal};
 
 /// The most logs whose last lines may be incomplete.
 const LOGS_MAX: usize = 4_096;
@@ -27,7 +29,13 @@ pub(super) struct RunnerLog {
 }
 
 impl Orchestrator {
-    pub(super) fn message(&self, link: Link, named: Named, message: Message, todo: &mut Todo) {
+    pub(super) fn message(
+        &self,
+        link: Link,
+        named: NamedLease,
+        message: Message,
+        todo: &mut Actions,
+    ) {
         let (message, step) = match message {
             Message::Ack => (LeaseMessage::Ack, Step::Ack),
             Message::Extension(Extension::Heartbeat(beat)) => self.heartbeat(&named, beat),
@@ -39,7 +47,7 @@ impl Orchestrator {
         todo.effect(send(link, named, message, step));
     }
 
-    fn heartbeat(&self, named: &Named, mut beat: HeartbeatIn) -> (LeaseMessage, Step) {
+    fn heartbeat(&self, named: &NamedLease, mut beat: HeartbeatIn) -> (LeaseMessage, Step) {
         if let (Some(bytes), Some(log)) = (&mut beat.bytes_sent, self.logs.get(&named.lease))
             && *bytes < log.bytes_sent
         {
@@ -58,9 +66,9 @@ impl Orchestrator {
     pub(super) fn answered(
         &mut self,
         now: Time,
-        sent: Sent,
+        sent: PendingMessage,
         answer: Result<Standing, LeaseError>,
-        todo: &mut Todo,
+        todo: &mut Actions,
     ) {
         let link = sent.link;
         let answer = match answer {
@@ -77,8 +85,14 @@ impl Orchestrator {
         todo.send(link, answer);
     }
 
-    fn accepted(&mut self, now: Time, sent: Sent, standing: &Standing, todo: &mut Todo) -> Answer {
-        let Sent { named, step, .. } = sent;
+    fn accepted(
+        &mut self,
+        now: Time,
+        sent: PendingMessage,
+        standing: &Standing,
+        todo: &mut Actions,
+    ) -> Answer {
+        let PendingMessage { named, step, .. } = sent;
         match step {
             Step::Ack | Step::GiveBack => Answer::Accepted,
             Step::Heartbeat(bytes_sent, warnings) => {
@@ -104,29 +118,31 @@ impl Orchestrator {
     fn refuse(
         &mut self,
         now: Time,
-        named: &Named,
+        named: &NamedLease,
         is_end: bool,
         error: LeaseError,
-        todo: &mut Todo,
-    ) -> Refused {
+        todo: &mut Actions,
+    ) -> WireRefusal {
         match error {
-            LeaseError::Busy | LeaseError::Stopping => Refused::new(Code::Busy, error.to_string()),
-            LeaseError::StoreFull => Refused::new(Code::StoreFull, error.to_string()),
-            LeaseError::NotAcknowledged => Refused::new(
+            LeaseError::Busy | LeaseError::Stopping => {
+                WireRefusal::new(Code::Busy, error.to_string())
+            }
+            LeaseError::StoreFull => WireRefusal::new(Code::StoreFull, error.to_string()),
+            LeaseError::NotAcknowledged => WireRefusal::new(
                 Code::State,
                 "the lease is not acknowledged: send AckLease first",
             ),
             LeaseError::CancelNotRequested => {
-                Refused::new(Code::State, "no cancel is requested: send Complete")
+                WireRefusal::new(Code::State, "no cancel is requested: send Complete")
             }
-            LeaseError::LogOffset { next } => Refused::offset(next),
-            LeaseError::TooManyHeartbeats => Refused::rate(),
+            LeaseError::LogOffset { next } => WireRefusal::offset(next),
+            LeaseError::TooManyHeartbeats => WireRefusal::rate(),
             LeaseError::NotYours { holder } => {
                 todo.effect(Effect::WarnOfTheft(named.clone(), holder));
                 todo.count(Code::LeaseTheft.as_str());
-                Refused::stale(Stale::Unknown)
+                WireRefusal::stale(Stale::Unknown)
             }
-            LeaseError::Unknown => Refused::stale(Stale::Unknown),
+            LeaseError::Unknown => WireRefusal::stale(Stale::Unknown),
             LeaseError::Over(end) => {
                 self.end_log(now, named.job, named.lease, todo);
                 over(&end, is_end)
@@ -139,11 +155,11 @@ impl Orchestrator {
     fn keep_log(
         &mut self,
         now: Time,
-        named: &Named,
+        named: &NamedLease,
         standing: &Standing,
         offset: u64,
         bytes: &[u8],
-        todo: &mut Todo,
+        todo: &mut Actions,
     ) -> Answer {
         let is_alone = self.node.is_none();
         let log = self.log(named.lease, standing);
@@ -160,7 +176,7 @@ impl Orchestrator {
     }
 
     /// Keeps the last line of a log, if it has no end.
-    pub(super) fn end_log(&mut self, now: Time, job: JobId, lease: LeaseId, todo: &mut Todo) {
+    pub(super) fn end_log(&mut self, now: Time, job: JobId, lease: LeaseId, todo: &mut Actions) {
         let Some(mut log) = self.logs.remove(&lease) else {
             return;
         };
@@ -182,27 +198,27 @@ impl Orchestrator {
 }
 
 /// Returns why a lease that is over is stale, or how the attempt ended if another end follows.
-fn over(end: &LeaseEnd, is_end: bool) -> Refused {
+fn over(end: &LeaseEnd, is_end: bool) -> WireRefusal {
     match (end.cause, &end.attempt) {
         (EndCause::Reported, Some(attempt)) if is_end => {
-            Refused::recorded(convert::status(attempt).as_str())
+            WireRefusal::recorded(convert::status(attempt).as_str())
         }
-        (EndCause::Expired, _) => Refused::stale(Stale::Expired),
-        (EndCause::Reported | EndCause::Revoked, _) => Refused::stale(Stale::Revoked),
+        (EndCause::Expired, _) => WireRefusal::stale(Stale::Expired),
+        (EndCause::Reported | EndCause::Revoked, _) => WireRefusal::stale(Stale::Revoked),
     }
 }
 
 /// Returns the rest of a part of a log that is new, to be sent again, or the answer if it has none.
-fn continued(sent: Sent, next: u64) -> Result<Effect, Result<Answer, Refused>> {
+fn continued(sent: PendingMessage, next: u64) -> Result<Effect, Result<Answer, WireRefusal>> {
     let Step::Log { offset, bytes } = sent.step else {
-        return Err(Err(Refused::offset(next)));
+        return Err(Err(WireRefusal::offset(next)));
     };
     let end = offset.saturating_add(bytes.len() as u64);
     if end <= next {
         return Err(Ok(Answer::Logged(next)));
     }
     if next <= offset {
-        return Err(Err(Refused::offset(next)));
+        return Err(Err(WireRefusal::offset(next)));
     }
     let known = usize::try_from(next - offset).unwrap_or(usize::MAX);
     let rest = bytes.slice(known.min(bytes.len())..);
@@ -210,12 +226,12 @@ fn continued(sent: Sent, next: u64) -> Result<Effect, Result<Answer, Refused>> {
 }
 
 /// Passes a message on to the host.
-pub(super) fn send(link: Link, named: Named, message: LeaseMessage, step: Step) -> Effect {
-    Effect::Send(message, Box::new(Sent { named, link, step }))
+pub(super) fn send(link: Link, named: NamedLease, message: LeaseMessage, step: Step) -> Effect {
+    Effect::Send(message, Box::new(PendingMessage { named, link, step }))
 }
 
 /// Passes a part of a log on to the host, which knows where the log continues.
-fn send_log(link: Link, named: Named, offset: u64, bytes: Bytes) -> Effect {
+fn send_log(link: Link, named: NamedLease, offset: u64, bytes: Bytes) -> Effect {
     let message = LeaseMessage::Log {
         offset,
         bytes: bytes.len() as u64,

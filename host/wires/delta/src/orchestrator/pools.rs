@@ -6,11 +6,11 @@ use std::sync::{Arc, OnceLock};
 use host_core::id::{JobId, LeaseId, NodeId};
 use host_core::lease::Fence;
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases};
+use host_core::port::lease::{GrantedLease, LeaseEvents, LeaseRequest, Leases};
 use host_core::port::{Clock, Counters, JobLogs};
 use host_runtime::mailbox::respond;
 use host_wire_kit::driver::{EffectHandler, Hub};
-use host_wire_kit::executors::Found;
+use host_wire_kit::executors::NameLookup;
 use host_wire_kit::leases::{LeaseRequests, lease_events};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -19,7 +19,7 @@ use super::slots::Slots;
 use super::{Answer, Effect, Event, Orchestrator, Request, worker};
 use crate::NAME;
 use crate::messages::lease_id::LeaseText;
-use crate::refusals::{Code, Refused};
+use crate::refusals::{Code, WireRefusal};
 use crate::settings::{DeltaConfig, NODE_SEPARATOR, PoolConfig};
 
 /// How many digits of a node's id stand in names.
@@ -135,17 +135,17 @@ impl Pools {
     }
 
     /// Makes a request and waits for its answer. Cancel safe: a lease that no runner takes is given back.
-    pub(crate) async fn request(&self, request: Request) -> Result<Answer, Refused> {
+    pub(crate) async fn request(&self, request: Request) -> Result<Answer, WireRefusal> {
         let answer = self.connected()?.request(request).await;
         answer.unwrap_or_else(|| Err(stopping()))
     }
 
     /// Returns the orchestrator once its host can grant leases.
-    fn connected(&self) -> Result<&Arc<OrchestratorHub>, Refused> {
+    fn connected(&self) -> Result<&Arc<OrchestratorHub>, WireRefusal> {
         self.hub
             .get()
             .filter(|hub| hub.handler().leases.get().is_some())
-            .ok_or_else(|| Refused::new(Code::Busy, "the host is starting; repeat this"))
+            .ok_or_else(|| WireRefusal::new(Code::Busy, "the host is starting; repeat this"))
     }
 
     /// Makes a request that waits no longer once the host stops.
@@ -153,7 +153,7 @@ impl Pools {
         &self,
         request: Request,
         stopping: &CancellationToken,
-    ) -> Result<Answer, Refused> {
+    ) -> Result<Answer, WireRefusal> {
         let mut answer = std::pin::pin!(self.request(request));
         tokio::select! {
             biased;
@@ -186,9 +186,9 @@ impl Pools {
     }
 
     /// Finds the executor of this name: a pool, or a lane of one.
-    pub(super) fn find_lane(&self, name: &Name) -> Found {
+    pub(super) fn find_lane(&self, name: &Name) -> NameLookup {
         let Some(hub) = self.hub.get() else {
-            return Found::Missing;
+            return NameLookup::Missing;
         };
         let (found, is_new) = hub.note(|session| session.find_lane(name));
         if is_new {
@@ -220,7 +220,7 @@ impl Pools {
     pub(super) async fn pool_of_file(
         &self,
         text: &LeaseText,
-    ) -> Result<Option<&PoolConfig>, Refused> {
+    ) -> Result<Option<&PoolConfig>, WireRefusal> {
         let Some((job, lease)) = text.parse() else {
             return Ok(None);
         };
@@ -245,20 +245,20 @@ impl Pools {
     }
 }
 
-fn stopping() -> Refused {
-    Refused::new(Code::Busy, "the host is stopping; repeat this")
+fn stopping() -> WireRefusal {
+    WireRefusal::new(Code::Busy, "the host is stopping; repeat this")
 }
 
 impl Host {
     /// Returns the worker of a lease, which another node may have granted. Cancel safe.
-    async fn find_worker(&self, job: JobId, lease: LeaseId) -> Result<Option<String>, Refused> {
+    async fn find_worker(&self, job: JobId, lease: LeaseId) -> Result<Option<String>, WireRefusal> {
         let Some(leases) = self.leases.get() else {
             return Ok(None);
         };
         let (respond, answer) = respond();
         leases.find_worker(job, lease, respond);
         let found = answer.await.map_err(|_| stopping())?;
-        found.map_err(|error| Refused::new(Code::Busy, error.to_string()))
+        found.map_err(|error| WireRefusal::new(Code::Busy, error.to_string()))
     }
 
     fn events(&self, hub: &Arc<OrchestratorHub>) -> Arc<dyn LeaseEvents> {
@@ -287,8 +287,9 @@ impl EffectHandler<Orchestrator> for Host {
                     wait_ms,
                     events: Some(self.events(hub)),
                 };
-                let granted =
-                    |mut granted: Vec<Granted>| Event::Granted(asked, granted.pop().map(Box::new));
+                let granted = |mut granted: Vec<GrantedLease>| {
+                    Event::Granted(asked, granted.pop().map(Box::new))
+                };
                 leases.lease(request, self.requests.responder(hub, tag, granted));
             }
             Effect::Withdraw(tag) => self.requests.withdraw(tag),

@@ -3,19 +3,19 @@
 use bytes::Bytes;
 use host_core::id::{JobId, LeaseId};
 use host_core::name::Name;
-use host_core::port::lease::Granted;
+use host_core::port::lease::GrantedLease;
 use host_core::time::Time;
 
 use super::ends::End;
 use crate::messages::HeartbeatAck;
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read::{self, About, Ask, EndIn, HeartbeatIn};
-use crate::refusals::{Refused, Stale};
+use crate::refusals::{Stale, WireRefusal};
 use crate::settings::PoolConfig;
 
 /// The lease that a message names, and who sends it.
 #[derive(Clone, Debug)]
-pub(crate) struct Named {
+pub(crate) struct NamedLease {
     pub(super) job: JobId,
     pub(super) lease: LeaseId,
     pub(super) text: LeaseText,
@@ -27,7 +27,7 @@ pub(crate) struct Named {
 pub(crate) enum Request {
     /// A job, now or when one comes.
     Ask(Name, Ask),
-    Message(Named, Message),
+    Message(NamedLease, Message),
 }
 
 /// A message of the runner that holds a lease.
@@ -53,7 +53,7 @@ pub(crate) enum Extension {
 #[derive(Debug)]
 pub(crate) enum Answer {
     /// The job, if one came in time.
-    Granted(Option<Box<Granted>>),
+    Granted(Option<Box<GrantedLease>>),
     Accepted,
     Completed(LeaseText),
     Heartbeat(HeartbeatAck),
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
     Logged(u64),
 }
 
-impl Named {
+impl NamedLease {
     pub(super) fn new(job: JobId, lease: LeaseId, worker: String) -> Self {
         let text = LeaseText::of(job, lease);
         Self {
@@ -73,9 +73,9 @@ impl Named {
     }
 
     /// Finds out which lease a message is about.
-    pub(crate) fn read(pool: &PoolConfig, about: &About) -> Result<Self, Refused> {
+    pub(crate) fn read(pool: &PoolConfig, about: &About) -> Result<Self, WireRefusal> {
         let parsed = about.lease_id.parse();
-        let (job, lease) = parsed.ok_or_else(|| Refused::stale(Stale::Unknown))?;
+        let (job, lease) = parsed.ok_or_else(|| WireRefusal::stale(Stale::Unknown))?;
         Ok(Self {
             job,
             lease,
@@ -98,21 +98,21 @@ impl Message {
         beat.ts.is_some_and(|ts| off_ms(ts) > SKEW_MS_MAX)
     }
 
-    pub(crate) fn ack(body: &[u8]) -> Result<(About, Self), Refused> {
+    pub(crate) fn ack(body: &[u8]) -> Result<(About, Self), WireRefusal> {
         Ok((read::ack(body)?, Self::Ack))
     }
 
-    pub(crate) fn heartbeat(body: &[u8]) -> Result<(About, Self), Refused> {
+    pub(crate) fn heartbeat(body: &[u8]) -> Result<(About, Self), WireRefusal> {
         let heartbeat = read::heartbeat(body)?;
         let about = heartbeat.about.clone();
         Ok((about, Self::Extension(Extension::Heartbeat(heartbeat))))
     }
 
-    pub(crate) fn complete(body: &[u8]) -> Result<(About, Self), Refused> {
+    pub(crate) fn complete(body: &[u8]) -> Result<(About, Self), WireRefusal> {
         Ok(Self::end(read::complete(body)?, false))
     }
 
-    pub(crate) fn cancel_ack(body: &[u8]) -> Result<(About, Self), Refused> {
+    pub(crate) fn cancel_ack(body: &[u8]) -> Result<(About, Self), WireRefusal> {
         Ok(Self::end(read::cancel_ack(body)?, true))
     }
 

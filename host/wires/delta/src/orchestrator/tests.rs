@@ -51,9 +51,9 @@ struct Bench {
     orchestrator: Orchestrator,
     now: Time,
     links: u64,
-    asked: Vec<(Vec<String>, Asked)>,
+    asked: Vec<(Vec<String>, PendingLeaseRequest)>,
     withdrawn: Vec<Tag>,
-    sent: Vec<(LeaseMessage, Box<Sent>)>,
+    sent: Vec<(LeaseMessage, Box<PendingMessage>)>,
     /// What was answered, in order.
     answers: Vec<(Link, String)>,
 }
@@ -88,7 +88,7 @@ impl Bench {
         }
     }
 
-    fn act(&mut self, mut todo: Todo) {
+    fn act(&mut self, mut todo: Actions) {
         for action in todo.drain() {
             match action {
                 Action::Send(link, answer) => self.answers.push((link, shown(answer))),
@@ -106,7 +106,7 @@ impl Bench {
     }
 
     fn event(&mut self, event: Event) {
-        let mut todo = Todo::default();
+        let mut todo = Actions::default();
         let at = Moment {
             now: self.now,
             wall: self.now,
@@ -116,7 +116,7 @@ impl Bench {
     }
 
     fn send(&mut self, request: Request) -> Link {
-        let (mut todo, link) = (Todo::default(), Link(self.links));
+        let (mut todo, link) = (Actions::default(), Link(self.links));
         self.links += 1;
         let at = Moment {
             now: self.now,
@@ -139,7 +139,7 @@ impl Bench {
     /// The host grants a lease to the request with this number.
     fn grant(&mut self, number: usize) {
         let (_, asked) = self.asked.remove(number);
-        let granted = Granted {
+        let granted = GrantedLease {
             job: JOB,
             lease: LEASE,
             expires_at: None,
@@ -170,7 +170,7 @@ impl Bench {
     }
 }
 
-fn shown(answer: Result<Answer, Refused>) -> String {
+fn shown(answer: Result<Answer, WireRefusal>) -> String {
     match answer {
         Ok(Answer::Granted(granted)) => format!("granted {}", granted.is_some()),
         Ok(Answer::Accepted | Answer::Completed(_)) => "accepted".to_owned(),
@@ -184,7 +184,7 @@ fn shown(answer: Result<Answer, Refused>) -> String {
 fn a_runner_that_leaves_gets_no_lease() {
     let mut it = Bench::new();
     let link = it.ask(&[]);
-    let mut todo = Todo::default();
+    let mut todo = Actions::default();
     it.orchestrator.on_closed(it.now, link, &mut todo);
     it.act(todo);
     assert_eq!(it.withdrawn, [it.asked[0].1.tag]);
@@ -200,9 +200,9 @@ fn runners_that_wait_are_asked_for_again_when_a_lane_is_new() {
     let mut it = Bench::new();
     let links = [it.ask(&["gpu"]), it.ask(&["tpu"])];
     let lane: Name = "ci/gpu".parse().unwrap();
-    assert_eq!(it.orchestrator.find_lane(&lane), (Found::Here, true));
+    assert_eq!(it.orchestrator.find_lane(&lane), (NameLookup::Here, true));
     it.event(Event::LaneAdded(lane.clone()));
-    assert_eq!(it.orchestrator.find_lane(&lane), (Found::Here, false));
+    assert_eq!(it.orchestrator.find_lane(&lane), (NameLookup::Here, false));
     let asked: Vec<_> = it.asked.iter().map(|(lanes, _)| lanes.join(" ")).collect();
     assert_eq!(asked, ["ci", "ci", "ci/gpu ci"]);
     assert_eq!(it.withdrawn, [it.asked[0].1.tag]);

@@ -11,7 +11,7 @@ use host_wire_kit::section::{At, ConfigError, Number, SecretText, Section};
 
 use super::tokens::{self, Tokens};
 use super::{Keys, RunnerKeys};
-use crate::refusals::{Code, Refused};
+use crate::refusals::{Code, WireRefusal};
 use crate::tags;
 
 /// The longest of the times, in seconds: a week.
@@ -104,14 +104,14 @@ impl PoolConfig {
     }
 
     /// Refuses the name of a runner that this host starts.
-    pub(crate) fn check_own(&self, runner_id: &str) -> Result<(), Refused> {
+    pub(crate) fn check_own(&self, runner_id: &str) -> Result<(), WireRefusal> {
         if self.starts(runner_id) {
             let most = self.launch.as_ref().map_or(0, |launch| launch.pool_size);
             let message = format!(
                 "runner_id: 1–{most}, alone or before `{NODE_SEPARATOR}`, are reserved for runners that the host \
                  starts; choose another name"
             );
-            return Err(Refused::new(Code::FieldValue, message));
+            return Err(WireRefusal::new(Code::FieldValue, message));
         }
         Ok(())
     }

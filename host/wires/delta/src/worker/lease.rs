@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::messages::fields::{self, Fields, found, text as text_of, wrong};
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read::URI_BYTES_MAX;
-use crate::refusals::Refused;
+use crate::refusals::WireRefusal;
 
 /// The longest ids, in bytes. They are another program's.
 const ID_BYTES_MAX: usize = 4_096;
@@ -113,7 +113,7 @@ pub(super) fn read(text: &[u8]) -> Result<Lease, String> {
 struct Faults(Option<String>);
 
 impl Faults {
-    fn of<T>(&mut self, read: Result<T, Refused>) -> Option<T> {
+    fn of<T>(&mut self, read: Result<T, WireRefusal>) -> Option<T> {
         read.map_err(|refused| self.0.get_or_insert(refused.message).clone())
             .ok()
     }
@@ -121,7 +121,7 @@ impl Faults {
 
 type Spec = (Vec<Step>, Vec<(String, String)>);
 
-fn read_spec(lease: &Fields<'_>) -> Result<Spec, Refused> {
+fn read_spec(lease: &Fields<'_>) -> Result<Spec, WireRefusal> {
     let Some(raw) = lease.raw("job_spec") else {
         if lease.raw("job_spec_ref").is_some() {
             let found = "job_spec_ref alone, which this runner does not fetch";
@@ -152,7 +152,7 @@ fn read_spec(lease: &Fields<'_>) -> Result<Spec, Refused> {
             });
             Ok((name, text?))
         });
-    Ok((steps.collect(), env.collect::<Result<_, Refused>>()?))
+    Ok((steps.collect(), env.collect::<Result<_, WireRefusal>>()?))
 }
 
 fn is_object(raw: &RawValue) -> bool {

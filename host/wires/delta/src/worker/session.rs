@@ -150,7 +150,7 @@ pub(super) struct LeaseSession {
     wall_ahead_ms: i64,
 }
 
-type Todo = ActionsOf<LeaseSession>;
+type Actions = ActionsOf<LeaseSession>;
 
 impl LeaseSession {
     pub(super) fn new(
@@ -193,7 +193,7 @@ impl LeaseSession {
         Time(now.0.saturating_add(self.wall_ahead_ms)).to_rfc3339()
     }
 
-    fn send_main(&mut self, kind: Kind, body: String, todo: &mut Todo) {
+    fn send_main(&mut self, kind: Kind, body: String, todo: &mut Actions) {
         self.main = Some(Pending {
             kind,
             body: body.clone(),
@@ -209,7 +209,7 @@ impl LeaseSession {
         });
     }
 
-    fn answered(&mut self, now: Time, kind: Kind, response: &Response, todo: &mut Todo) {
+    fn answered(&mut self, now: Time, kind: Kind, response: &Response, todo: &mut Actions) {
         if self.is_done {
             return;
         }
@@ -221,7 +221,7 @@ impl LeaseSession {
         }
     }
 
-    fn on_ack_response(&mut self, now: Time, response: &Response, todo: &mut Todo) {
+    fn on_ack_response(&mut self, now: Time, response: &Response, todo: &mut Actions) {
         match response {
             Response::Accepted(_) => {
                 self.main = None;
@@ -238,11 +238,11 @@ impl LeaseSession {
     }
 
     /// The lease is over: the guest must stop immediately, and nothing more is sent.
-    fn lose(&mut self, why: &'static str, todo: &mut Todo) {
+    fn lose(&mut self, why: &'static str, todo: &mut Actions) {
         self.give_up(Done::Lost(why), todo);
     }
 
-    fn give_up(&mut self, done: Done, todo: &mut Todo) {
+    fn give_up(&mut self, done: Done, todo: &mut Actions) {
         self.beat_sent_at = None;
         self.main = None;
         if let Some(tag) = self.guest {
@@ -305,11 +305,11 @@ impl Session for LeaseSession {
     type Effect = Effect;
     type Event = Event;
 
-    fn on_message(&mut self, _: Moment, _: Link, message: Infallible, _: &mut Todo) {
+    fn on_message(&mut self, _: Moment, _: Link, message: Infallible, _: &mut Actions) {
         match message {}
     }
 
-    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Todo) {
+    fn on_event(&mut self, at: Moment, event: Event, todo: &mut Actions) {
         let now = at.now;
         self.wall_ahead_ms = at.wall.0.saturating_sub(now.0);
         match event {
@@ -325,7 +325,7 @@ impl Session for LeaseSession {
         }
     }
 
-    fn on_closed(&mut self, _: Time, _: Link, _: &mut Todo) {}
+    fn on_closed(&mut self, _: Time, _: Link, _: &mut Actions) {}
 
     fn wakeup(&self) -> Option<Time> {
         if self.is_over() {
@@ -339,7 +339,7 @@ impl Session for LeaseSession {
         times.into_iter().flatten().min()
     }
 
-    fn on_wakeup(&mut self, now: Time, todo: &mut Todo) {
+    fn on_wakeup(&mut self, now: Time, todo: &mut Actions) {
         if self.wakeup().is_none_or(|due| now < due) {
             return;
         }

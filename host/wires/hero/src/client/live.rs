@@ -11,8 +11,8 @@ use thiserror::Error;
 use tokio::sync::Semaphore;
 
 use super::{
-    FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, Stopped, Submitted, check_circles, gate,
-    keep_reply, lengths, links, parse, read, requeue, requeued, scan, scanned, stop, stopped,
+    FULL, Fields, JobView, READ_JOBS_MAX, STATUS, SUMMARY, StopResult, Submitted, check_circles,
+    gate, keep_reply, lengths, links, parse, read, requeue, requeued, scan, scanned, stop, stopped,
     submit, submitted,
 };
 use crate::job::circles::Walk;
@@ -211,7 +211,7 @@ impl Client {
     }
 
     /// Asks for a job to be stopped; `None` if there is none.
-    pub(crate) async fn stop(&self, id: &str, wall: Time) -> Answer<Option<Stopped>> {
+    pub(crate) async fn stop(&self, id: &str, wall: Time) -> Answer<Option<StopResult>> {
         let Some(job) = self.one(id, SUMMARY).await? else {
             return Ok(None);
         };

@@ -48,7 +48,7 @@ impl Workers {
 }
 
 /// A part of the lost jobs.
-struct Found {
+struct LostJobs {
     /// Started, and past their time limits.
     stale: Vec<JobView>,
     /// Neither started nor in a list.
@@ -91,12 +91,12 @@ impl Client {
         workers: &Workers,
         after: Option<u64>,
         wall: Time,
-    ) -> Result<Found, ClientError> {
+    ) -> Result<LostJobs, ClientError> {
         let fits =
             |job: &JobView| workers.has(job) && (is_stale(job, wall) || may_be_lost(job, wall));
         let page = self.list(fits, after, CHECK_JOBS).await?;
         let (stale, waiting) = page.jobs.into_iter().partition(|job| is_stale(job, wall));
-        Ok(Found {
+        Ok(LostJobs {
             stale,
             missing: self.missing(waiting).await?,
             next: page.next,

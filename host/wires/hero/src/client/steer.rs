@@ -17,7 +17,7 @@ pub(super) const REQUEUES_MAX: u32 = 3;
 
 /// The result of a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stopped {
+pub(crate) enum StopResult {
     /// The worker of the job was asked to stop it.
     Asked,
     /// The job has ended: it waited for others, and no worker had it.
@@ -49,10 +49,10 @@ pub(crate) fn stop(job: &JobView, wall: Time) -> Result<Command, Refusal> {
 }
 
 /// Reads the result of a stop; `None` if the job is gone.
-pub(crate) fn stopped(value: &Value) -> Result<Option<Stopped>, Refusal> {
+pub(crate) fn stopped(value: &Value) -> Result<Option<StopResult>, Refusal> {
     match value.text() {
-        Some("asked") => Ok(Some(Stopped::Asked)),
-        Some("stopped") => Ok(Some(Stopped::Ended)),
+        Some("asked") => Ok(Some(StopResult::Asked)),
+        Some("stopped") => Ok(Some(StopResult::Ended)),
         Some("missing") => Ok(None),
         Some("ended") => {
             let message = "status: the job has already ended";

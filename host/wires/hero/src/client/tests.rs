@@ -365,8 +365,8 @@ fn what_waited_for_others_does_so_again() {
 
 #[test]
 fn answers_to_a_stop_and_to_a_requeue_are_read() {
-    assert_eq!(stopped(&data("asked")), Ok(Some(Stopped::Asked)));
-    assert_eq!(stopped(&data("stopped")), Ok(Some(Stopped::Ended)));
+    assert_eq!(stopped(&data("asked")), Ok(Some(StopResult::Asked)));
+    assert_eq!(stopped(&data("stopped")), Ok(Some(StopResult::Ended)));
     assert_eq!(stopped(&data("missing")), Ok(None));
     assert_eq!(stopped(&data("ended")).unwrap_err().code(), "E_JOB_ENDED");
     assert_eq!(stopped(&Value::Nil).unwrap_err().code(), "E_REPLY");

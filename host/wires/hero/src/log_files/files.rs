@@ -77,7 +77,7 @@ pub(crate) struct LogFile {
 struct Open {
     log_path: String,
     job: String,
-    written: Mutex<Written>,
+    written: Mutex<LogExtent>,
     /// How many lines were dropped.
     missed: AtomicU64,
     _room: OwnedSemaphorePermit,
@@ -85,7 +85,7 @@ struct Open {
 
 /// How much of a job's log is written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
+struct LogExtent {
     bytes: u64,
     /// Nothing more is written: the job reached its limit, or the disk returned an error.
     over: bool,
@@ -248,7 +248,7 @@ fn work(root: &LogRoot, mut waiting: mpsc::Receiver<Request>) {
 
 impl Open {
     /// Writes whole lines in one call, so that lines of other writers do not split them.
-    fn write(&self, root: &LogRoot, started_at: Time, lines: &[LogLine], now: Time) -> Written {
+    fn write(&self, root: &LogRoot, started_at: Time, lines: &[LogLine], now: Time) -> LogExtent {
         let mut written = self.written.lock();
         if written.over {
             return *written;
@@ -292,19 +292,19 @@ impl Open {
 /// The bytes that earlier attempts have written, for the last [`REMEMBERED_MAX`] jobs.
 #[derive(Default)]
 struct Before {
-    jobs: BTreeMap<String, Written>,
+    jobs: BTreeMap<String, LogExtent>,
     order: VecDeque<String>,
 }
 
 impl Before {
-    fn take(&mut self, job: &str, attempt: u32) -> Written {
+    fn take(&mut self, job: &str, attempt: u32) -> LogExtent {
         if attempt == 1 {
-            return Written::default();
+            return LogExtent::default();
         }
         self.jobs.get(job).copied().unwrap_or_default()
     }
 
-    fn keep(&mut self, job: &str, written: Written) {
+    fn keep(&mut self, job: &str, written: LogExtent) {
         if self.jobs.insert(job.to_owned(), written).is_some() {
             return;
         }

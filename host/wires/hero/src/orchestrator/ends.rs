@@ -9,7 +9,7 @@ use host_core::port::{End, Tag};
 use host_core::time::Time;
 use host_wire_kit::session::Moment;
 
-use super::{Due, Orchestrator, OrchestratorAct, Out, Purpose, REFUSED_PAUSE_MS, Todo, Trace};
+use super::{Acts, Due, Orchestrator, OrchestratorAct, Out, Purpose, REFUSED_PAUSE_MS, Trace};
 use crate::messages::{self, Command, Value};
 
 /// How long after its end a job's data is removed, in milliseconds. Workers write the reply a
@@ -28,14 +28,14 @@ const JOB_TTL_SECONDS: u64 = 3_600;
 
 impl Orchestrator {
     /// Asks Redis for the jobs that it lists as out.
-    pub(super) fn reconcile(&mut self, todo: &mut Todo) {
+    pub(super) fn reconcile(&mut self, todo: &mut Acts) {
         let list = messages::plain(&["HGETALL", &messages::out(&self.instance)]);
         self.call(Purpose::Reconcile, vec![list], todo);
     }
 
     /// Takes back the jobs that are out only in Redis; those of an earlier life only if they do not come again soon.
     /// Then new jobs may be sent.
-    pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn reconciled(&mut self, at: Moment, value: Option<&Value>, todo: &mut Acts) {
         let Some(found @ Value::List(_)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
             return self
@@ -76,13 +76,13 @@ impl Orchestrator {
     }
 
     /// Takes back what an earlier life had sent and whose jobs have not come again.
-    pub(super) fn take_back_left(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn take_back_left(&mut self, at: Moment, todo: &mut Acts) {
         let left = self.left.replace(BTreeMap::new()).unwrap_or_default();
         self.forget(at, left.into_values().collect(), todo);
     }
 
     /// Takes a job back and continues to watch it.
-    pub(super) fn withdraw(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    pub(super) fn withdraw(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let Some(out) = self.out.get(&tag) else {
             return;
         };
@@ -93,7 +93,7 @@ impl Orchestrator {
 
     /// Handles the answer for a job that is taken back. Its hash tells how it ended, even if Redis
     /// never confirmed that it was queued.
-    pub(super) fn withdrawn(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+    pub(super) fn withdrawn(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Acts) {
         let is_refused = self.refused(values, todo);
         if let Some(out) = self
             .out
@@ -106,7 +106,7 @@ impl Orchestrator {
     }
 
     /// Takes back all jobs that no worker has.
-    pub(super) fn recall(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn recall(&mut self, at: Moment, todo: &mut Acts) {
         let waits = |out: &Out| out.started_at.is_none() && out.stop_by.is_none();
         let waiting = self.out.iter().filter(|(_, out)| waits(out));
         let (tags, commands) = waiting
@@ -119,7 +119,7 @@ impl Orchestrator {
     }
 
     /// Handles the list of jobs that were taken back. No worker has started them.
-    pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Todo) {
+    pub(super) fn recalled(&mut self, at: Moment, tags: &[Tag], values: &[Value], todo: &mut Acts) {
         self.refused(values, todo);
         for (tag, value) in tags.iter().zip(values) {
             let is_back = matches!(value, Value::Data(word) if word == messages::WITHDRAWN);
@@ -137,7 +137,7 @@ impl Orchestrator {
     }
 
     /// Ends an execution with the outcome that its worker reported.
-    pub(super) fn reported(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Todo) {
+    pub(super) fn reported(&mut self, at: Moment, tag: Tag, outcome: Outcome, todo: &mut Acts) {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
@@ -154,7 +154,7 @@ impl Orchestrator {
     }
 
     /// Ends an execution without a report of its worker, and makes sure that it is stopped.
-    pub(super) fn give_up(&mut self, at: Moment, tag: Tag, end: End, todo: &mut Todo) {
+    pub(super) fn give_up(&mut self, at: Moment, tag: Tag, end: End, todo: &mut Acts) {
         let Some(out) = self.out.remove(&tag) else {
             return;
         };
@@ -163,7 +163,7 @@ impl Orchestrator {
     }
 
     /// Gives up a cancelled job whose worker has not reported that it stopped.
-    pub(super) fn cancel_timed_out(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    pub(super) fn cancel_timed_out(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let due = |stop_by: Time| stop_by <= at.now;
         if self
             .out
@@ -183,7 +183,7 @@ impl Orchestrator {
     }
 
     /// Removes the data of jobs that is due before `until`.
-    pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Todo) {
+    pub(super) fn tidy(&mut self, until: Time, at: Moment, todo: &mut Acts) {
         let mut traces = Vec::new();
         while self.ended.first().is_some_and(|(due, _)| *due <= until) {
             traces.extend(self.ended.pop_first().map(|(_, trace)| trace));
@@ -192,7 +192,7 @@ impl Orchestrator {
     }
 
     /// Takes back the jobs that have not ended, and removes the data of all.
-    fn forget(&mut self, at: Moment, traces: Vec<Trace>, todo: &mut Todo) {
+    fn forget(&mut self, at: Moment, traces: Vec<Trace>, todo: &mut Acts) {
         let commands = traces
             .iter()
             .map(|trace| self.take_back(at, &trace.id, &trace.worker, Mode::Forget))
@@ -206,7 +206,7 @@ impl Orchestrator {
         at: Moment,
         traces: Vec<Trace>,
         values: &[Value],
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         self.refused(values, todo);
         for (trace, value) in traces.into_iter().zip(values) {

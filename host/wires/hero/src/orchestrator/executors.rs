@@ -15,7 +15,7 @@ use host_runtime::ids;
 use host_runtime::mailbox::Mailbox;
 use host_runtime::slots::{Pusher, Slots};
 use host_wire_kit::executors::{
-    ExecutorHealth, ExecutorRules, Executors, Found, NamedBy, WorkerHealth, WorkerState,
+    ExecutorHealth, ExecutorRules, Executors, NameLookup, NamedBy, WorkerHealth, WorkerState,
 };
 use parking_lot::Mutex;
 
@@ -195,17 +195,17 @@ impl Executors for HeroExecutors {
         }
     }
 
-    fn find(&self, name: &Name, by: NamedBy) -> Found {
+    fn find(&self, name: &Name, by: NamedBy) -> NameLookup {
         let executors_max = match by {
             NamedBy::NewJob => EXECUTORS_MAX,
             NamedBy::KeptJob => usize::MAX,
         };
         if !is_executor(name.as_str()) {
-            Found::Missing
+            NameLookup::Missing
         } else if self.add_below(executors_max, name) {
-            Found::Here
+            NameLookup::Here
         } else {
-            Found::Full(EXECUTORS_MAX)
+            NameLookup::Full(EXECUTORS_MAX)
         }
     }
 

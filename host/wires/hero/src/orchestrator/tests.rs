@@ -77,7 +77,7 @@ impl Bench {
         }
     }
 
-    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
+    fn hand_in(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Acts)) {
         let (at, mut todo) = (self.at(), Vec::new());
         hand_in(&mut self.dispatcher, at, &mut todo);
         for act in todo {
@@ -90,7 +90,7 @@ impl Bench {
         }
     }
 
-    fn drive(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Todo)) {
+    fn drive(&mut self, hand_in: impl FnOnce(&mut Orchestrator, Moment, &mut Acts)) {
         self.hand_in(hand_in);
         while !self.calls.is_empty() {
             self.answer();

@@ -8,7 +8,7 @@ use host_core::port::{End, Tag};
 use host_core::time::Time;
 use host_wire_kit::session::Moment;
 
-use super::{Due, Orchestrator, Out, Purpose, STOP_LATE_MS, Todo};
+use super::{Acts, Due, Orchestrator, Out, Purpose, STOP_LATE_MS};
 use crate::convert::outcome;
 use crate::job::OUTPUT_BYTES_MAX;
 use crate::job::view::{self, Fields, JobView, READ_JOBS_MAX};
@@ -59,7 +59,7 @@ const WHOLE: Fields = &[
 
 impl Orchestrator {
     /// Reads the hashes of all jobs that are due.
-    pub(super) fn read_hashes(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn read_hashes(&mut self, at: Moment, todo: &mut Acts) {
         let until = at.now.plus_ms(TOGETHER_MS);
         let due = |out: &Out| out.queued && out.read_at.is_some_and(|read_at| read_at <= until);
         let tags: Vec<Tag> = self
@@ -108,7 +108,7 @@ impl Orchestrator {
         at: Moment,
         tags: &[Tag],
         values: &[Value],
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         for tag in tags {
             if let Some(out) = self.out.get_mut(tag) {
@@ -122,12 +122,12 @@ impl Orchestrator {
     }
 
     /// Handles the hash of the job with a long output, and asks for the next one.
-    pub(super) fn fetched(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Todo) {
+    pub(super) fn fetched(&mut self, at: Moment, tag: Tag, values: &[Value], todo: &mut Acts) {
         self.see(at, &[tag], WHOLE, values, todo);
         self.fetch_next(todo);
     }
 
-    fn see(&mut self, at: Moment, tags: &[Tag], of: Fields, values: &[Value], todo: &mut Todo) {
+    fn see(&mut self, at: Moment, tags: &[Tag], of: Fields, values: &[Value], todo: &mut Acts) {
         self.refused(values, todo);
         // A job that has ended keeps its position, because answers are matched by position.
         let out = |tag| self.out.get(tag);
@@ -145,7 +145,7 @@ impl Orchestrator {
     }
 
     /// Schedules the read of a long output.
-    fn fetch(&mut self, tag: Tag, todo: &mut Todo) {
+    fn fetch(&mut self, tag: Tag, todo: &mut Acts) {
         let is_fetched = self.calls.purposes().any(|it| *it == Purpose::Fetch(tag));
         if !is_fetched && !self.long.contains(&tag) {
             self.long.push_back(tag);
@@ -153,7 +153,7 @@ impl Orchestrator {
         }
     }
 
-    fn fetch_next(&mut self, todo: &mut Todo) {
+    fn fetch_next(&mut self, todo: &mut Acts) {
         let is_fetching = |it: &Purpose| matches!(it, Purpose::Fetch(_));
         if self.calls.purposes().any(is_fetching) {
             return;
@@ -167,7 +167,7 @@ impl Orchestrator {
     }
 
     /// Handles a job's hash; `None` if the hash is gone.
-    fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Todo) {
+    fn seen(&mut self, at: Moment, tag: Tag, view: Option<JobView>, todo: &mut Acts) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
@@ -216,7 +216,7 @@ impl Orchestrator {
     }
 
     /// Stops a job that exceeds its time limit. Gives it up if its worker does not report the end.
-    fn watch_time(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    fn watch_time(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };
@@ -239,7 +239,7 @@ impl Orchestrator {
 
     /// Gives up the jobs whose time is over while Redis is away. What they left there is taken back when
     /// it is there again.
-    pub(super) fn watch_without_redis(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn watch_without_redis(&mut self, at: Moment, todo: &mut Acts) {
         let over = |out: &Out| {
             let limit = out
                 .started_at
@@ -261,7 +261,7 @@ impl Orchestrator {
     }
 
     /// Checks whether the jobs that no worker has started are still in a list.
-    pub(super) fn read_lists(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn read_lists(&mut self, at: Moment, todo: &mut Acts) {
         self.timers
             .arm(at.now.plus_ms(ABSENT_EVERY_MS), Due::Absent);
         let mut by_worker: BTreeMap<String, (Vec<Tag>, Vec<String>)> = BTreeMap::new();
@@ -286,7 +286,7 @@ impl Orchestrator {
         at: Moment,
         tags: &[Tag],
         value: Option<&Value>,
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         let Some(Value::List(places)) = value else {
             self.refused(value.map_or(&[], std::slice::from_ref), todo);
@@ -308,7 +308,7 @@ impl Orchestrator {
     }
 
     /// Queues a job again whose worker does not report, or gives it up after too many times.
-    fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    fn stale(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let Some(out) = self.out.get_mut(&tag) else {
             return;
         };

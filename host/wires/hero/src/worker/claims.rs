@@ -8,9 +8,8 @@ use host_wire_kit::session::Moment;
 
 use super::turns::TURN_KEPT_MS;
 use super::{
-    CLAIM_MS, Code, Command, Due, Ending, PARKED_MAX, POP_SECONDS, POPS_MAX, Phase, Purpose,
-    REFUSED_PAUSE_MS, RENEW_EVERY_MS, Refusal, Script, Todo, Value, Via, Worker, WorkerAct,
-    messages,
+    Acts, CLAIM_MS, Code, Command, Due, Ending, PARKED_MAX, POP_SECONDS, POPS_MAX, Phase, Purpose,
+    REFUSED_PAUSE_MS, RENEW_EVERY_MS, Refusal, Script, Value, Via, Worker, WorkerAct, messages,
 };
 use crate::job::{self, FIELDS};
 
@@ -64,7 +63,7 @@ impl Intake {
 
 impl Worker {
     /// Takes more jobs if there is room.
-    pub(super) fn pop(&mut self, todo: &mut Todo) {
+    pub(super) fn pop(&mut self, todo: &mut Acts) {
         if !self.calls.is_connected() || self.intake.queue == Queue::Refused {
             return;
         }
@@ -94,7 +93,7 @@ impl Worker {
         at: Moment,
         count: Option<usize>,
         values: &[Value],
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         self.intake.on_popped(count, values);
         let mut claims = Vec::new();
@@ -138,7 +137,7 @@ impl Worker {
 
     /// Handles the processing list. A job that no host has is taken only at the next check, because
     /// a host that lost its connection claims its jobs again as soon as it is back.
-    pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn found(&mut self, now: Time, list: Option<&Value>, todo: &mut Acts) {
         let Some(Value::List(values)) = list else {
             return;
         };
@@ -161,7 +160,7 @@ impl Worker {
     }
 
     /// Returns whether an entry is an id. Adds a dead letter if it is not.
-    fn is_valid(&mut self, entry: &Value, id: &str, todo: &mut Todo) -> bool {
+    fn is_valid(&mut self, entry: &Value, id: &str, todo: &mut Acts) -> bool {
         if job::is_id(id) {
             return true;
         }
@@ -175,7 +174,7 @@ impl Worker {
         false
     }
 
-    pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Todo) {
+    pub(super) fn claim(&mut self, ids: Vec<String>, todo: &mut Acts) {
         let scripts = ids.iter().map(|id| self.claim_script(id)).collect();
         self.call(Purpose::Claim(ids), scripts, todo);
     }
@@ -203,7 +202,7 @@ impl Worker {
 
     /// Handles the answer to a claim: whether the job belongs to this host, and its fields.
     /// It is void if the job left this host and came back before the answer, and its new claim was answered.
-    pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Todo) {
+    pub(super) fn claimed(&mut self, at: Moment, id: String, value: &Value, todo: &mut Acts) {
         if !matches!(self.jobs.phase(&id), Some(Phase::Claiming { .. })) {
             return;
         }
@@ -241,7 +240,7 @@ impl Worker {
     }
 
     /// Leaves a job that no host has for now, unless this host has popped it.
-    fn free(&mut self, id: String, todo: &mut Todo) {
+    fn free(&mut self, id: String, todo: &mut Acts) {
         if self.jobs.get(&id).is_some_and(|held| !held.found) {
             self.jobs
                 .set_phase(&id, Phase::Claiming { only_own: false });
@@ -251,7 +250,7 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, at: Moment, id: &str, fields: &[Value], todo: &mut Todo) {
+    fn read(&mut self, at: Moment, id: &str, fields: &[Value], todo: &mut Acts) {
         let stop = fields.get(1) == Some(&Value::Int(1));
         let read = job::read(id, fields.get(2..).unwrap_or_default(), &self.terms);
         let Some(held) = self.jobs.get_mut(id) else {
@@ -275,7 +274,7 @@ impl Worker {
     }
 
     /// Renews claims and looks for jobs that another host left behind.
-    pub(super) fn renew(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn renew(&mut self, at: Moment, todo: &mut Acts) {
         // A job whose end is being written must not be claimed again afterwards; until then it is ours.
         let ending: BTreeSet<&String> = self
             .calls
@@ -321,7 +320,7 @@ impl Worker {
     }
 
     /// Drops jobs that another host has taken, and those whose turn another job has.
-    pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn renewed(&mut self, ids: &[String], lost: Option<&Value>, todo: &mut Acts) {
         let Some(Value::List(places)) = lost else {
             return;
         };

@@ -13,7 +13,7 @@ use host_core::port::{Answer, Answers, Execute, ForeignJob, Reply, Stop, Tag};
 use host_runtime::mailbox::Mailbox;
 use parking_lot::Mutex;
 
-use super::Answered;
+use super::ExecutionAnswer;
 use crate::log_files::{LogFile, LogFileError, LogFiles};
 
 /// The queue of answers for the session: at most two for each execution.
@@ -25,7 +25,7 @@ pub(crate) enum ExecutionEvent {
     /// Its guest runs now.
     Began,
     /// Nothing follows about it.
-    Over(Answered),
+    Over(ExecutionAnswer),
 }
 
 /// The executions of one session.
@@ -68,7 +68,7 @@ impl Executions {
         };
         let Some(files) = &self.files else {
             let why = "no folder for logs is configured".to_owned();
-            return shared.answer(tag, Answered::NoLog(why));
+            return shared.answer(tag, ExecutionAnswer::NoLog(why));
         };
         let (id, attempt) = (job.external_id.clone(), job.attempt);
         shared.opening.lock().insert(tag, job);
@@ -79,7 +79,7 @@ impl Executions {
         if !files.open(&log_path, &id, attempt, opened)
             && shared.opening.lock().remove(&tag).is_some()
         {
-            shared.answer(tag, Answered::Busy);
+            shared.answer(tag, ExecutionAnswer::Busy);
         }
     }
 
@@ -90,7 +90,7 @@ impl Executions {
             return self.shared.execute.stop(tag, grace_ms, why);
         }
         let failure = Failure::new(FailureKind::Cancelled, why.as_str());
-        let ended = Answered::Ended(Outcome::Failed(failure));
+        let ended = ExecutionAnswer::Ended(Outcome::Failed(failure));
         self.shared.answer(tag, ended);
     }
 }
@@ -112,7 +112,7 @@ impl Shared {
         };
         match opened {
             Ok(file) => self.start(tag, *job, Some(file)),
-            Err(error) => self.answer(tag, Answered::NoLog(error.to_string())),
+            Err(error) => self.answer(tag, ExecutionAnswer::NoLog(error.to_string())),
         }
     }
 
@@ -124,7 +124,7 @@ impl Shared {
         self.execute.start(job, Reply::new(tag, Arc::new(answers)));
     }
 
-    fn answer(&self, tag: Tag, answered: Answered) {
+    fn answer(&self, tag: Tag, answered: ExecutionAnswer) {
         report(&self.answers, tag, ExecutionEvent::Over(answered));
     }
 }
@@ -145,8 +145,8 @@ impl Answers for ExecutionAnswers {
     fn answer(self: Arc<Self>, tag: Tag, answer: Answer) {
         let mut file = self.file.lock();
         let answered = match answer {
-            Answer::Ended(outcome, _) => Answered::Ended(outcome),
-            Answer::Busy => Answered::Busy,
+            Answer::Ended(outcome, _) => ExecutionAnswer::Ended(outcome),
+            Answer::Busy => ExecutionAnswer::Busy,
             Answer::Began => return report(&self.mailbox, tag, ExecutionEvent::Began),
             Answer::Logged { started_at, lines } => {
                 if let Some(file) = &*file {

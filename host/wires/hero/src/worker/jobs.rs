@@ -15,7 +15,7 @@ use crate::job::HeroJob;
     clippy::struct_excessive_bools,
     reason = "each is a fact of its own, in every phase"
 )]
-pub(super) struct Held {
+pub(super) struct HeldJob {
     phase: Phase,
     pub(super) job: Option<Box<HeroJob>>,
     pub(super) attempt: u32,
@@ -90,7 +90,7 @@ impl Phase {
     }
 }
 
-impl Held {
+impl HeldJob {
     pub(super) const fn phase(&self) -> &Phase {
         &self.phase
     }
@@ -116,7 +116,7 @@ impl Held {
 /// All jobs, by their ids.
 #[derive(Debug, Default)]
 pub(super) struct Jobs {
-    held: BTreeMap<String, Held>,
+    held: BTreeMap<String, HeldJob>,
     /// The jobs that run.
     running: BTreeMap<Tag, String>,
     /// Those that became ready, in order. Some may no longer be.
@@ -148,15 +148,15 @@ impl Jobs {
         self.held.contains_key(id)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &Held)> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&String, &HeldJob)> {
         self.held.iter()
     }
 
-    pub(super) fn get(&self, id: &str) -> Option<&Held> {
+    pub(super) fn get(&self, id: &str) -> Option<&HeldJob> {
         self.held.get(id)
     }
 
-    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut Held> {
+    pub(super) fn get_mut(&mut self, id: &str) -> Option<&mut HeldJob> {
         self.held.get_mut(id)
     }
 
@@ -187,7 +187,7 @@ impl Jobs {
 
     /// Adds a job to claim.
     pub(super) fn add(&mut self, id: String, found: bool, only_own: bool) {
-        let held = Held {
+        let held = HeldJob {
             phase: Phase::Claiming { only_own },
             job: None,
             attempt: 1,
@@ -200,7 +200,7 @@ impl Jobs {
         self.held.insert(id, held);
     }
 
-    pub(super) fn remove(&mut self, id: &str) -> Option<Held> {
+    pub(super) fn remove(&mut self, id: &str) -> Option<HeldJob> {
         let held = self.held.remove(id)?;
         self.left(&held.phase);
         Some(held)

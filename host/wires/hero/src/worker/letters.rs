@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use host_wire_kit::session::Moment;
 
-use super::{Command, Due, Purpose, Refusal, Todo, Value, Worker, WorkerAct, messages};
+use super::{Acts, Command, Due, Purpose, Refusal, Value, Worker, WorkerAct, messages};
 use crate::job;
 
 /// The most letters that wait for Redis. Later ones are not kept; what is taken stays in the
@@ -23,7 +23,7 @@ pub(super) struct Letters {
 impl Worker {
     /// Counts the refusal of an id that cannot be executed, and adds a dead letter. With `taken`,
     /// the id leaves the processing list.
-    pub(super) fn bury(&mut self, id: &[u8], refusal: &Refusal, taken: bool, todo: &mut Todo) {
+    pub(super) fn bury(&mut self, id: &[u8], refusal: &Refusal, taken: bool, todo: &mut Acts) {
         todo.push(WorkerAct::Count(refusal.code()));
         if self.letters.unconfirmed.len() >= WAITING_MAX {
             return;
@@ -48,7 +48,7 @@ impl Worker {
     }
 
     /// Sends the letters that are not on their way.
-    pub(super) fn send_letters(&mut self, todo: &mut Todo) {
+    pub(super) fn send_letters(&mut self, todo: &mut Acts) {
         let mut unsent = self.letters.unconfirmed.clone();
         for purpose in self.calls.purposes() {
             if let Purpose::Letter(number) = purpose {
@@ -66,7 +66,7 @@ impl Worker {
         at: Moment,
         number: u64,
         value: Option<&Value>,
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         if value.is_some_and(|value| value.text().is_some()) {
             self.letters.unconfirmed.remove(&number);

@@ -6,8 +6,8 @@ use host_wire_kit::session::Moment;
 
 use super::jobs::{Guest, Run};
 use super::{
-    Answered, Code, Command, Due, Ending, Held, Phase, PopSide, Purpose, Refusal, Script, Stop,
-    Tag, Todo, Value, Via, Worker, WorkerAct, messages,
+    Acts, Code, Command, Due, Ending, ExecutionAnswer, HeldJob, Phase, PopSide, Purpose, Refusal,
+    Script, Stop, Tag, Value, Via, Worker, WorkerAct, messages,
 };
 use crate::convert::{self, Verdict};
 
@@ -34,7 +34,7 @@ const LOSSES_MAX: u32 = 3;
 
 impl Worker {
     /// Starts the jobs that are ready, if there is room.
-    pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn start_ready(&mut self, at: Moment, todo: &mut Acts) {
         while self.jobs.running() < self.config.concurrency {
             let Some(id) = self.jobs.next_ready() else {
                 return;
@@ -43,7 +43,7 @@ impl Worker {
         }
     }
 
-    fn start(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    fn start(&mut self, at: Moment, id: &str, todo: &mut Acts) {
         let Some(held) = self.jobs.get(id) else {
             return;
         };
@@ -68,7 +68,7 @@ impl Worker {
     }
 
     /// Handles the start of a guest: its time limit begins, and the start is written to Redis.
-    pub(super) fn began(&mut self, at: Moment, tag: Tag, todo: &mut Todo) {
+    pub(super) fn began(&mut self, at: Moment, tag: Tag, todo: &mut Acts) {
         let Some(id) = self.jobs.run(tag).cloned() else {
             return;
         };
@@ -86,7 +86,7 @@ impl Worker {
     }
 
     /// Sends that an attempt has begun, unless it is over.
-    pub(super) fn write_start(&mut self, id: &str, todo: &mut Todo) {
+    pub(super) fn write_start(&mut self, id: &str, todo: &mut Acts) {
         let Some(Phase::Running(Run {
             began: Some(began), ..
         })) = self.jobs.phase(id)
@@ -102,11 +102,11 @@ impl Worker {
     }
 
     /// Handles the answer to a start: the job may belong to another host or have ended.
-    pub(super) fn started(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn started(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Acts) {
         match value.and_then(Value::text) {
             Some("held" | "ended") => self.lose(id, todo),
             Some(_) => {
-                if let Some(run) = self.jobs.get_mut(id).and_then(Held::run_mut) {
+                if let Some(run) = self.jobs.get_mut(id).and_then(HeldJob::run_mut) {
                     run.began = None;
                 }
             }
@@ -115,9 +115,9 @@ impl Worker {
     }
 
     /// Stops and drops a job that another host has taken.
-    pub(super) fn lose(&mut self, id: &str, todo: &mut Todo) {
+    pub(super) fn lose(&mut self, id: &str, todo: &mut Acts) {
         let held = self.forget(id);
-        if let Some(Phase::Running(run)) = held.as_ref().map(Held::phase) {
+        if let Some(Phase::Running(run)) = held.as_ref().map(HeldJob::phase) {
             todo.push(WorkerAct::Stop {
                 tag: run.tag,
                 grace_ms: 0,
@@ -127,9 +127,9 @@ impl Worker {
     }
 
     /// Stops a guest that exceeds its deadline.
-    pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Todo) {
+    pub(super) fn overrun(&mut self, tag: Tag, todo: &mut Acts) {
         let id = self.jobs.run(tag).cloned().unwrap_or_default();
-        if let Some(run) = self.jobs.get_mut(&id).and_then(Held::run_mut) {
+        if let Some(run) = self.jobs.get_mut(&id).and_then(HeldJob::run_mut) {
             run.guest = Guest::Overran;
             todo.push(WorkerAct::Stop {
                 tag,
@@ -139,7 +139,13 @@ impl Worker {
         }
     }
 
-    pub(super) fn answered(&mut self, at: Moment, tag: Tag, answer: Answered, todo: &mut Todo) {
+    pub(super) fn answered(
+        &mut self,
+        at: Moment,
+        tag: Tag,
+        answer: ExecutionAnswer,
+        todo: &mut Acts,
+    ) {
         let Some(id) = self.jobs.run(tag).cloned() else {
             return;
         };
@@ -149,18 +155,18 @@ impl Worker {
         };
         self.disarm(run);
         let verdict = match answer {
-            Answered::Busy => {
+            ExecutionAnswer::Busy => {
                 return self
                     .timers
                     .arm(at.now.plus_ms(BUSY_PAUSE_MS), Due::Retry(id));
             }
-            Answered::NoLog(why) => {
+            ExecutionAnswer::NoLog(why) => {
                 let refusal = Refusal::new(Code::LogPath, format!("log_path: {why}"));
                 todo.push(WorkerAct::Count(refusal.code()));
                 Verdict::Ended(Ending::Error(refusal.text()))
             }
-            Answered::Ended(_) if run.guest == Guest::Overran => Verdict::timed_out(),
-            Answered::Ended(outcome) => convert::verdict(outcome),
+            ExecutionAnswer::Ended(_) if run.guest == Guest::Overran => Verdict::timed_out(),
+            ExecutionAnswer::Ended(outcome) => convert::verdict(outcome),
         };
         let ended = matches!(verdict, Verdict::Ended(Ending::Finished(_)));
         if self.jobs.get(&id).is_some_and(|held| held.stop) {
@@ -173,7 +179,7 @@ impl Worker {
     }
 
     /// Carries out what happens after an attempt.
-    fn follow(&mut self, at: Moment, id: String, verdict: Verdict, todo: &mut Todo) {
+    fn follow(&mut self, at: Moment, id: String, verdict: Verdict, todo: &mut Acts) {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
@@ -218,28 +224,28 @@ impl Worker {
     }
 
     /// Ends a job. This host keeps it until Redis has confirmed the end.
-    pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Todo) {
+    pub(super) fn finish(&mut self, at: Moment, id: &str, ending: Ending, todo: &mut Acts) {
         self.end(at, id, Phase::Finishing(ending), todo);
     }
 
     /// Returns a job to its queue, so that it is taken next.
-    pub(super) fn give_back(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    pub(super) fn give_back(&mut self, at: Moment, id: &str, todo: &mut Acts) {
         self.release(at, id, self.config.pop_side, todo);
     }
 
     /// Returns a job to one end of its queue.
-    pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Todo) {
+    pub(super) fn release(&mut self, at: Moment, id: &str, side: PopSide, todo: &mut Acts) {
         self.end(at, id, Phase::Releasing(side), todo);
     }
 
-    fn end(&mut self, at: Moment, id: &str, phase: Phase, todo: &mut Todo) {
+    fn end(&mut self, at: Moment, id: &str, phase: Phase, todo: &mut Acts) {
         self.leave_line(id);
         self.jobs.set_phase(id, phase);
         self.write_end(at, id, todo);
     }
 
     /// Writes how a job ended or that it is returned, if Redis can be reached.
-    pub(super) fn write_end(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    pub(super) fn write_end(&mut self, at: Moment, id: &str, todo: &mut Acts) {
         let Some(held) = self.jobs.get(id) else {
             return;
         };
@@ -304,7 +310,7 @@ impl Worker {
     }
 
     /// Handles the confirmation that a job has ended or is returned.
-    pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn ended(&mut self, at: Moment, id: &str, value: Option<&Value>, todo: &mut Acts) {
         let Some(word) = value.and_then(Value::text) else {
             return self.try_again(at.now, value, Due::Finish(id.to_owned()), todo);
         };
@@ -322,7 +328,7 @@ impl Worker {
     }
 
     /// Drops a job.
-    pub(super) fn forget(&mut self, id: &str) -> Option<Held> {
+    pub(super) fn forget(&mut self, id: &str) -> Option<HeldJob> {
         self.leave_line(id);
         let held = self.jobs.remove(id)?;
         if let Phase::Running(run) = held.phase() {

@@ -7,7 +7,7 @@ use host_core::time::Time;
 use host_wire_kit::session::Moment;
 
 use super::{
-    Due, Ending, GRACE_MS, Phase, Purpose, Stop, Todo, Value, Worker, WorkerAct, messages,
+    Acts, Due, Ending, GRACE_MS, Phase, Purpose, Stop, Value, Worker, WorkerAct, messages,
 };
 use crate::job;
 
@@ -33,7 +33,7 @@ impl Stops {
 }
 
 impl Worker {
-    pub(super) fn read_stops(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn read_stops(&mut self, now: Time, todo: &mut Acts) {
         let list = messages::list_stops(&self.config.worker_id);
         self.call(Purpose::Stops, vec![list], todo);
         let every_ms = if self.jobs.is_empty() {
@@ -50,7 +50,7 @@ impl Worker {
     }
 
     /// Handles the stop queue.
-    pub(super) fn stops_listed(&mut self, at: Moment, list: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn stops_listed(&mut self, at: Moment, list: Option<&Value>, todo: &mut Acts) {
         let mut counts: BTreeMap<&[u8], usize> = BTreeMap::new();
         if let Some(Value::List(entries)) = list {
             for entry in entries {
@@ -94,7 +94,7 @@ impl Worker {
         now: Time,
         asked: &[(String, usize)],
         values: &[Value],
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         let mut forget = Vec::new();
         for ((id, count), answers) in asked.iter().zip(values.chunks(2)) {
@@ -122,7 +122,7 @@ impl Worker {
         self.call(Purpose::NothingFollows, forget, todo);
     }
 
-    fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    fn stop_job(&mut self, at: Moment, id: &str, todo: &mut Acts) {
         let Some(held) = self.jobs.get_mut(id) else {
             return;
         };

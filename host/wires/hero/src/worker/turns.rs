@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use host_wire_kit::session::Moment;
 
-use super::{Command, Due, Phase, Purpose, Script, Todo, Value, Worker, messages};
+use super::{Acts, Command, Due, Phase, Purpose, Script, Value, Worker, messages};
 
 /// How often to ask for a turn that another host has, in milliseconds.
 const ASK_EVERY_MS: u64 = 250;
@@ -89,7 +89,7 @@ impl Worker {
     }
 
     /// Asks Redis for turns.
-    pub(super) fn ask_for_turns(&mut self, todo: &mut Todo) {
+    pub(super) fn ask_for_turns(&mut self, todo: &mut Acts) {
         if !self.calls.is_connected() || !std::mem::take(&mut self.contexts.is_asking) {
             return;
         }
@@ -106,7 +106,7 @@ impl Worker {
     }
 
     /// Handles who has the turns that were asked for.
-    pub(super) fn turned(&mut self, at: Moment, ids: &[String], values: &[Value], todo: &mut Todo) {
+    pub(super) fn turned(&mut self, at: Moment, ids: &[String], values: &[Value], todo: &mut Acts) {
         for (id, value) in ids.iter().zip(values) {
             let held = self.jobs.get_mut(id);
             let Some(held) = held.filter(|it| matches!(it.phase(), Phase::Turn { .. })) else {

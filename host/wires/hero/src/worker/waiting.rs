@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Due, Ending, PARKED_MAX, Phase, Purpose, Todo, Value, Worker, WorkerAct, messages};
+use super::{Acts, Due, Ending, PARKED_MAX, Phase, Purpose, Value, Worker, WorkerAct, messages};
 use crate::job;
 use crate::job::circles::{self, Walk};
 
@@ -38,7 +38,7 @@ impl Circles {
 
 impl Worker {
     /// Makes a job wait for others, or makes it ready.
-    pub(super) fn admit(&mut self, at: Moment, id: &str, todo: &mut Todo) {
+    pub(super) fn admit(&mut self, at: Moment, id: &str, todo: &mut Acts) {
         let job = self.jobs.get(id).and_then(|held| held.job.as_ref());
         let open = job.map(|job| job.depends_on.clone()).unwrap_or_default();
         if open.is_empty() {
@@ -60,7 +60,7 @@ impl Worker {
     }
 
     /// Begins to look for circles through jobs of other worker ids and hosts.
-    pub(super) fn find_circles(&mut self, at: Moment, todo: &mut Todo) {
+    pub(super) fn find_circles(&mut self, at: Moment, todo: &mut Acts) {
         if self.jobs.waiting().next().is_none() || self.stopping {
             self.circles = Circles::default();
             return;
@@ -84,7 +84,7 @@ impl Worker {
         at: Moment,
         ids: &[String],
         value: Option<&Value>,
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         let Some(walk) = &mut self.circles.walk else {
             return;
@@ -95,7 +95,7 @@ impl Worker {
         self.walk_on(at, todo);
     }
 
-    fn walk_on(&mut self, at: Moment, todo: &mut Todo) {
+    fn walk_on(&mut self, at: Moment, todo: &mut Acts) {
         let Some(walk) = self.circles.walk.take() else {
             return;
         };
@@ -124,7 +124,7 @@ impl Worker {
         }
     }
 
-    fn ask_statuses(&mut self, ids: Vec<String>, todo: &mut Todo) {
+    fn ask_statuses(&mut self, ids: Vec<String>, todo: &mut Acts) {
         let reads = ids.iter().map(|id| messages::status_of(id)).collect();
         self.call(Purpose::Statuses(ids), reads, todo);
     }
@@ -159,7 +159,7 @@ impl Worker {
     }
 
     /// Reads the status of the jobs that others wait for.
-    pub(super) fn read_dependencies(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn read_dependencies(&mut self, now: Time, todo: &mut Acts) {
         let ids: BTreeSet<&String> = self.jobs.waiting().flat_map(|(_, open)| open).collect();
         if ids.is_empty() {
             return;
@@ -178,7 +178,7 @@ impl Worker {
     }
 
     /// If no more jobs are taken because too many wait, checks whether jobs are queued.
-    pub(super) fn check_queue(&mut self, todo: &mut Todo) {
+    pub(super) fn check_queue(&mut self, todo: &mut Acts) {
         if self.jobs.parked() >= PARKED_MAX && !self.stopping {
             let count = messages::count_queued(&self.config.worker_id);
             self.call(Purpose::Behind, vec![count], todo);
@@ -187,7 +187,7 @@ impl Worker {
 
     /// Moves some of the waiting jobs to the end of their queue, because the jobs they wait for may
     /// be in it.
-    pub(super) fn make_room(&mut self, at: Moment, queued: Option<&Value>, todo: &mut Todo) {
+    pub(super) fn make_room(&mut self, at: Moment, queued: Option<&Value>, todo: &mut Acts) {
         let Some(Value::Int(queued)) = queued else {
             return;
         };
@@ -206,7 +206,7 @@ impl Worker {
         at: Moment,
         ids: &[String],
         values: &[Value],
-        todo: &mut Todo,
+        todo: &mut Acts,
     ) {
         for (id, value) in ids.iter().zip(values) {
             match value.text() {
@@ -218,7 +218,7 @@ impl Worker {
     }
 
     /// Updates the jobs that wait for `id`, which has ended.
-    pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Todo) {
+    pub(super) fn has_ended(&mut self, at: Moment, id: &str, finished: bool, todo: &mut Acts) {
         let waited = self.jobs.dependency_ended(id);
         if !finished {
             for (waiting, _) in waited {

@@ -38,7 +38,7 @@ where
     let outbox = Arc::new(Outbox::default());
     let messages = Messages::<S>::to(&outbox);
     hub.submit(Input::Opened(link, Box::new(messages)));
-    let closed = Closed {
+    let closed = CloseGuard {
         hub: Arc::clone(&hub),
         link,
     };
@@ -80,12 +80,12 @@ impl<S: StreamSession> Outlet<S::Out> for Messages<S> {
 }
 
 /// Reports the end of the connection to the session, even if the task is dropped.
-struct Closed<S: Session, H: EffectHandler<S>> {
+struct CloseGuard<S: Session, H: EffectHandler<S>> {
     hub: Arc<Hub<S, H>>,
     link: Link,
 }
 
-impl<S: Session, H: EffectHandler<S>> Drop for Closed<S, H> {
+impl<S: Session, H: EffectHandler<S>> Drop for CloseGuard<S, H> {
     fn drop(&mut self) {
         self.hub.submit(Input::Closed(self.link));
     }

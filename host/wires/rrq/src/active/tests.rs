@@ -6,7 +6,7 @@ use host_core::port::Execute;
 use host_runtime::tasks::Tasks;
 use host_testing::{KeptLogs, LeaseHost, Refusals, TokioClock};
 use host_wire_kit::Configured as _;
-use host_wire_kit::executors::{Found, NamedBy, RestartError, WorkerState};
+use host_wire_kit::executors::{NameLookup, NamedBy, RestartError, WorkerState};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -146,7 +146,10 @@ async fn pools_are_executors_of_serve_alone() {
     let other: Name = "other".parse().unwrap();
     assert_eq!(pools.names(), std::slice::from_ref(&name));
     let find = |name| pools.find(name, NamedBy::NewJob);
-    assert_eq!((find(&name), find(&other)), (Found::Here, Found::Missing));
+    assert_eq!(
+        (find(&name), find(&other)),
+        (NameLookup::Here, NameLookup::Missing)
+    );
     let policy = pools.rules().policy;
     assert_eq!(
         (policy.timeout_ms, policy.max_attempts),

@@ -11,7 +11,7 @@ use super::{Orchestrator, PoolActions, PoolEffect, TERM_GRACE_MS, Timer};
 
 /// A request that was not sent because it has to be kept apart.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct ApartRequest {
     tag: Tag,
     assignment: Box<Assignment>,
     /// When it came.
@@ -48,7 +48,7 @@ impl Orchestrator {
         self.due
             .extend(assignment.deadline.map(|at| (at, Timer::Held(tag))));
         let assignment = Box::new(assignment);
-        let held = Held {
+        let held = ApartRequest {
             tag,
             assignment,
             at,
@@ -94,7 +94,7 @@ impl Orchestrator {
         }
     }
 
-    fn forget_deadline(&mut self, held: &Held) {
+    fn forget_deadline(&mut self, held: &ApartRequest) {
         if let Some(at) = held.assignment.deadline {
             self.due.remove(&(at, Timer::Held(held.tag)));
         }

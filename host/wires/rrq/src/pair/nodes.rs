@@ -24,7 +24,7 @@ use uuid::Uuid;
 use super::framed;
 use crate::config::{self, Dialect, PoolConfig, Source};
 use crate::orchestrator::{Orchestrator, PoolEffect, PoolEvent};
-use crate::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::worker::{ExecutionEnd, Worker, WorkerEffect, WorkerEvent};
 
 const JOBS: u64 = 30;
 const IN_FLIGHT_MAX: usize = 4;
@@ -38,9 +38,9 @@ const END_MS: u64 = 3_600_000;
 
 /// What a node's slots ask of its orchestrator.
 #[derive(Default)]
-struct Asked(Mutex<Vec<PoolEvent>>);
+struct PushedEvents(Mutex<Vec<PoolEvent>>);
 
-impl Pusher for Asked {
+impl Pusher for PushedEvents {
     fn start(self: Arc<Self>, tag: Tag, _: &Name, assignment: Assignment) {
         let start = PoolEvent::Start(tag, Box::new(assignment));
         self.0.lock().push(start);
@@ -55,7 +55,7 @@ impl Pusher for Asked {
 struct Life {
     pool: Orchestrator,
     slots: Arc<Slots>,
-    asked: Arc<Asked>,
+    asked: Arc<PushedEvents>,
 }
 
 /// What is on the way. A connection belongs to a life of a node.
@@ -127,7 +127,7 @@ impl World {
         let of_others = self.model.leases_of_others(node);
         let leases = self.model.node(node);
         let slots = Slots::new(leases, config::CANCEL_GRACE_MS);
-        let asked = Arc::<Asked>::default();
+        let asked = Arc::<PushedEvents>::default();
         let pusher: Arc<dyn Pusher> = asked.clone();
         slots.connect(Arc::downgrade(&pusher));
         self.nodes[n].1 = self.lives.len();
@@ -326,7 +326,7 @@ impl World {
             }
             Event::GuestEnds(tag, job) => {
                 let result = Some(JsonText(format!("{job:?}")));
-                let ended = Answered::Ended(Outcome::Completed { result });
+                let ended = ExecutionEnd::Ended(Outcome::Completed { result });
                 let event = WorkerEvent::Answer(tag, ended);
                 self.with_worker(|worker, actions| worker.on_event(at, event, actions));
             }

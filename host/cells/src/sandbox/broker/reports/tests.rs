@@ -1,6 +1,6 @@
 //! A broker that reports, at the other end of a socket pair.
 
-use host_core::requests::Asked;
+use host_core::requests::RequestTarget;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socketpair};
 
 use super::*;
@@ -50,7 +50,7 @@ fn began(run: u64, request: u64, at_ms: u64) -> FromBroker {
         at_ms,
         handler: "h".to_owned(),
         span: Some(100 + request),
-        asked: Asked::default(),
+        asked: RequestTarget::default(),
     }
 }
 

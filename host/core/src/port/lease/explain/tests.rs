@@ -74,7 +74,7 @@ fn attempt(number: u32, outcome: &str, failure: Option<Failure>) -> Attempt {
 }
 
 /// A job whose latest attempt has this number.
-fn kept(state: State, number: u32, left: Option<JsonText>, attempts: Vec<Attempt>) -> Kept {
+fn kept(state: State, number: u32, left: Option<JsonText>, attempts: Vec<Attempt>) -> StoredJob {
     let new = NewJob {
         id: JobId(Uuid::from_u128(7)),
         ..new_job(Policy::default())
@@ -82,7 +82,7 @@ fn kept(state: State, number: u32, left: Option<JsonText>, attempts: Vec<Attempt
     let mut lifecycle = Lifecycle::accept(Time(0), &new, 0);
     lifecycle.state = state;
     lifecycle.attempt = number;
-    Kept {
+    StoredJob {
         job: JobDetail {
             lifecycle,
             payload: new.payload,
@@ -97,7 +97,7 @@ fn kept(state: State, number: u32, left: Option<JsonText>, attempts: Vec<Attempt
 }
 
 /// A running job whose lease `w` holds.
-fn running() -> Kept {
+fn running() -> StoredJob {
     let mut kept = kept(State::Running, 1, None, Vec::new());
     kept.job.lifecycle.lease = Some(Lease {
         id: LEASE,

@@ -31,7 +31,7 @@ impl Worker {
     /// Sends a message and returns the receiver of the answer.
     fn begin(
         &self,
-        of: &Granted,
+        of: &GrantedLease,
         message: LeaseMessage,
     ) -> oneshot::Receiver<Result<Standing, LeaseError>> {
         let (respond, answer) = respond();

@@ -14,7 +14,7 @@ on_both_stores!(
 );
 
 /// Sends heartbeats until one promises a later end than `before`: host time counts milliseconds.
-async fn promised(worker: &Worker, granted: &Granted, before: Time) -> Time {
+async fn promised(worker: &Worker, granted: &GrantedLease, before: Time) -> Time {
     let later = async {
         loop {
             // The number of an attempt has no limit of heartbeats.

@@ -367,9 +367,9 @@ async fn each_fence_names_the_lease(engine: Engine) {
     let bench = engine.bench().await;
     let worker = Worker::of(&bench, "w", LONG);
     for fence in [
-        |granted: &Granted| Fence::Lease(granted.lease),
-        |granted: &Granted| Fence::Attempt(granted.assignment.attempt),
-        |_: &Granted| Fence::Worker("w".to_owned()),
+        |granted: &GrantedLease| Fence::Lease(granted.lease),
+        |granted: &GrantedLease| Fence::Attempt(granted.assignment.attempt),
+        |_: &GrantedLease| Fence::Worker("w".to_owned()),
     ] {
         let id = bench.enqueue(pulled()).await;
         let granted = worker.lease().await;

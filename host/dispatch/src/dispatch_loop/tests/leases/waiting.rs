@@ -176,7 +176,7 @@ async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
     let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
     bench.dispatch.submit(Enqueue(jobs)).await.unwrap();
     let (three, five) = (answered(three).await, answered(five).await);
-    let granted = |all: &[Granted]| all.iter().map(|it| it.job).collect::<Vec<_>>();
+    let granted = |all: &[GrantedLease]| all.iter().map(|it| it.job).collect::<Vec<_>>();
     assert_eq!(granted(&three), ids[..3]);
     assert_eq!(granted(&five), ids[3..]);
     for granted in three.iter().chain(&five) {
@@ -189,12 +189,12 @@ async fn one_claim_fills_the_slots_of_a_request(engine: Engine) {
 /// A worker that disconnects just before its answer comes.
 struct LostPeer;
 
-impl Respond<Vec<Granted>> for LostPeer {
+impl Respond<Vec<GrantedLease>> for LostPeer {
     fn is_gone(&self) -> bool {
         false
     }
 
-    fn respond(self: Box<Self>, answer: Vec<Granted>) -> Result<(), Vec<Granted>> {
+    fn respond(self: Box<Self>, answer: Vec<GrantedLease>) -> Result<(), Vec<GrantedLease>> {
         Err(answer)
     }
 }

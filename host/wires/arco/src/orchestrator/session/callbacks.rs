@@ -4,7 +4,7 @@
 use host_core::id::{JobId, LeaseId};
 use host_core::job::State as JobState;
 use host_core::port::Tag;
-use host_core::port::lease::{Kept, LeaseError};
+use host_core::port::lease::{LeaseError, StoredJob};
 use host_core::time::Time;
 use host_wire_kit::session::Link;
 
@@ -13,7 +13,7 @@ use super::{Actions, Effect, Orchestrator, Timer};
 use crate::orchestrator::attempts::{Attempt, Call, is_about};
 use crate::orchestrator::envelope;
 use crate::orchestrator::read::Callback;
-use crate::refusals::Refused;
+use crate::refusals::WireRefusal;
 use crate::settings::Times;
 use crate::task_id::{self, TaskId};
 use crate::token::Scope;
@@ -60,7 +60,7 @@ impl Orchestrator {
         };
         match named {
             Some(job) => self.look_up(job, Lookup::Refuse(link), actions),
-            None => actions.send(link, Err(Refused::task())),
+            None => actions.send(link, Err(WireRefusal::task())),
         }
     }
 
@@ -106,7 +106,7 @@ impl Orchestrator {
         if let Some(received) = &call.attempt_id {
             let expected = envelope::attempt_id(job, number);
             if *received != expected {
-                let refused = Refused::id_mismatch(number, &expected, received);
+                let refused = WireRefusal::id_mismatch(number, &expected, received);
                 return actions.send(call.link, Err(refused));
             }
         }
@@ -118,7 +118,7 @@ impl Orchestrator {
     }
 
     /// Adds an attempt that was leased before the host restarted or by another node.
-    fn adopt(&mut self, now: Time, scope: &Scope, kept: &Kept, actions: &mut Actions) {
+    fn adopt(&mut self, now: Time, scope: &Scope, kept: &StoredJob, actions: &mut Actions) {
         let Some(attempt) = running(&self.times, scope, kept) else {
             return;
         };
@@ -135,7 +135,7 @@ impl Orchestrator {
         &mut self,
         now: Time,
         tag: Tag,
-        kept: Result<Option<&Kept>, &LeaseError>,
+        kept: Result<Option<&StoredJob>, &LeaseError>,
         actions: &mut Actions,
     ) {
         let Some(lookup) = self.lookups.remove(&tag) else {
@@ -145,7 +145,7 @@ impl Orchestrator {
             return self.cancel_unbegun(job, lease, kept, actions);
         }
         let Ok(kept) = kept else {
-            return lookup.refuse(Refused::busy(), actions);
+            return lookup.refuse(WireRefusal::busy(), actions);
         };
         match (lookup, kept) {
             (Lookup::Authorize(link, callback), kept) => {
@@ -161,8 +161,8 @@ impl Orchestrator {
                 let is_about = about.is_some();
                 self.authorized(link, *callback, is_about, actions);
             }
-            (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(Refused::token())),
-            (lookup, None) => lookup.refuse(Refused::task(), actions),
+            (Lookup::Refuse(link), Some(_)) => actions.send(link, Err(WireRefusal::token())),
+            (lookup, None) => lookup.refuse(WireRefusal::task(), actions),
             (Lookup::Cancel(..), Some(_)) => {}
         }
     }
@@ -172,7 +172,7 @@ impl Orchestrator {
         &mut self,
         job: JobId,
         lease: LeaseId,
-        kept: Result<Option<&Kept>, &LeaseError>,
+        kept: Result<Option<&StoredJob>, &LeaseError>,
         actions: &mut Actions,
     ) {
         let current = kept
@@ -197,7 +197,7 @@ impl Orchestrator {
 
 impl Lookup {
     /// Refuses the callback that waits for it.
-    fn refuse(&self, refused: Refused, actions: &mut Actions) {
+    fn refuse(&self, refused: WireRefusal, actions: &mut Actions) {
         let link = match self {
             Self::Authorize(link, _) | Self::Refuse(link) => *link,
             Self::Cancel(..) => return,
@@ -207,7 +207,7 @@ impl Lookup {
 }
 
 /// Returns the running attempt of a job, which was leased before the host restarted or by another node.
-fn running(times: &Times, scope: &Scope, kept: &Kept) -> Option<Attempt> {
+fn running(times: &Times, scope: &Scope, kept: &StoredJob) -> Option<Attempt> {
     let lifecycle = &kept.job.lifecycle;
     let lease = lifecycle.lease.as_ref()?;
     if lifecycle.state != JobState::Running || lifecycle.attempt != scope.attempt {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use host_core::id::{JobId, LeaseId};
 use host_core::port::Tag;
-use host_core::port::lease::{Granted, LeaseMessage};
+use host_core::port::lease::{GrantedLease, LeaseMessage};
 use host_core::time::Time;
 use host_runtime::backoff::Backoff;
 use host_wire_kit::http_client::{Answer, RequestError};
@@ -54,7 +54,7 @@ impl Orchestrator {
     pub(super) fn deliver(
         &mut self,
         now: Time,
-        granted: Granted,
+        granted: GrantedLease,
         may_run: bool,
         actions: &mut Actions,
     ) {

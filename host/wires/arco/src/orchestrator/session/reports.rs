@@ -16,7 +16,7 @@ use crate::orchestrator::attempts::Call;
 use crate::orchestrator::envelope;
 use crate::orchestrator::explain::explain;
 use crate::orchestrator::read::Report;
-use crate::refusals::{Code, Refused};
+use crate::refusals::{Code, WireRefusal};
 
 /// The cancellation of an attempt that has not begun.
 pub(super) const CANCEL_UNBEGUN: LeaseMessage = LeaseMessage::CancelAck {
@@ -53,7 +53,7 @@ enum Step {
 
 /// A message about a lease that the host has not answered.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(super) struct PendingMessage {
     job: JobId,
     lease: LeaseId,
     cause: Cause,
@@ -103,7 +103,7 @@ impl Orchestrator {
         actions: &mut Actions,
     ) {
         let tag = self.tag();
-        let sent = Sent {
+        let sent = PendingMessage {
             job,
             lease,
             cause,
@@ -207,7 +207,7 @@ impl Orchestrator {
                 }
                 Ok(AnswerOut::started(at.wall))
             }
-            Step::TurnAway => Err(Refused::terminal(CANCELLED)),
+            Step::TurnAway => Err(WireRefusal::terminal(CANCELLED)),
             Step::Heartbeat => {
                 let attempt = self.attempts.with_lease(job, lease);
                 let is_overdue = attempt.is_some_and(|it| it.overdue_ms(at.now).is_some());
@@ -264,7 +264,7 @@ fn answer_past(
     at: Moment,
     call: &Call,
     answer: Result<Standing, LeaseError>,
-) -> Result<AnswerOut, Refused> {
+) -> Result<AnswerOut, WireRefusal> {
     let standing = answer.map_err(|error| explain(error, call.scope.attempt, &call.report))?;
     Ok(match call.report {
         Report::Started => AnswerOut::started(at.wall),

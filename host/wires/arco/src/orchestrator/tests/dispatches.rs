@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use host_core::failure::{Category, FailureKind};
 use host_core::job::State;
-use host_core::port::lease::Kept;
+use host_core::port::lease::StoredJob;
 use host_testing::LeaseHost;
 use host_wire_kit::executors::{Executors as _, WorkerHealth, WorkerState};
 use serde_json::json;
@@ -129,7 +129,7 @@ async fn a_job_that_no_worker_has_received_waits_and_costs_no_attempt() {
     for tries in 1..=3 {
         plane.until(|worker| worker.failures >= tries).await;
         for id in ids {
-            let waits = |kept: &Kept| kept.job.lifecycle.state == State::Available;
+            let waits = |kept: &StoredJob| kept.job.lifecycle.state == State::Available;
             let kept = model.until(id, waits).await;
             assert_eq!(kept.job.lifecycle.attempts_charged(), 0);
             assert_eq!(
@@ -163,7 +163,7 @@ async fn a_worker_that_refuses_all_dispatches_is_probed_with_one_job() {
             world.spark.dispatched().await.answer(401, &[], "no");
         }
         for id in ids {
-            let waits = |kept: &Kept| kept.job.lifecycle.state == State::Available;
+            let waits = |kept: &StoredJob| kept.job.lifecycle.state == State::Available;
             world.plane.model.until(id, waits).await;
         }
         assert!(!world.spark.has_more().await);
@@ -189,7 +189,7 @@ async fn a_cancel_ends_an_attempt_that_has_not_begun() {
         dispatch.answer(status, &[("retry-after", "60")], "");
         world.plane.until_answered().await;
         world.plane.model.cancel(id, None).unwrap();
-        let ended = |kept: &Kept| kept.job.lifecycle.state.is_terminal();
+        let ended = |kept: &StoredJob| kept.job.lifecycle.state.is_terminal();
         let kept = world.plane.model.until(id, ended).await;
         assert_eq!(kept.job.lifecycle.state, State::Cancelled, "{status}");
         assert_eq!(kept.job.lifecycle.failure, Some(FailureKind::Cancelled));

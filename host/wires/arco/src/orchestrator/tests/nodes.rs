@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use super::super::envelope;
 use super::fixture::TIMES;
-use super::side::{Sent, Side};
+use super::side::{Outgoing, Side};
 
 /// A task that a node has sent, and the number of its callbacks.
 struct Task {
@@ -26,7 +26,7 @@ struct Task {
 impl Task {
     fn sent(side: &mut Side) -> Self {
         let mut sent = side.go_on();
-        let Some(Sent::Dispatch(dispatch, body)) = sent.pop() else {
+        let Some(Outgoing::Dispatch(dispatch, body)) = sent.pop() else {
             panic!("no dispatch");
         };
         let body: Value = serde_json::from_slice(&body).unwrap();
@@ -49,7 +49,7 @@ impl Task {
         }
         side.callback(self.calls, &path, &self.token, &body.to_string());
         let answered = side.go_on().into_iter().find_map(|sent| match sent {
-            Sent::Answer(link, status, body) if link == self.calls => Some((status, body)),
+            Outgoing::Answer(link, status, body) if link == self.calls => Some((status, body)),
             _ => None,
         });
         let (status, body) = answered.expect("an answer");

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use host_core::id::{JobId, LeaseId};
 use host_core::lease::{Hold, Revocation};
 use host_core::name::Name;
-use host_core::port::lease::{Granted, LeaseEvents, LeaseRequest, Leases, WAIT_FOREVER};
+use host_core::port::lease::{GrantedLease, LeaseEvents, LeaseRequest, Leases, WAIT_FOREVER};
 use host_core::port::{Clock as _, Tag};
 use host_core::time::Time;
 use host_runtime::mailbox::respond;
@@ -28,7 +28,7 @@ use crate::token::Tokens;
 use crate::token::key::Keys;
 
 /// What goes out.
-pub(crate) enum Sent {
+pub(crate) enum Outgoing {
     Dispatch(u64, Vec<u8>),
     /// The answer to a callback.
     Answer(u64, u16, String),
@@ -62,9 +62,9 @@ pub(crate) struct Side {
     audit: Arc<LeaseAudit>,
     session: Orchestrator,
     tokens: Tokens,
-    asks: BTreeMap<Tag, (Name, Receiver<Vec<Granted>>)>,
+    asks: BTreeMap<Tag, (Name, Receiver<Vec<GrantedLease>>)>,
     changes: Arc<Changes>,
-    sent: Vec<Sent>,
+    sent: Vec<Outgoing>,
 }
 
 impl Side {
@@ -147,7 +147,7 @@ impl Side {
     }
 
     /// Does what is due, and what the host has for it; returns what went out since the last call.
-    pub(crate) fn go_on(&mut self) -> Vec<Sent> {
+    pub(crate) fn go_on(&mut self) -> Vec<Outgoing> {
         let now = self.at().now;
         if self.due().is_some_and(|due| due <= now) {
             let mut actions = Actions::default();
@@ -209,7 +209,8 @@ impl Side {
                         Ok(answer) => (200, serde_json::to_string(&answer)),
                         Err(refused) => (refused.status, serde_json::to_string(&refused.body)),
                     };
-                    self.sent.push(Sent::Answer(link.0, status, body.unwrap()));
+                    self.sent
+                        .push(Outgoing::Answer(link.0, status, body.unwrap()));
                 }
                 Action::Effect(effect) => self.effect(effect),
                 Action::Close(_) | Action::Count(_) => {}
@@ -267,7 +268,7 @@ impl Side {
             Effect::Dispatch(tag, dispatch) => {
                 let at = self.at();
                 let body = envelope::write(&dispatch, &TIMES, &self.tokens, (at.now, at.wall));
-                self.sent.push(Sent::Dispatch(tag.0, body));
+                self.sent.push(Outgoing::Dispatch(tag.0, body));
             }
             // What was sent may arrive all the same.
             Effect::Abort(_) | Effect::Log(_) => {}

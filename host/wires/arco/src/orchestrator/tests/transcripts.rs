@@ -8,7 +8,7 @@ use host_core::json::JsonText;
 use host_core::lease::{Hold, Revocation};
 use host_core::policy::Policy;
 use host_core::port::lease::{
-    Granted, Kept, LeaseError, LeaseMessage, LeaseRequest, Leases as _, Resumed, Standing,
+    GrantedLease, LeaseError, LeaseMessage, LeaseRequest, Leases as _, Resumed, Standing, StoredJob,
 };
 use host_core::port::{Assignment, Tag};
 use host_core::suspicion::Suspicion;
@@ -151,8 +151,8 @@ impl Table {
     }
 
     /// The first attempt of a job. Its lease has the number of the job.
-    fn granted(&self, job: &str) -> Granted {
-        Granted {
+    fn granted(&self, job: &str) -> GrantedLease {
+        GrantedLease {
             job: job_id(job),
             lease: lease_id(job),
             assignment: Assignment {
@@ -178,7 +178,7 @@ impl Table {
 }
 
 /// A job as it is kept while its first attempt runs.
-fn kept(granted: &Granted, is_begun: bool) -> Kept {
+fn kept(granted: &GrantedLease, is_begun: bool) -> StoredJob {
     let model = LeaseHost::new();
     let id = model.enqueue(("spark", "key"), "{}", Policy::default(), &[]);
     let (respond, _answer) = respond();

@@ -5,7 +5,7 @@ use host_core::outcome::{Meter, Outcome};
 use host_core::port::{Answer, Stop, Tag};
 use host_wire_kit::session::Moment;
 
-use super::task::{Beats, Run, Stage, Stopped, Task};
+use super::task::{Beats, Run, Stage, StopCause, Task};
 use super::{Actions, DispatchEnd, Effect, Id, Worker};
 use crate::messages::TaskHeartbeat;
 
@@ -106,7 +106,7 @@ impl Worker {
             ..
         }) = self.task(id)
         {
-            run.ends = Some(Stopped::GivenUp);
+            run.ends = Some(StopCause::GivenUp);
             actions.effect(Effect::Stop(run.tag, 0, Stop::Disconnected));
         }
     }
@@ -137,9 +137,9 @@ impl Worker {
         self.abort(id, actions);
         match ends {
             None => self.report(at, id, &outcome, &meter, actions),
-            Some(Stopped::GivenUp) => self.finish(id, DispatchEnd::Over, actions),
+            Some(StopCause::GivenUp) => self.finish(id, DispatchEnd::Over, actions),
             // A guest that was stopped with the worker has not failed; the task may be retried.
-            Some(Stopped::ShutDown) => {
+            Some(StopCause::ShutDown) => {
                 let is_completed = matches!(outcome, Outcome::Completed { .. });
                 let (outcome, meter) = if is_completed {
                     (outcome, meter)

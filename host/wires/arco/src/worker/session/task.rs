@@ -57,11 +57,11 @@ pub(super) struct Run {
     pub(super) silent_at: Time,
     pub(super) is_cancelled: bool,
     /// Why the guest must end immediately.
-    pub(super) ends: Option<Stopped>,
+    pub(super) ends: Option<StopCause>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum StopCause {
     /// The control plane has given the attempt up, or will soon; nothing more is sent.
     GivenUp,
     /// The worker stops.

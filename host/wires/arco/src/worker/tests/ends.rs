@@ -6,7 +6,7 @@ use super::fixture::{World, answered};
 use crate::tests::peer::Incoming;
 
 /// Begins a task whose heartbeats are far apart, and returns its end, which is not answered yet.
-async fn ended(world: &World, handler: &str) -> (super::fixture::Waiting, Incoming) {
+async fn ended(world: &World, handler: &str) -> (super::fixture::DispatchReply, Incoming) {
     let mut envelope = world.envelope(1, handler);
     envelope["heartbeatIntervalMs"] = 30_000.into();
     let waiting = world.begin(&envelope);

@@ -90,7 +90,7 @@ pub(crate) struct World {
 }
 
 /// The answer to a dispatch, which comes later.
-pub(crate) type Waiting = oneshot::Receiver<(u16, Option<Duration>, String)>;
+pub(crate) type DispatchReply = oneshot::Receiver<(u16, Option<Duration>, String)>;
 
 impl World {
     pub(crate) async fn start() -> Self {
@@ -213,7 +213,7 @@ impl World {
     }
 
     /// Sends a dispatch whose answer comes later.
-    pub(crate) fn begin(&self, envelope: &Value) -> Waiting {
+    pub(crate) fn begin(&self, envelope: &Value) -> DispatchReply {
         let (sender, answered) = oneshot::channel();
         let (client, url, body) = (self.client.clone(), self.url.clone(), envelope.to_string());
         self.tasks.spawn(async move {
@@ -242,7 +242,7 @@ impl World {
     }
 
     /// Begins a dispatch of `hang` whose start is acknowledged.
-    pub(crate) async fn hanging(&self, number: u32) -> Waiting {
+    pub(crate) async fn hanging(&self, number: u32) -> DispatchReply {
         let answered = self.begin(&self.envelope(number, "hang"));
         self.plane.expect("started").await.acknowledge(false);
         answered
@@ -293,7 +293,7 @@ async fn pass_time(hub: Arc<WorkerHub>, clock: Arc<TestClock>, is_it: fn(&Worker
 }
 
 /// Waits for the answer to a dispatch.
-pub(crate) async fn answered(waiting: Waiting) -> (u16, String) {
+pub(crate) async fn answered(waiting: DispatchReply) -> (u16, String) {
     let (status, _, body) = timeout(BOUND, waiting).await.expect("an answer").unwrap();
     (status, body)
 }

@@ -16,7 +16,7 @@ use crate::worker::order::Order;
 use crate::worker::session::{DispatchEnd, Effect, Event, Setup, Worker};
 
 /// What goes out.
-pub(crate) enum Sent {
+pub(crate) enum Outgoing {
     Callback {
         tag: u64,
         path: String,
@@ -37,7 +37,7 @@ pub(crate) struct Side {
     pub(crate) guest_ms: u64,
     /// How often each task was executed.
     pub(crate) executed: BTreeMap<String, u32>,
-    sent: Vec<Sent>,
+    sent: Vec<Outgoing>,
 }
 
 impl Side {
@@ -83,7 +83,7 @@ impl Side {
     }
 
     /// Does what is due, and returns what went out since the last call.
-    pub(crate) fn go_on(&mut self, at: Moment) -> Vec<Sent> {
+    pub(crate) fn go_on(&mut self, at: Moment) -> Vec<Outgoing> {
         let ended: Vec<_> = self
             .guests
             .extract_if(.., |_, (_, end, _)| *end <= at.now)
@@ -118,7 +118,7 @@ impl Side {
                         | DispatchEnd::Full
                         | DispatchEnd::Stopping => 503,
                     };
-                    self.sent.push(Sent::Answer(link.0, status));
+                    self.sent.push(Outgoing::Answer(link.0, status));
                 }
                 Action::Effect(effect) => self.effect(at, effect),
                 Action::Close(_) | Action::Count(_) => {}
@@ -152,7 +152,7 @@ impl Side {
                     (guest.1, guest.2) = (at.now, stopped);
                 }
             }
-            Effect::Send(tag, callback) => self.sent.push(Sent::Callback {
+            Effect::Send(tag, callback) => self.sent.push(Outgoing::Callback {
                 tag: tag.0,
                 path: callback.path,
                 token: callback.token.expose().to_owned(),

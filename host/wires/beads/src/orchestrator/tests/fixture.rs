@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::EXECUTOR;
 use crate::frame::text_of;
 use crate::messages::Out;
-use crate::orchestrator::{Ask, Effect, Event, Granted, Orchestrator};
+use crate::orchestrator::{Ask, Effect, Event, GrantedTask, Orchestrator};
 use crate::read::{In, Message};
 use crate::settings::OrchestratorConfig;
 
@@ -39,8 +39,8 @@ pub(crate) fn job(number: u64) -> JobId {
     JobId(Uuid::from_u128(number.into()))
 }
 
-pub(crate) fn granted(number: u64, lease: u64) -> Granted {
-    Granted {
+pub(crate) fn granted(number: u64, lease: u64) -> GrantedTask {
+    GrantedTask {
         job: job(number),
         lease: LeaseId(Uuid::from_u128(u128::from(lease) << 64)),
         priority: 2,

@@ -6,7 +6,7 @@ use axum::http::header::AUTHORIZATION;
 
 use crate::messages::lease_id::LeaseText;
 use crate::orchestrator::Pools;
-use crate::refusals::{Code, Refused, Stale};
+use crate::refusals::{Code, Stale, WireRefusal};
 use crate::settings::{DeltaConfig, PoolConfig};
 
 /// By what a request is made.
@@ -19,11 +19,11 @@ pub(super) enum Access {
 }
 
 impl Access {
-    pub(super) fn of(config: &DeltaConfig, headers: &HeaderMap) -> Result<Self, Refused> {
+    pub(super) fn of(config: &DeltaConfig, headers: &HeaderMap) -> Result<Self, WireRefusal> {
         if config.pools.is_empty() {
             let message = "no pool of Delta runners is configured; add \
                            [protocol.delta.runners.NAME] with a token_file or a cmd";
-            return Err(Refused::new(Code::Off, message));
+            return Err(WireRefusal::new(Code::Off, message));
         }
         if config.launches() && !headers.contains_key(AUTHORIZATION) {
             return Ok(Self::Lease);
@@ -34,7 +34,7 @@ impl Access {
     }
 
     /// Returns the pool whose token it has.
-    pub(super) fn pool(self, config: &DeltaConfig) -> Result<&PoolConfig, Refused> {
+    pub(super) fn pool(self, config: &DeltaConfig) -> Result<&PoolConfig, WireRefusal> {
         let Self::Token(place) = self else {
             return Err(denied());
         };
@@ -47,22 +47,22 @@ impl Access {
         self,
         pools: &'a Pools,
         lease: Option<&LeaseText>,
-    ) -> Result<&'a PoolConfig, Refused> {
+    ) -> Result<&'a PoolConfig, WireRefusal> {
         match (self, lease) {
             (Self::Token(_), _) => self.pool(&pools.config),
             (Self::Lease, None) => Err(denied()),
             (Self::Lease, Some(lease)) => {
                 // A lease that needs a token looks like one that there never was.
                 let pool = pools.pool_of_file(lease).await?;
-                pool.ok_or_else(|| Refused::stale(Stale::Unknown))
+                pool.ok_or_else(|| WireRefusal::stale(Stale::Unknown))
             }
         }
     }
 }
 
-fn denied() -> Refused {
+fn denied() -> WireRefusal {
     let message = "the bearer token of a pool of runners is required";
-    Refused::new(Code::Auth, message)
+    WireRefusal::new(Code::Auth, message)
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::convert;
 use crate::messages::{CompleteAck, LogAck, Nothing};
 use crate::orchestrator::Answer;
-use crate::refusals::{Code, More, Refused};
+use crate::refusals::{Code, More, WireRefusal};
 use crate::settings::Times;
 
 /// A refusal as it is written.
@@ -70,12 +70,12 @@ fn ok(message: &impl Serialize) -> Response {
 }
 
 /// Answers with a refusal.
-pub(super) fn refused(refusal: &Refused, lease_id: Option<&str>) -> Response {
+pub(super) fn refused(refusal: &WireRefusal, lease_id: Option<&str>) -> Response {
     let status = StatusCode::from_u16(refusal.status());
     written(refusal, lease_id, status.unwrap_or(StatusCode::BAD_REQUEST))
 }
 
-fn written(refusal: &Refused, lease_id: Option<&str>, status: StatusCode) -> Response {
+fn written(refusal: &WireRefusal, lease_id: Option<&str>, status: StatusCode) -> Response {
     let mut out = ErrorOut {
         r#type: "Error",
         lease_id: None,
@@ -124,7 +124,7 @@ pub(super) fn render(refusal: &Refusal) -> Response {
 }
 
 /// Returns what the server refuses, in the words of the wire.
-pub(super) fn of_http(refusal: &Refusal) -> Refused {
+pub(super) fn of_http(refusal: &Refusal) -> WireRefusal {
     let code = match refusal {
         Refusal::BodyTooLarge { .. } => Code::BodyTooLarge,
         Refusal::Busy
@@ -157,8 +157,8 @@ pub(super) fn of_http(refusal: &Refusal) -> Refused {
         | Refusal::NotFound
         | Refusal::MethodNotAllowed { .. } => Code::Request,
     };
-    Refused {
+    WireRefusal {
         more: More::Status(refusal.status().as_u16()),
-        ..Refused::new(code, refusal.to_string())
+        ..WireRefusal::new(code, refusal.to_string())
     }
 }

@@ -10,7 +10,7 @@ use host_core::cell::LogSource;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::{JobId, LeaseId};
 use host_core::outcome::{Meter, Outcome};
-use host_core::port::lease::{EndCause, Granted, LeaseMessage};
+use host_core::port::lease::{EndCause, GrantedLease, LeaseMessage};
 use host_core::transition::Exit;
 use host_runtime::backoff::Backoff;
 use host_runtime::mailbox::respond;
@@ -26,7 +26,7 @@ use crate::convert;
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read::Ask;
 use crate::orchestrator::slots::Slot;
-use crate::orchestrator::{Answer, Named, Request, worker};
+use crate::orchestrator::{Answer, NamedLease, Request, worker};
 
 /// The pause after a wait without a job, should the host have no room for those who wait.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -134,11 +134,11 @@ impl LaunchedRunner {
     }
 
     /// Executes one job. The error says why no process was started, for people.
-    async fn execute(&self, granted: &Granted) -> Result<(), String> {
+    async fn execute(&self, granted: &GrantedLease) -> Result<(), String> {
         let (job, lease) = (granted.job, granted.lease);
         let (pools, leases) = (&self.pool.pools, &*self.pool.leases);
         let worker = worker(&self.pool.config.name, &self.runner_id());
-        let named = Named::new(job, lease, worker);
+        let named = NamedLease::new(job, lease, worker);
         let attempt = Attempt {
             job,
             number: granted.assignment.attempt,
@@ -221,7 +221,7 @@ impl LaunchedRunner {
         current.is_some_and(|it| it.id == lease && it.ack_by.is_some())
     }
 
-    fn files(&self, granted: &Granted) -> std::io::Result<AttemptFiles> {
+    fn files(&self, granted: &GrantedLease) -> std::io::Result<AttemptFiles> {
         let message = convert::granted(granted, self.pool.pools.config.times);
         let text = serde_json::to_vec(&message)?;
         let attempt = granted.assignment.attempt;
@@ -232,7 +232,7 @@ impl LaunchedRunner {
     /// limit, or when the host stops. Returns whether it was the time limit.
     async fn live(
         &self,
-        named: &Named,
+        named: &NamedLease,
         (files, log): (&AttemptFiles, &JobLog),
         limit: Duration,
         stop: &Stop,

@@ -142,7 +142,7 @@ impl Bench {
             _ => Message::complete,
         };
         let (about, message) = read(message.as_bytes()).unwrap();
-        let message = Request::Message(Named::read(pool, &about).unwrap(), message);
+        let message = Request::Message(NamedLease::read(pool, &about).unwrap(), message);
         self.pools.request(message).await.unwrap();
     }
 }

@@ -7,8 +7,8 @@ use host_runtime::backoff::Backoff;
 use super::super::exchange::{Kind, Response};
 use super::super::words::Dialect;
 use super::{
-    ANSWER_MS, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Effect, LeaseSession, Todo,
-    Why,
+    ANSWER_MS, Actions, BACKOFF_MS, BACKOFF_MS_MAX, CANCEL_MARGIN_MS, CANCEL_MS, Effect,
+    LeaseSession, Why,
 };
 use crate::messages::read::Status;
 
@@ -25,7 +25,7 @@ impl LeaseSession {
         (wait > 0 && self.stop.is_none()).then_some(wait)
     }
 
-    pub(super) fn send_beat(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn send_beat(&mut self, now: Time, todo: &mut Actions) {
         let wait = self.wait_seconds().filter(|_| self.started_at.is_some());
         let (dialect, wall) = (self.mode.dialect, self.wall(now));
         self.next_beat = now.plus_ms(self.lease.interval_ms);
@@ -41,7 +41,7 @@ impl LeaseSession {
         &mut self,
         now: Time,
         response: &Response,
-        todo: &mut Todo,
+        todo: &mut Actions,
     ) {
         let Some(sent_at) = self.beat_sent_at.take() else {
             return;
@@ -92,7 +92,7 @@ impl LeaseSession {
         }
     }
 
-    fn cancel(&mut self, deadline_ms: u64, todo: &mut Todo) {
+    fn cancel(&mut self, deadline_ms: u64, todo: &mut Actions) {
         if self.stop.is_some() {
             return;
         }

@@ -4,11 +4,11 @@ use host_core::time::Time;
 
 use super::super::exchange::{Kind, Response};
 use super::super::words::{Dialect, End};
-use super::{Done, Effect, LeaseSession, Todo, reason};
+use super::{Actions, Done, Effect, LeaseSession, reason};
 use crate::messages::read::{Artifact, Status};
 
 impl LeaseSession {
-    pub(super) fn finish(&mut self, now: Time, status: Status, text: &str, todo: &mut Todo) {
+    pub(super) fn finish(&mut self, now: Time, status: Status, text: &str, todo: &mut Actions) {
         let text = match (status, self.stage.step.as_str()) {
             (Status::Succeeded, _) | (_, "") => text.to_owned(),
             (_, step) => format!("{step}: {text}"),
@@ -41,7 +41,7 @@ impl LeaseSession {
         }
     }
 
-    pub(super) fn send_end(&mut self, todo: &mut Todo) {
+    pub(super) fn send_end(&mut self, todo: &mut Actions) {
         if let Some(end) = &self.end {
             let (kind, body) = self.speaker.end(self.mode.dialect, end);
             self.send_main(kind, body, todo);
@@ -49,7 +49,7 @@ impl LeaseSession {
     }
 
     /// Reports that the job is cancelled instead of how it ended, which the orchestrator does not accept any more.
-    pub(super) fn cancel_instead(&mut self, todo: &mut Todo) {
+    pub(super) fn cancel_instead(&mut self, todo: &mut Actions) {
         if let Some(end) = self
             .end
             .as_mut()
@@ -65,7 +65,7 @@ impl LeaseSession {
         now: Time,
         kind: Kind,
         response: &Response,
-        todo: &mut Todo,
+        todo: &mut Actions,
     ) {
         let Some(end) = &self.end else {
             return;

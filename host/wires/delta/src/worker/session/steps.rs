@@ -5,13 +5,13 @@ use host_core::port::{Answer, ForeignJob, Tag};
 use host_core::time::Time;
 
 use super::super::results::failed_text;
-use super::{Effect, LeaseSession, Todo, Why};
+use super::{Actions, Effect, LeaseSession, Why};
 use crate::NAME;
 use crate::messages::read::Status;
 
 impl LeaseSession {
     /// Starts the next step, or ends the job.
-    pub(super) fn next_step(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn next_step(&mut self, now: Time, todo: &mut Actions) {
         let at = self.results.len();
         if let Some(fault) = &self.lease.fault {
             let fault = fault.clone();
@@ -46,7 +46,7 @@ impl LeaseSession {
         todo.effect(Effect::Start(tag, Box::new(job)));
     }
 
-    pub(super) fn on_guest(&mut self, now: Time, tag: Tag, answer: Answer, todo: &mut Todo) {
+    pub(super) fn on_guest(&mut self, now: Time, tag: Tag, answer: Answer, todo: &mut Actions) {
         if self.guest != Some(tag) {
             return;
         }
@@ -69,7 +69,7 @@ impl LeaseSession {
         }
     }
 
-    fn ended(&mut self, now: Time, ended: Result<String, (Status, String)>, todo: &mut Todo) {
+    fn ended(&mut self, now: Time, ended: Result<String, (Status, String)>, todo: &mut Actions) {
         self.guest = None;
         if let Some(Why::Over(done)) = self.stop.take_if(|why| matches!(why, Why::Over(_))) {
             return self.give_up(done, todo);

@@ -101,7 +101,7 @@ fn stopped() -> Answer {
 }
 
 /// Takes the effects of a step.
-pub(super) fn effects(mut todo: Todo) -> Vec<Effect> {
+pub(super) fn effects(mut todo: Actions) -> Vec<Effect> {
     let effects = todo.drain().map(|action| match action {
         Action::Effect(effect) => effect,
         other => panic!("{other:?}"),
@@ -111,7 +111,7 @@ pub(super) fn effects(mut todo: Todo) -> Vec<Effect> {
 
 impl Bench {
     fn event(&mut self, event: Event) -> Vec<Effect> {
-        let (now, mut todo) = (self.now, Todo::default());
+        let (now, mut todo) = (self.now, Actions::default());
         let start = Time::parse_rfc3339(WALL).unwrap();
         let wall = start.plus_ms(now.since_ms(START));
         self.session
@@ -133,7 +133,7 @@ impl Bench {
 
     /// Moves to the next wakeup and returns what is done then.
     fn wakes(&mut self) -> Vec<Effect> {
-        let mut todo = Todo::default();
+        let mut todo = Actions::default();
         self.now = self.session.wakeup().expect("something is due");
         self.session.on_wakeup(self.now, &mut todo);
         effects(todo)

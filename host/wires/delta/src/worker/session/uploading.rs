@@ -6,7 +6,7 @@ use host_core::time::Time;
 
 use super::super::exchange::Response;
 use super::super::log_text;
-use super::{ANSWER_MS, CANCEL_MARGIN_MS, Effect, LeaseSession, Todo};
+use super::{ANSWER_MS, Actions, CANCEL_MARGIN_MS, Effect, LeaseSession};
 
 /// How long an end waits for the log before it, in milliseconds.
 const REST_MS: u64 = 5_000;
@@ -18,13 +18,13 @@ impl LeaseSession {
         now: Time,
         started_at: Time,
         lines: &[LogLine],
-        todo: &mut Todo,
+        todo: &mut Actions,
     ) {
         self.upload.write(&log_text::text(started_at, lines));
         self.send_log(now, todo);
     }
 
-    pub(super) fn send_log(&mut self, now: Time, todo: &mut Todo) {
+    pub(super) fn send_log(&mut self, now: Time, todo: &mut Actions) {
         if let Some((offset, text)) = self.upload.take(now) {
             todo.effect(Effect::Upload {
                 offset,
@@ -50,7 +50,7 @@ impl LeaseSession {
         Some(now.plus_ms(ms.min(left_ms / 4)))
     }
 
-    pub(super) fn on_log_response(&mut self, now: Time, response: &Response, todo: &mut Todo) {
+    pub(super) fn on_log_response(&mut self, now: Time, response: &Response, todo: &mut Actions) {
         let has_sent_end = self.end.is_some() && self.end_at.is_none();
         if *response == Response::Stale && !has_sent_end {
             return self.lose("the orchestrator says that the lease is stale", todo);

@@ -29,8 +29,8 @@ use crate::convert;
 use crate::messages::LeaseGranted;
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read;
-use crate::orchestrator::{Answer as Answered, Extension, Message, Named, Pools, Request};
-use crate::refusals::Refused;
+use crate::orchestrator::{Answer as Answered, Extension, Message, NamedLease, Pools, Request};
+use crate::refusals::WireRefusal;
 use crate::settings::{PoolConfig, Times};
 use crate::worker::exchange::{Kind, Response};
 use crate::worker::lease;
@@ -91,7 +91,7 @@ struct Open {
     kind: Kind,
     body: String,
     until: Option<(u64, Time)>,
-    answer: BoxFuture<'static, Result<Answered, Refused>>,
+    answer: BoxFuture<'static, Result<Answered, WireRefusal>>,
 }
 
 #[derive(Default)]
@@ -526,7 +526,7 @@ impl Sim {
         self.after(takes, Event::Guest(runner, epoch, tag, answer));
     }
 
-    fn request(&self, runner: usize, kind: Kind, body: &str) -> Result<Request, Refused> {
+    fn request(&self, runner: usize, kind: Kind, body: &str) -> Result<Request, WireRefusal> {
         let bytes = body.as_bytes();
         let (about, message) = match kind {
             Kind::Ack => Message::ack(bytes)?,
@@ -543,6 +543,9 @@ impl Sim {
                 (about, Message::Extension(Extension::Log { offset, bytes }))
             }
         };
-        Ok(Request::Message(Named::read(&self.pool, &about)?, message))
+        Ok(Request::Message(
+            NamedLease::read(&self.pool, &about)?,
+            message,
+        ))
     }
 }

@@ -11,7 +11,7 @@ use super::list::detail;
 use super::problems::unknown;
 use super::view::HeroJobView;
 use super::{HeroId, Shared, find, hero, path, wall};
-use crate::client::Stopped;
+use crate::client::StopResult;
 
 /// The result of a stop.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -75,7 +75,7 @@ pub(super) async fn stop(
         .stop(&id, wall(&shared))
         .await?
         .ok_or_else(|| unknown(&id))?
-        == Stopped::Ended;
+        == StopResult::Ended;
     Ok(Json(StopView { id, stopped }))
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Ls {
 }
 
 /// What was read: jobs by their ids, and whether there are more.
-struct Found {
+struct JobListing {
     jobs: BTreeMap<String, Item<HeroJobView>>,
     more: bool,
     now: Option<Time>,
@@ -76,8 +76,8 @@ impl Ls {
         Ok(())
     }
 
-    fn read(&self, client: &Client) -> Result<Found, CliError> {
-        let mut found = Found {
+    fn read(&self, client: &Client) -> Result<JobListing, CliError> {
+        let mut found = JobListing {
             jobs: BTreeMap::new(),
             more: false,
             now: None,

@@ -46,7 +46,7 @@ fn name(text: &str) -> Name {
 
 /// Has a job that is kept name an executor.
 fn open(executors: &HeroExecutors, executor: &str) -> bool {
-    executors.find(&name(executor), NamedBy::KeptJob) == Found::Here
+    executors.find(&name(executor), NamedBy::KeptJob) == NameLookup::Here
 }
 
 fn worker(executors: &HeroExecutors) -> WorkerHealth {
@@ -72,22 +72,22 @@ fn an_executor_is_there_by_its_name() {
     assert!(!open(&executors, "python"));
     assert_eq!(
         executors.find(&name("python"), NamedBy::NewJob),
-        Found::Missing
+        NameLookup::Missing
     );
     for n in 0..EXECUTORS_MAX {
         assert_eq!(
             executors.find(&name(&format!("hero-{n}")), NamedBy::NewJob),
-            Found::Here,
+            NameLookup::Here,
             "{n}"
         );
     }
     assert_eq!(
         executors.find(&name("hero-more"), NamedBy::NewJob),
-        Found::Full(EXECUTORS_MAX)
+        NameLookup::Full(EXECUTORS_MAX)
     );
     assert_eq!(
         executors.find(&name("hero-0"), NamedBy::NewJob),
-        Found::Here,
+        NameLookup::Here,
         "it is there already"
     );
     assert!(open(&executors, "hero-kept"), "its jobs are kept");

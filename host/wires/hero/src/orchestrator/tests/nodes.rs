@@ -15,7 +15,7 @@ use host_core::port::{Clock as _, ForeignJob, Stop, Tag};
 use host_core::time::Time;
 use host_testing::histories;
 use host_testing::{LeaseHost, Random};
-use host_wire_kit::executors::{Executors as _, Found, NamedBy};
+use host_wire_kit::executors::{Executors as _, NameLookup, NamedBy};
 use host_wire_kit::session::Moment;
 use uuid::Uuid;
 
@@ -26,7 +26,7 @@ use crate::settings::tests::parsed;
 use crate::settings::worker::WorkerConfig;
 use crate::tests::redis::FakeRedis;
 use crate::transport::driver::{Host as _, RedisSession as _};
-use crate::worker::{Answered, Worker, WorkerAct};
+use crate::worker::{ExecutionAnswer, Worker, WorkerAct};
 
 const EXECUTOR: &str = "hero-w1";
 const JOBS: usize = 30;
@@ -116,7 +116,7 @@ impl World {
             &leases,
         );
         let name: Name = EXECUTOR.parse().unwrap();
-        assert_eq!(executors.find(&name, NamedBy::KeptJob), Found::Here);
+        assert_eq!(executors.find(&name, NamedBy::KeptJob), NameLookup::Here);
         assert!(self.model.are_left(&of_others));
         self.nodes[n].1 = self.lives.len();
         self.lives.push(Some(Life {
@@ -206,7 +206,8 @@ impl World {
                     WorkerAct::Stop { tag, why, .. } => {
                         let ran = self.guests.remove(&tag).is_some();
                         if ran && why != Stop::Disconnected {
-                            let ended = Answered::Ended(Outcome::Cancelled { partial: None });
+                            let ended =
+                                ExecutionAnswer::Ended(Outcome::Cancelled { partial: None });
                             self.worker.on_answer(at, tag, ended, &mut todo);
                         }
                     }
@@ -258,7 +259,7 @@ impl World {
             Event::GuestEnds(tag) => {
                 if let Some(job) = self.guests.remove(&tag) {
                     let result = Some(job.params.clone());
-                    let ended = Answered::Ended(Outcome::Completed { result });
+                    let ended = ExecutionAnswer::Ended(Outcome::Completed { result });
                     self.with_worker(|worker, at, todo| worker.on_answer(at, tag, ended, todo));
                 }
             }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::settings::worker::WorkerConfig;
 use crate::tests::redis::Entry;
-use crate::worker::Answered;
+use crate::worker::ExecutionAnswer;
 use crate::worker::{Worker, WorkerAct};
 use host_core::port::Stop;
 
@@ -97,7 +97,8 @@ impl World {
                     WorkerAct::Stop { tag, why, .. } => {
                         let ran = self.guests.remove(&tag).is_some();
                         if ran && why != Stop::Disconnected {
-                            let ended = Answered::Ended(Outcome::Cancelled { partial: None });
+                            let ended =
+                                ExecutionAnswer::Ended(Outcome::Cancelled { partial: None });
                             self.worker.on_answer(at, tag, ended, &mut todo);
                         }
                     }
@@ -168,7 +169,7 @@ impl World {
         let id = self.guests.remove(&tag).unwrap();
         let result = Some(JsonText(format!("\"{id}\"")));
         self.returned.insert(id);
-        let ended = Answered::Ended(Outcome::Completed { result });
+        let ended = ExecutionAnswer::Ended(Outcome::Completed { result });
         self.work(|it, at, todo| it.on_answer(at, tag, ended, todo));
     }
 
@@ -286,7 +287,7 @@ fn our_worker_and_our_dispatcher_understand_each_other() {
                     assert_eq!(job.timeout_ms, Some(2_000));
                     worker.on_began(bench.at(), tag, &mut todo);
                     let result = Some(JsonText(format!("{guests}")));
-                    let answer = Answered::Ended(Outcome::Completed { result });
+                    let answer = ExecutionAnswer::Ended(Outcome::Completed { result });
                     worker.on_answer(bench.at(), tag, answer, &mut todo);
                 }
                 WorkerAct::Depth { .. } => {}

@@ -88,7 +88,7 @@ impl Scene {
     }
 
     /// Waits for one answer.
-    fn answer(&self) -> (u64, Answered) {
+    fn answer(&self) -> (u64, ExecutionAnswer) {
         let answers = Mutex::new(Vec::new());
         self.until("an answer", || {
             let mut answers = answers.lock();
@@ -130,10 +130,10 @@ fn line(message: &str) -> LogLine {
     }
 }
 
-fn cancelled(answered: &Answered) -> bool {
+fn cancelled(answered: &ExecutionAnswer) -> bool {
     matches!(
         answered,
-        Answered::Ended(Outcome::Failed(failure)) if failure.kind == FailureKind::Cancelled
+        ExecutionAnswer::Ended(Outcome::Failed(failure)) if failure.kind == FailureKind::Cancelled
     )
 }
 
@@ -154,7 +154,7 @@ fn work_starts_once_its_log_file_is_open() {
     assert_eq!(*scene.host.stops.borrow(), [(Tag(1), 0, Stop::Cancelled)]);
     let outcome = Outcome::Cancelled { partial: None };
     reply.ended(outcome.clone(), Meter::default());
-    assert_eq!(scene.answer(), (1, Answered::Ended(outcome)));
+    assert_eq!(scene.answer(), (1, ExecutionAnswer::Ended(outcome)));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_log_file_that_cannot_be_opened_is_answered() {
     let scene = Scene::new();
     scene.start(2, "noop", Some("../x"));
     let (tag, answer) = scene.answer();
-    let Answered::NoLog(why) = answer else {
+    let ExecutionAnswer::NoLog(why) = answer else {
         panic!("{answer:?}");
     };
     assert!(tag == 2 && why.contains("not inside"), "{why}");
@@ -171,7 +171,7 @@ fn a_log_file_that_cannot_be_opened_is_answered() {
     let without = Executions::new(execute, None, Arc::clone(&scene.answers));
     let log_path = Some("a.log".to_owned());
     without.start(Tag(3), Box::new(job("noop", true)), log_path);
-    assert!(matches!(scene.answer(), (3, Answered::NoLog(_))));
+    assert!(matches!(scene.answer(), (3, ExecutionAnswer::NoLog(_))));
 }
 
 #[test]
@@ -231,7 +231,7 @@ fn work_of_a_session_that_is_gone_does_not_start() {
 fn a_host_without_room_may_say_so_at_once() {
     let scene = Scene::new();
     scene.start(1, "busy", None);
-    assert_eq!(scene.answer(), (1, Answered::Busy));
+    assert_eq!(scene.answer(), (1, ExecutionAnswer::Busy));
     scene.start(2, "busy", Some("a.log"));
-    assert_eq!(scene.answer(), (2, Answered::Busy));
+    assert_eq!(scene.answer(), (2, ExecutionAnswer::Busy));
 }

@@ -5,7 +5,7 @@ use host_core::time::Time;
 use super::fixture::{Bench, completed, id};
 use crate::tests::redis::Entry;
 use crate::transport::driver::RedisSession as _;
-use crate::worker::Answered;
+use crate::worker::ExecutionAnswer;
 
 fn letters(bench: &Bench) -> Vec<(String, String)> {
     let letters = bench.list("dead_letter");
@@ -227,7 +227,10 @@ fn a_log_file_that_cannot_be_opened_ends_its_job_before_it_starts() {
     bench.enqueue(1, &[("retries", "5"), ("log_path", "a.log")]);
     bench.settle();
     assert_eq!(bench.running(), [1]);
-    bench.end_with(1, Answered::NoLog("a link is on the way to it".to_owned()));
+    bench.end_with(
+        1,
+        ExecutionAnswer::NoLog("a link is on the way to it".to_owned()),
+    );
     let error = bench.redis.field(&id(1), "error").unwrap();
     assert_eq!(error, "E_LOG_PATH log_path: a link is on the way to it");
     assert_eq!(bench.reply(1).len(), 1);

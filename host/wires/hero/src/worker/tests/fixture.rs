@@ -12,7 +12,7 @@ use crate::messages::{Call, Command, Via};
 use crate::settings::worker::WorkerConfig;
 use crate::tests::redis::FakeRedis;
 use crate::transport::driver::RedisSession as _;
-use crate::worker::Answered;
+use crate::worker::ExecutionAnswer;
 use crate::worker::{Worker, WorkerAct};
 use host_core::port::{ForeignJob, Stop, Tag};
 
@@ -215,10 +215,10 @@ impl Bench {
 
     /// Ends the guest of job `n`.
     pub(super) fn end(&mut self, n: u32, outcome: Outcome) {
-        self.end_with(n, Answered::Ended(outcome));
+        self.end_with(n, ExecutionAnswer::Ended(outcome));
     }
 
-    pub(super) fn end_with(&mut self, n: u32, answer: Answered) {
+    pub(super) fn end_with(&mut self, n: u32, answer: ExecutionAnswer) {
         let tag = self
             .guest(n)
             .unwrap_or_else(|| panic!("job {n} does not run"));

@@ -7,7 +7,7 @@ use super::fixture::{Bench, completed, failed, id};
 use crate::messages::{Call, Command, Script, Via};
 use crate::tests::redis::Entry;
 use crate::transport::driver::RedisSession as _;
-use crate::worker::{Answered, Worker};
+use crate::worker::{ExecutionAnswer, Worker};
 
 const TEN_MINUTES_MS: u64 = 600_000;
 
@@ -65,7 +65,7 @@ fn a_job_without_room_in_the_cells_keeps_its_place() {
     let mut bench = Bench::with(|config| config.concurrency = 1);
     bench.has_room = false;
     bench.enqueue(1, &[]);
-    bench.end_with(1, Answered::Busy);
+    bench.end_with(1, ExecutionAnswer::Busy);
     bench.enqueue(2, &[]);
     assert_eq!(bench.list("work_queue"), [id(2)]);
     bench.pass(50);
@@ -290,7 +290,7 @@ fn a_large_output_goes_once_on_a_connection_of_its_own_while_its_claim_holds() {
     let tag = bench.guest(1).unwrap();
     bench.guests.remove(&tag);
     let output = "x".repeat(16 << 20);
-    let answer = Answered::Ended(completed(&format!("\"{output}\"")));
+    let answer = ExecutionAnswer::Ended(completed(&format!("\"{output}\"")));
     bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     let place = bench.calls.iter().position(|call| call.via == Via::Own);
     let finish = bench.calls.remove(place.unwrap());

@@ -8,7 +8,7 @@ use super::fixture::{Bench, completed, failed, id};
 use crate::messages::PopSide;
 use crate::settings::worker::WorkerConfig;
 use crate::transport::driver::RedisSession as _;
-use crate::worker::Answered;
+use crate::worker::ExecutionAnswer;
 use crate::worker::Worker;
 use host_core::port::Stop;
 
@@ -398,7 +398,7 @@ fn cells_without_room_are_asked_again() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.guests.clear();
-    bench.drive(|worker, at, todo| worker.on_answer(at, tag, Answered::Busy, todo));
+    bench.drive(|worker, at, todo| worker.on_answer(at, tag, ExecutionAnswer::Busy, todo));
     assert!(bench.running().is_empty());
     bench.pass(50);
     assert_eq!(bench.running(), [1]);
@@ -485,7 +485,7 @@ fn what_is_popped_while_its_end_is_on_its_way_is_taken_anew() {
     bench.enqueue(1, &[]);
     let tag = bench.guest(1).unwrap();
     bench.guests.remove(&tag);
-    let answer = Answered::Ended(failed(FailureKind::InvalidParams, "no"));
+    let answer = ExecutionAnswer::Ended(failed(FailureKind::InvalidParams, "no"));
     bench.hand_in(|worker, at, todo| worker.on_answer(at, tag, answer, todo));
     let finish = bench.calls.pop().unwrap();
     let values = bench.redis.answer(&finish);

@@ -12,7 +12,7 @@ use crate::messages::Via;
 use crate::settings::worker::WorkerConfig;
 use crate::tests::redis::{Entry, FakeRedis};
 use crate::transport::driver::RedisSession as _;
-use crate::worker::Answered;
+use crate::worker::ExecutionAnswer;
 use crate::worker::Worker;
 
 #[derive(Clone, Debug)]
@@ -243,7 +243,7 @@ impl Storm {
                 failed(FailureKind::Trapped, "x")
             };
             bench.hand_in(|worker, at, todo| {
-                worker.on_answer(at, tag, Answered::Ended(outcome), todo);
+                worker.on_answer(at, tag, ExecutionAnswer::Ended(outcome), todo);
             });
         });
     }

@@ -3,7 +3,7 @@
 use super::fixture::{Bench, completed, id};
 use crate::tests::redis::FakeRedis;
 use crate::transport::driver::RedisSession as _;
-use crate::worker::{Answered, Worker};
+use crate::worker::{ExecutionAnswer, Worker};
 use host_core::port::Stop;
 
 const ALONE: [(&str, &str); 2] = [("concurrent", "false"), ("context_id", "c")];
@@ -132,7 +132,7 @@ fn a_host_that_has_lost_its_turn_stops_its_guest_and_writes_no_result() {
             let tag = pair.hosts[0].guest(1).unwrap();
             pair.hosts[0].guests.remove(&tag);
             pair.on(0, |bench| {
-                let ended = Answered::Ended(completed("1"));
+                let ended = ExecutionAnswer::Ended(completed("1"));
                 bench.drive(|worker: &mut Worker, at, todo| {
                     worker.on_answer(at, tag, ended, todo);
                 });
@@ -180,7 +180,7 @@ fn a_turn_that_two_answers_call_lost_costs_one_run() {
     }
     bench.settle();
     assert_eq!(bench.running(), [1, 1]);
-    bench.end_with(1, Answered::Ended(completed("stopped")));
+    bench.end_with(1, ExecutionAnswer::Ended(completed("stopped")));
     assert_eq!(bench.status(1), "started");
     bench.end(1, completed("1"));
     assert_eq!(

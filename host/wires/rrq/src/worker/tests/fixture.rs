@@ -14,7 +14,7 @@ use host_wire_kit::stream::{Framing, Next, Peer, StreamSession as _};
 use serde_json::{Value, json};
 
 use crate::frame::Frames;
-use crate::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::worker::{ExecutionEnd, Worker, WorkerEffect, WorkerEvent};
 
 /// Host time at the start. The wall clock is a year ahead.
 pub(super) const START: Time = Time(1_763_000_000_000);
@@ -113,7 +113,7 @@ impl Bench {
         }
     }
 
-    pub(super) fn answer(&mut self, tag: Tag, answer: Answered) {
+    pub(super) fn answer(&mut self, tag: Tag, answer: ExecutionEnd) {
         let event = WorkerEvent::Answer(tag, answer);
         let moment = self.moment();
         self.worker.on_event(moment, event, &mut self.actions);
@@ -121,7 +121,7 @@ impl Bench {
     }
 
     pub(super) fn end(&mut self, tag: Tag, outcome: Outcome) {
-        self.answer(tag, Answered::Ended(outcome));
+        self.answer(tag, ExecutionEnd::Ended(outcome));
     }
 
     pub(super) fn stop_host(&mut self) {

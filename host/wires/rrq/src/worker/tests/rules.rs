@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::fixture::{Bench, START, cancel, completed, stopped};
-use crate::worker::Answered;
+use crate::worker::ExecutionEnd;
 use crate::worker::idle::CROWDED;
 use crate::worker::{IDLE_MS, IN_FLIGHT_MAX, Rules, Worker, WorkerEvent};
 use host_core::port::Stop;
@@ -394,7 +394,7 @@ fn the_end_of_the_host_answers_what_is_left_and_closes_all() {
 fn a_full_host_says_busy() {
     let mut bench = Bench::connected();
     bench.send(1, &bench.request("r", "j"));
-    bench.answer(bench.tag(), Answered::Busy);
+    bench.answer(bench.tag(), ExecutionEnd::Busy);
     assert_eq!(bench.answer_of(1)["error"]["type"], "runner_busy");
     bench.check_empty();
 }

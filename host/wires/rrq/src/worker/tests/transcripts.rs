@@ -10,7 +10,7 @@ use host_wire_kit::session::{Action, Actions, ActionsOf, Link, Moment, Session};
 use host_wire_kit::stream::StreamSession as _;
 
 use super::fixture::{START, WALL_AHEAD_MS};
-use crate::worker::{Answered, Worker, WorkerEffect, WorkerEvent};
+use crate::worker::{ExecutionEnd, Worker, WorkerEffect, WorkerEvent};
 
 #[test]
 fn transcripts() {
@@ -106,7 +106,7 @@ fn event(text: &str) -> WorkerEvent {
     };
     let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
     let outcome = match word {
-        "busy" => return WorkerEvent::Answer(Tag(tag.parse().unwrap()), Answered::Busy),
+        "busy" => return WorkerEvent::Answer(Tag(tag.parse().unwrap()), ExecutionEnd::Busy),
         "completed" => Outcome::Completed {
             result: Some(JsonText(rest.to_owned())),
         },
@@ -123,5 +123,5 @@ fn event(text: &str) -> WorkerEvent {
             Outcome::Failed(Failure::new(known.unwrap(), rest))
         }
     };
-    WorkerEvent::Answer(Tag(tag.parse().unwrap()), Answered::Ended(outcome))
+    WorkerEvent::Answer(Tag(tag.parse().unwrap()), ExecutionEnd::Ended(outcome))
 }

@@ -13,7 +13,7 @@ use super::super::super::exchange::{Kind, Response};
 use super::super::super::lease;
 use super::super::super::results::Results;
 use super::super::super::words::Dialect;
-use super::super::{Effect, Event, LeaseSession, Mode, Todo};
+use super::super::{Actions, Effect, Event, LeaseSession, Mode};
 use super::effects;
 use super::network::logs;
 
@@ -64,7 +64,7 @@ impl Stage for Table {
             ["time", ms] => return self.pass(ms.parse().unwrap()),
             _ => panic!("cannot read {line:?}"),
         };
-        let (now, mut todo) = (self.now, Todo::default());
+        let (now, mut todo) = (self.now, Actions::default());
         let session = self.session.as_mut().expect("the first line makes it");
         session.on_event(Moment { now, wall: now }, event, &mut todo);
         shown(effects(todo))
@@ -76,7 +76,7 @@ impl Table {
     fn pass(&mut self, ms: u64) -> Vec<String> {
         let until = self.now.plus_ms(ms);
         let session = self.session.as_mut().unwrap();
-        let mut todo = Todo::default();
+        let mut todo = Actions::default();
         while let Some(due) = session.wakeup().filter(|due| *due <= until) {
             self.now = self.now.max(due);
             session.on_wakeup(self.now, &mut todo);

@@ -6,7 +6,7 @@ use host_core::port::Clock as _;
 use super::{Answered, LINES, Sim};
 use crate::messages::lease_id::LeaseText;
 use crate::messages::read;
-use crate::refusals::{Code, More, Refused};
+use crate::refusals::{Code, More, WireRefusal};
 use crate::worker::client::sort;
 use crate::worker::exchange::{Kind, Response};
 
@@ -28,7 +28,7 @@ impl Sim {
         body: &str,
         was_over: bool,
         live: Option<&LeaseText>,
-        answered: &Result<Answered, Refused>,
+        answered: &Result<Answered, WireRefusal>,
     ) {
         if answered.is_err() || kind == Kind::Log {
             return;
@@ -102,7 +102,7 @@ impl Sim {
 }
 
 /// Sorts an answer as a runner does.
-pub(super) fn response(kind: Kind, answer: Result<Answered, Refused>) -> Response {
+pub(super) fn response(kind: Kind, answer: Result<Answered, WireRefusal>) -> Response {
     let (status, body) = match answer {
         Ok(Answered::Heartbeat(ack)) => (200, serde_json::to_string(&ack).unwrap()),
         Ok(Answered::Logged(next)) => (200, format!(r#"{{"next_offset":{next}}}"#)),
