@@ -129,8 +129,8 @@ pub(crate) fn draw(trend: &TrendView, steps_max: usize, now: Time) -> Charts {
         .collect();
     let mut column = 0;
     let chart = |subject: &Subject| {
-        let values = |(.., value): &(_, _, Value)| values(points, step_ms, now, *value, subject);
-        let values: Vec<Vec<Option<f64>>> = subject.lines.iter().map(values).collect();
+        let line = |(.., value): &(_, _, Value)| values(points, step_ms, now, *value, subject);
+        let values: Vec<Vec<Option<f64>>> = subject.lines.iter().map(line).collect();
         let most = values
             .iter()
             .flatten()

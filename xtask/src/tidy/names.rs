@@ -14,7 +14,7 @@ const ALLOWED: [(&str, usize, &str); 5] = [
     (BINDING, 1, "write `let _ =`, or name the guard"),
     (TYPE, 0, "name it with a noun of the domain"),
     (FUNCTION, 233, "name it with a verb and its object"),
-    (REBOUND, 72, "name the second value, or chain the calls"),
+    (REBOUND, 70, "name the second value, or chain the calls"),
     (TUPLE, 71, "pass arguments, or a struct"),
 ];
 

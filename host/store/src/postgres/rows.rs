@@ -129,8 +129,9 @@ pub(super) fn payload_of(
     row: &Row,
     id: JobId,
 ) -> Result<(Payload, Option<String>, Vec<JobId>), StoreError> {
-    let key = row.get::<_, Option<Vec<u8>>>(2).map(String::from_utf8);
-    let key = key
+    let key = row
+        .get::<_, Option<Vec<u8>>>(2)
+        .map(String::from_utf8)
         .transpose()
         .map_err(|error| unreadable(format!("the unique key of job {id}"), &error))?;
     let extra = Extra::read(row.get(3), || id.to_string())?;

@@ -311,8 +311,8 @@ async fn without_a_token_only_the_own_user_of_the_machine_gets_in() {
             (named.clone(), false),
         ] {
             let asked = (method, filled.as_str());
-            let status = guarded.send_from(peer.clone(), "", asked, body.as_ref());
-            let status = status.await.status;
+            let answer = guarded.send_from(peer.clone(), "", asked, body.as_ref());
+            let status = answer.await.status;
             let is_refused = [401, 403].contains(&status);
             let expected = !gets_in && !matches!(access, Access::Open | Access::Proof);
             assert_eq!(is_refused, expected, "{method} {path} {peer:?}: {status}");
