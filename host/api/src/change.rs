@@ -2,6 +2,7 @@
 
 use std::ops::Not;
 
+use host_core::job::State;
 use host_core::seconds::Seconds;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -107,6 +108,21 @@ pub struct ManyView {
     pub refusals: Vec<RefusalView>,
     /// The `cursor` of the next page; `null` at the end.
     pub next_cursor: Option<String>,
+}
+
+impl ManyView {
+    /// Leaves out what a change of several states has counted before: jobs that it asked to stop because they had started
+    /// since it read them, and which it finds again among those that run. `started` is how many those are.
+    pub fn leave_out_started(&mut self, state: Option<State>, started: &mut u64) {
+        if state != Some(State::Running) {
+            *started += self.stopping;
+            return;
+        }
+        let again = self.unchanged.min(*started);
+        *started -= again;
+        self.unchanged -= again;
+        self.matched = self.matched.saturating_sub(again);
+    }
 }
 
 /// Why a job was not changed.

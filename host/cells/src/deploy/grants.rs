@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use host_core::grant_words;
-use host_core::http_grant::{ClientAuth, HttpGrant, OAuth, TokenUrl};
+use host_core::http_grant::{ClientAuth, HttpGrant, OAuth, OriginPattern};
 use host_core::name::Name;
 use host_core::tcp_grant::TcpGrant;
 use host_engine::component::{Grants, Manifest, Revision};
@@ -28,9 +28,9 @@ pub struct Available<'a> {
 impl Available<'_> {
     /// Returns what is wrong if this host does not give some of the grants of these handlers: one line for each.
     pub fn missing(&self, manifest: &Manifest, handlers: &[Name]) -> Option<Flaw> {
-        let each = |missing: fn(&Self, &Name, &Grants) -> Option<String>| {
+        let each = |missing: fn(&Self, &Name, &Grants) -> BTreeSet<String>| {
             let names = handlers.iter();
-            let flaws = names.filter_map(|name| missing(self, name, &manifest.grants(name)));
+            let flaws = names.flat_map(|name| missing(self, name, &manifest.grants(name)));
             flaws.collect::<Vec<_>>()
         };
         let mut flaws = each(Self::not_configured);
@@ -41,97 +41,98 @@ impl Available<'_> {
         (!flaws.is_empty()).then_some(Flaw { message, may_pass })
     }
 
-    /// Returns a message about what the configuration, which does not change, does not give.
-    fn not_configured(&self, handler: &Name, grants: &Grants) -> Option<String> {
-        let mut variables = grants.env.iter();
-        if let Some(name) = variables.find(|name| !self.environment.contains_key(*name)) {
-            return Some(format!(
-                "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
-            ));
-        }
-        self.unreachable(handler, &grants.http)
-            .or_else(|| self.unconnected(handler, grants))
-            .or_else(|| self.hidden(handler, &grants.secrets))
+    /// Says what the configuration, which does not change, does not give.
+    fn not_configured(&self, handler: &Name, grants: &Grants) -> BTreeSet<String> {
+        let variables = grants.env.iter();
+        let unset = variables.filter(|name| !self.environment.contains_key(*name));
+        unset
+            .map(|name| {
+                format!(
+                    "the manifest grants {handler} the environment variable {name}, {NO_VARIABLE}"
+                )
+            })
+            .chain(self.unreachable(handler, &grants.http))
+            .chain(self.unconnected(handler, grants))
+            .chain(self.hidden(handler, &grants.secrets))
+            .collect()
     }
 
-    /// Returns a message about a directory that cannot be opened.
-    fn closed(&self, handler: &Name, grants: &Grants) -> Option<String> {
-        grants.read_dirs.iter().find_map(|dir| {
+    /// Says which directories cannot be opened.
+    fn closed(&self, handler: &Name, grants: &Grants) -> BTreeSet<String> {
+        let closed = grants.read_dirs.iter().filter_map(|dir| {
             let error = self.roots.open(Path::new(&dir.host)).err()?;
             Some(format!(
                 "the manifest grants {handler} the directory {}, which this host does not allow: {error}",
                 dir.host
             ))
-        })
+        });
+        closed.collect()
     }
 
-    fn hidden(&self, handler: &Name, names: &[String]) -> Option<String> {
+    fn hidden(&self, handler: &Name, names: &[String]) -> impl Iterator<Item = String> {
         let Reach {
             secrets, visible, ..
         } = self.reach;
-        let other = names
-            .iter()
-            .find(|name| !visible.contains(*name) || !secrets.contains_key(*name))?;
-        let what = if visible.contains(other) {
-            format!("which has no section [secrets.{other}] in the configuration")
-        } else {
-            "which is not in grants.secrets".to_owned()
-        };
-        Some(format!(
-            "the manifest lets {handler} see the secret {other}, {what}"
-        ))
+        names.iter().filter_map(move |name| {
+            let what = if !visible.contains(name) {
+                "which is not in grants.secrets".to_owned()
+            } else if !secrets.contains_key(name) {
+                format!("which has no section [secrets.{name}] in the configuration")
+            } else {
+                return None;
+            };
+            Some(format!(
+                "the manifest lets {handler} see the secret {name}, {what}"
+            ))
+        })
     }
 
-    fn unconnected(&self, handler: &Name, grants: &Grants) -> Option<String> {
+    fn unconnected(&self, handler: &Name, grants: &Grants) -> impl Iterator<Item = String> {
         let Reach {
             endpoints, secrets, ..
         } = self.reach;
-        let mut all = grants.tcp.iter().chain(&grants.sql);
-        if let Some(TcpGrant { to, .. }) = all.clone().find(|grant| !endpoints.contains(&grant.to))
-        {
-            return Some(format!(
-                "the manifest grants {handler} connections to {to}, which is not in grants.tcp"
-            ));
-        }
-        let unknown =
-            all.find_map(|grant| grant.secrets().find(|name| !secrets.contains_key(*name)))?;
-        Some(format!(
-            "the manifest signs in connections of {handler} with the secret {unknown}, which has no section \
-             [secrets.{unknown}] in the configuration"
-        ))
+        let all = grants.tcp.iter().chain(&grants.sql);
+        let closed = all.clone().filter(|grant| !endpoints.contains(&grant.to));
+        let named = all.flat_map(TcpGrant::secrets);
+        let unknown = named.filter(move |name| !secrets.contains_key(*name));
+        let closed = closed.map(move |TcpGrant { to, .. }| {
+            format!("the manifest grants {handler} connections to {to}, which is not in grants.tcp")
+        });
+        closed.chain(unknown.map(move |name| {
+            format!(
+                "the manifest signs in connections of {handler} with the secret {name}, which has no section \
+                 [secrets.{name}] in the configuration"
+            )
+        }))
     }
 
-    fn unreachable(&self, handler: &Name, grants: &[HttpGrant]) -> Option<String> {
+    fn unreachable(&self, handler: &Name, grants: &[HttpGrant]) -> impl Iterator<Item = String> {
         let Reach {
             origins, secrets, ..
         } = self.reach;
-        let other = grants
-            .iter()
-            .find(|grant| !origins.iter().any(|origin| origin.covers(&grant.to)));
-        if let Some(HttpGrant { to, .. }) = other {
-            return Some(format!(
-                "the manifest grants {handler} requests to {to}, which is not in grants.http"
-            ));
-        }
+        let is_covered = move |to: &OriginPattern| origins.iter().any(|origin| origin.covers(to));
+        let closed_servers = grants.iter().filter(move |grant| !is_covered(&grant.to));
+        let closed = closed_servers.map(move |HttpGrant { to, .. }| {
+            format!("the manifest grants {handler} requests to {to}, which is not in grants.http")
+        });
         let token_urls = grants
             .iter()
             .filter_map(|grant| Some(&grant.oauth.as_ref()?.token_url));
-        let is_covered = |url: &&TokenUrl| {
-            let origin = url.origin();
-            origin.is_ok_and(|it| origins.iter().any(|origin| origin.covers(&it)))
-        };
-        let mut uncovered = token_urls.filter(|url| !is_covered(url));
-        if let Some(url) = uncovered.next() {
-            return Some(format!(
-                "the manifest gets access tokens for {handler} from {url}, whose server is not in grants.http"
-            ));
-        }
-        let mut named = grants.iter().flat_map(HttpGrant::secrets);
-        let unknown = named.find(|name| !secrets.contains_key(*name))?;
-        Some(format!(
-            "the manifest gives requests of {handler} the secret {unknown}, which has no section \
-             [secrets.{unknown}] in the configuration"
-        ))
+        let closed_urls = token_urls
+            .filter(move |url| !url.origin().is_ok_and(|origin| is_covered(&origin)))
+            .map(move |url| {
+                format!(
+                    "the manifest gets access tokens for {handler} from {url}, whose server is not in grants.http"
+                )
+            });
+        let named = grants.iter().flat_map(HttpGrant::secrets);
+        let unknown = named.filter(move |name| !secrets.contains_key(*name));
+        closed.chain(closed_urls).chain(unknown.map(move |name| {
+            format!(
+                "the manifest gives requests of {handler} the secret {name}, which has no section \
+                 [secrets.{name}] in the configuration"
+            )
+        }))
     }
 }
 

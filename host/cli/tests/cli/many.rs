@@ -80,6 +80,28 @@ fn all_pages_are_changed_and_refusals_are_listed() {
     seen.check();
 }
 
+/// Of three available jobs, two had started by the time that they were cancelled. They still run when those that run are cancelled.
+#[test]
+fn a_job_that_starts_while_others_are_cancelled_is_counted_once() {
+    let mut seen = Transcript::new("many_started");
+    let page = |matched, changed, stopping, unchanged| {
+        format!(
+            r#"{{"matched":{matched},"changed":{changed},"stopping":{stopping},"unchanged":{unchanged},"refused":0,"in_other_state":0,"refusals":[],"next_cursor":null}}"#
+        )
+    };
+    let (available, running) = (page(3, 3, 2, 0), page(5, 2, 2, 3));
+    let host = CannedHost::start(&[
+        (200, COUNT),
+        (200, COUNT),
+        (200, &available),
+        (200, &running),
+    ]);
+    let states = ["--state", "available", "--state", "running"];
+    let arguments = [&["job", "cancel", "--all", "--yes"][..], &states].concat();
+    seen.add(&host.run(&arguments));
+    seen.check();
+}
+
 #[test]
 fn what_is_not_done() {
     let mut seen = Transcript::new("many_what_is_not_done");

@@ -58,6 +58,8 @@ struct Change {
     changed: u64,
     /// How many of these were running and were asked to stop.
     stopping: u64,
+    /// How many of these have started since they were read, and are not yet found again among those that run.
+    started: u64,
     unchanged: u64,
     refused: u64,
     in_other_state: u64,
@@ -83,6 +85,7 @@ impl From<Vec<(String, String)>> for Change {
                 "id" => change.ids.push(value),
                 "changed" => change.changed = value.parse().unwrap_or_default(),
                 "stopping" => change.stopping = value.parse().unwrap_or_default(),
+                "started" => change.started = value.parse().unwrap_or_default(),
                 "unchanged" => change.unchanged = value.parse().unwrap_or_default(),
                 "refused" => change.refused = value.parse().unwrap_or_default(),
                 "in_other_state" => change.in_other_state = value.parse().unwrap_or_default(),
@@ -333,7 +336,8 @@ impl Page {
                     cursor: cursor.take(),
                     ..FilterQuery::new(&of_state(filter, state))
                 };
-                let many: ManyView = ask.post(action.routes[0], &query, &action.body).await?;
+                let mut many: ManyView = ask.post(action.routes[0], &query, &action.body).await?;
+                many.leave_out_started(Some(state), &mut self.change.started);
                 // States without such jobs cost nothing.
                 requests += u32::from(many.matched > 0 || many.next_cursor.is_some());
                 self.change.changed += many.changed;

@@ -138,6 +138,24 @@ fn what_the_host_does_not_give_is_named() {
         other.contains("https://example.com, which is not in grants.http"),
         "{other}"
     );
+    let several = format!(
+        "{}{}{}headers = {{ x = \"{{secret:one}}{{secret:two}}\" }}\n[handlers.x]\nenv = [\"UNSET\", \"ALSO\"]",
+        http("https://one.example"),
+        http("https://two.example"),
+        http("https://a.example.com")
+    );
+    let all = flaw(&several, &some).unwrap();
+    for name in [
+        "//one.",
+        "//two.",
+        "secret one",
+        "secret two",
+        "UNSET",
+        "ALSO",
+    ] {
+        assert_eq!(all.matches(name).count(), 1, "{name}: {all}");
+    }
+    assert_eq!(all.lines().count(), 6, "{all}");
     let secret = format!(
         "{}headers = {{ x = \"{{secret:key}}\" }}",
         http("https://a.example.com")

@@ -49,7 +49,7 @@ const CANCEL: Action = Action {
     name: "cancel",
     states: LIVE,
     allowed: LIVE,
-    done: "cancelled or asked to stop",
+    done: "cancelled",
 };
 
 /// The states of jobs that have not ended.

@@ -75,6 +75,8 @@ struct Totals {
     matched: u64,
     changed: u64,
     stopping: u64,
+    /// How many of these have started since they were read, and are not yet found again among those that run.
+    started: u64,
     unchanged: u64,
     refused: u64,
     in_other_state: u64,
@@ -246,7 +248,8 @@ fn pages(
             return Ok(());
         }
         query.limit = Some(u32::try_from(left).map_or(PAGE_ITEMS_MAX, |n| n.min(PAGE_ITEMS_MAX)));
-        let page = change(&query)?.view;
+        let mut page = change(&query)?.view;
+        page.leave_out_started(query.state, &mut changed.started);
         bar.add(page.matched);
         changed.add(&page);
         let room = REFUSALS_MAX.saturating_sub(changed.refusals.len());

@@ -75,7 +75,7 @@ host_http::kinds! {
         "Correct the key the detail names.";
     GRANT_MISSING 422 "grant_missing", "Grant not possible",
         "The manifest grants something that this host does not grant or does not have.",
-        "Allow it in the section `grants` of the configuration (read_roots, env, http or secrets), or take the grant out of the manifest.";
+        "Allow it in the section `grants` of the configuration (read_roots, env, http, tcp or secrets), or take the grant out of the manifest.";
     GRANTS_NOT_ACCEPTED 409 "grants_not_accepted", "New grants",
         "With this revision handlers would get grants that they do not have now.",
         "Review what the detail lists; then repeat the request with --accept-grants; over HTTP a deploy with ?accept_grants=true, a rollback with \"accept_grants\": true.";
