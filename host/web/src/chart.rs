@@ -103,13 +103,12 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Latency",
-        unit: "",
+        unit: "p99",
         write: |value| duration(whole(value)),
         is_rate: false,
         lines: &[
-            ("warn", "wait p99", |it| Some(it.waited_ms.p99)),
-            ("in", "run p50", |it| Some(it.ran_ms.p50)),
-            ("out", "run p99", |it| Some(it.ran_ms.p99)),
+            ("warn", "wait", |it| Some(it.waited_ms.p99)),
+            ("in", "run", |it| Some(it.ran_ms.p99)),
         ],
     },
 ];
@@ -310,7 +309,7 @@ mod tests {
             panic!("one row");
         };
         assert_eq!(row.at, "18:31");
-        let expected = ["3.0", "0.1", "7", "3", "1", "4.0 s", "2.0 s", "4.0 s"];
+        let expected = ["3.0", "0.1", "7", "3", "1", "4.0 s", "4.0 s"];
         assert_eq!(row.values, expected);
         for chart in &charts.list {
             for (n, line) in chart.lines.iter().enumerate() {

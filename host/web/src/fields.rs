@@ -141,6 +141,19 @@ pub(crate) fn begin(fields: &mut [Field], params: &str) -> bool {
     values.is_empty()
 }
 
+/// Lets a form begin with what was typed before. Returns whether anything was.
+pub(crate) fn refill(fields: &mut [Field], typed: &[(String, String)]) -> bool {
+    let mut is_typed = false;
+    for field in fields {
+        let key = format!("{FIELD}{}", field.name);
+        if let Some((_, value)) = typed.iter().find(|(name, _)| *name == key) {
+            field.value.clone_from(value);
+            is_typed = true;
+        }
+    }
+    is_typed
+}
+
 /// Makes the params of what was typed. The error says which field is wrong.
 pub(crate) fn params(fields: &[Field], typed: &[(String, String)]) -> Result<String, String> {
     let mut members = Map::new();

@@ -5,6 +5,7 @@
 mod ask;
 mod assets;
 mod chart;
+mod cron;
 mod fields;
 mod filter;
 mod form;

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use axum::extract::{Path, Query};
+use axum::http::StatusCode;
 use axum::response::Response;
 use host_api::handler::HandlerView;
 use host_api::job::JobView;
@@ -13,8 +14,8 @@ use serde_json::value::RawValue;
 use super::{ALL, Live};
 use crate::ask::{Ask, Problem};
 use crate::fields::{self, FIELD, Field, Kind, begin};
-use crate::format::{GRANTS_SHOWN, NAMES_SHOWN, PageBudget, SHOWN_BYTES_MAX, shorten};
-use crate::page::{Frame, show as show_page, show_part};
+use crate::format::{GRANTS_SHOWN, NAMES_SHOWN, PageBudget, SHOWN_BYTES_MAX, cut, shorten};
+use crate::page::{Frame, show_part, with_status};
 use crate::same::Command;
 
 /// The most that is shown of what a handler or a field says of itself in a list, in bytes.
@@ -67,6 +68,24 @@ struct Detail {
     queue: String,
     /// One field for each of the params, if their schema is that simple.
     fields: Vec<Field>,
+    /// Why what was typed was refused, and whether it was JSON.
+    wrong: Option<String>,
+    is_json: bool,
+}
+
+impl Detail {
+    /// Returns why a field was refused: the part of the error that begins with it.
+    fn wrong_at(&self, field: &Field) -> Option<&str> {
+        let is_of_field = |part: &&str| {
+            let words = part
+                .trim_start_matches("params")
+                .trim_start_matches(['/', ':', ' ']);
+            let rest = words.strip_prefix(field.name.as_str());
+            rest.is_some_and(|rest| rest.starts_with(':'))
+                || words.starts_with(&format!("{:?} is a required", field.name))
+        };
+        self.wrong.as_deref()?.split("; ").find(is_of_field)
+    }
 }
 
 /// The initial values of the form.
@@ -77,34 +96,60 @@ pub(crate) struct Again {
     job: Option<String>,
 }
 
+/// What the form begins with.
+#[derive(Default)]
+pub(crate) struct FormStart {
+    pub(crate) params: String,
+    pub(crate) queue: String,
+    /// Set if a job's params are too long for the form.
+    pub(crate) are_long: bool,
+    /// What was typed into its fields, and why that was refused.
+    pub(crate) typed: Vec<(String, String)>,
+    pub(crate) wrong: Option<String>,
+}
+
 pub(crate) async fn show(
     ask: Ask,
     Path(name): Path<String>,
     Query(again): Query<Again>,
 ) -> Result<Response, Problem> {
-    let mut handler: HandlerView = ask
-        .get(&path::with_name(path::HANDLER, &name), &ALL)
-        .await?;
-    let mut room = PageBudget(ROOM_BYTES);
-    let (mut params, mut queue) = ("{}".to_owned(), String::new());
-    let mut are_long = false;
+    let mut start = FormStart {
+        params: "{}".to_owned(),
+        ..FormStart::default()
+    };
     if let Some(job) = again.job {
         let job: JobView = ask.get(&path::with_name(path::JOB, &job), &ALL).await?;
         let text = job.params.as_deref().map_or("null", RawValue::get);
-        (params, queue) = (pretty::json(text), job.queue);
+        (start.params, start.queue) = (pretty::json(text), job.queue);
         // Params that are cut would be other ones.
-        are_long = room.take(&mut params, PARAMS_BYTES_MAX);
-        if are_long {
-            params.clear();
+        start.are_long = cut(&start.params, PARAMS_BYTES_MAX).1;
+        if start.are_long {
+            start.params.clear();
         }
     }
+    page(&ask, &name, start).await
+}
+
+/// Shows a handler, with a form that begins as it is told to.
+pub(crate) async fn page(ask: &Ask, name: &str, start: FormStart) -> Result<Response, Problem> {
+    let mut handler: HandlerView = ask.get(&path::with_name(path::HANDLER, name), &ALL).await?;
+    let mut room = PageBudget(ROOM_BYTES);
+    let FormStart {
+        mut params,
+        queue,
+        are_long,
+        typed,
+        wrong,
+    } = start;
+    room.take(&mut params, PARAMS_BYTES_MAX);
     let mut grants = handler.grants.lines();
     room.take_grants(&mut grants);
     let schema = handler.params_schema.as_deref().map(RawValue::get);
-    let parsed = schema.and_then(fields::parse);
-    let mut fields = parsed
-        .and_then(|mut parsed| begin(&mut parsed, &params).then_some(parsed))
-        .unwrap_or_default();
+    let mut fields = schema.and_then(fields::parse).unwrap_or_default();
+    let is_typed = fields::refill(&mut fields, &typed);
+    if !is_typed && wrong.is_none() && !begin(&mut fields, &params) {
+        fields.clear();
+    }
     for field in &mut fields {
         room.take(&mut field.value, PARAMS_BYTES_MAX);
         room.take(&mut field.about, ABOUT_BYTES_MAX);
@@ -118,7 +163,11 @@ pub(crate) async fn show(
         Command::new("handler show").name(&handler.name),
         path::with_name(path::HANDLER, &handler.name),
     );
-    Ok(show_page(&Detail {
+    let status = match wrong {
+        Some(_) => StatusCode::BAD_REQUEST,
+        None => StatusCode::OK,
+    };
+    let page = Detail {
         frame,
         handler,
         grants,
@@ -127,5 +176,8 @@ pub(crate) async fn show(
         are_long,
         queue,
         fields,
-    }))
+        is_json: wrong.is_some() && !is_typed,
+        wrong: wrong.map(|wrong| cut(&wrong, ABOUT_BYTES_MAX).0.to_owned()),
+    };
+    Ok(with_status(status, &page))
 }

@@ -4,6 +4,7 @@ mod log;
 
 use askama::Template;
 use axum::extract::{Path, Query};
+use axum::http::StatusCode;
 use axum::response::Response;
 use host_api::attempt::{AttemptView, FailureView};
 use host_api::filter::{FilterQuery, PageQuery};
@@ -19,7 +20,8 @@ use host_core::time::Time;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use self::log::{Lines, LogQuery};
+use self::log::{LEVELS, Lines, LogQuery};
+use super::handlers::{self, FormStart};
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
 use crate::fields;
@@ -73,6 +75,10 @@ struct Page<'a> {
     /// The addresses of the next lines and of the last ones.
     lines_next: Option<String>,
     lines_last: Option<String>,
+    /// What was done to the job before it was shown.
+    done: Option<&'static str>,
+    /// Set if an attempt runs: the failure is that of an earlier one.
+    is_running: bool,
     can_cancel: bool,
     can_retry: bool,
     can_purge: bool,
@@ -241,9 +247,12 @@ async fn nodes(ask: &Ask, jobs: &[(&str, When)]) -> (Vec<Node>, usize) {
 pub(crate) async fn show(
     ask: Ask,
     Path(id): Path<String>,
-    Query(query): Query<LogQuery>,
+    Query(mut query): Query<LogQuery>,
 ) -> Result<Response, Problem> {
     let mut job: JobView = ask.get(&path::with_name(path::JOB, &id), &ALL).await?;
+    let state = State::from_name(&job.state);
+    let is_terminal = state.is_some_and(State::is_terminal);
+    query.is_open = !is_terminal;
     // The rest of the page can be shown all the same.
     let (lines, lines_wrong) = match log::read(&ask, &job, &query).await {
         Ok(lines) => (lines, None),
@@ -261,8 +270,6 @@ pub(crate) async fn show(
     let attempts = attempts(&ask, &job, from, &mut room).await?;
     let timeline = draw(ask.now, &job, attempts.iter().map(|row| &row.attempt));
     let graph = Graph::load(&ask, &job).await;
-    let state = State::from_name(&job.state);
-    let is_terminal = state.is_some_and(State::is_terminal);
     let mut frame = ask
         .frame(format!("{} {}", job.handler, job.id), "/jobs")
         .same_as(
@@ -321,6 +328,8 @@ pub(crate) async fn show(
             lines_wrong: lines_wrong.as_deref(),
             lines_next: next.map(|next| at(lines_at(Some(next)), "log")),
             lines_last: has_rest.then(|| at(lines_at(None), "log")),
+            done: what_was_done(&query.done),
+            is_running: state == Some(State::Running),
             can_cancel: !is_terminal && job.cancel_requested_at.is_none(),
             can_retry: matches!(state, Some(State::Discarded | State::Cancelled)),
             can_purge: is_terminal,
@@ -378,11 +387,24 @@ pub(crate) async fn act(
         _ => return Err(unknown_action()),
     };
     let _: Value = ask.post(&path::with_name(route, &id), &ALL, &body).await?;
-    Ok(crate::see(if asked.action == "purge" {
-        "/jobs"
+    Ok(crate::see(&if asked.action == "purge" {
+        "/jobs".to_owned()
     } else {
-        &here
+        format!("{here}?done={}", asked.action)
     }))
+}
+
+/// Says what an action of the page has done.
+fn what_was_done(action: &str) -> Option<&'static str> {
+    match action {
+        "cancel" => Some(
+            "Its cancel was requested. A job that waits ends immediately, and one that runs within its grace.",
+        ),
+        "retry" => Some("It will run again as soon as a slot is free."),
+        "priority" => Some("Its priority was set."),
+        "enqueued" => Some("It was enqueued."),
+        _ => None,
+    }
 }
 
 pub(crate) fn unknown_action() -> Problem {
@@ -390,20 +412,48 @@ pub(crate) fn unknown_action() -> Problem {
     Problem::bad_request("Nothing was done", detail, "Load the page again.")
 }
 
-/// Enqueues a job and shows it. The form has the params as they are, or field by field.
+/// Enqueues a job and shows it, or the form again with what is wrong. The form has the params as they are, or field by field.
 pub(crate) async fn enqueue(
     ask: Ask,
     Form(typed): Form<Vec<(String, String)>>,
 ) -> Result<Response, Problem> {
+    let problem = match enqueue_typed(&ask, &typed).await {
+        Ok(id) => return Ok(crate::see(&format!("/jobs/{id}?done=enqueued"))),
+        Err(problem) => problem,
+    };
+    let is_input = matches!(
+        problem.status,
+        StatusCode::BAD_REQUEST | StatusCode::UNPROCESSABLE_ENTITY
+    );
+    let Some(handler) = value_of(&typed, "handler").filter(|_| is_input) else {
+        return Err(problem);
+    };
+    let handler = handler.to_owned();
+    let start = FormStart {
+        params: value_of(&typed, "params").unwrap_or("{}").to_owned(),
+        queue: value_of(&typed, "queue").unwrap_or_default().to_owned(),
+        wrong: Some(problem.detail.clone()),
+        typed,
+        ..FormStart::default()
+    };
+    // A caller that may not see the handler sees what is wrong all the same.
+    handlers::page(&ask, &handler, start).await.or(Err(problem))
+}
+
+/// Returns what a field of a form has.
+fn value_of<'a>(typed: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    let field = typed.iter().find(|(typed, _)| typed == name);
+    field.map(|(_, value)| value.trim())
+}
+
+/// Enqueues the job that a form describes, and returns its id.
+async fn enqueue_typed(ask: &Ask, typed: &[(String, String)]) -> Result<String, Problem> {
     let refused = |detail: String| {
         Problem::bad_request("Not enqueued", detail, "Go back and correct the params.")
     };
-    let value = |name: &str| {
-        let found = typed.iter().find(|(typed, _)| typed == name);
-        found.map(|(_, value)| value.trim())
-    };
-    let handler = value("handler").ok_or_else(|| refused("handler: missing".to_owned()))?;
-    let text = match value("params") {
+    let missing = || refused("handler: missing".to_owned());
+    let handler = value_of(typed, "handler").ok_or_else(missing)?;
+    let text = match value_of(typed, "params") {
         Some("") => "null".to_owned(),
         Some(params) => params.to_owned(),
         None => {
@@ -412,7 +462,7 @@ pub(crate) async fn enqueue(
                 .await?;
             let schema = handler.params_schema.as_deref().map(RawValue::get);
             let fields = schema.and_then(fields::parse).unwrap_or_default();
-            fields::params(&fields, &typed).map_err(refused)?
+            fields::params(&fields, typed).map_err(refused)?
         }
     };
     // As it was typed: no digit of a number is lost.
@@ -425,11 +475,11 @@ pub(crate) async fn enqueue(
     let job = NewJobBody {
         handler: handler.to_owned(),
         params: Some(params),
-        queue: value("queue")
+        queue: value_of(typed, "queue")
             .filter(|it| !it.is_empty())
             .map(str::to_owned),
         ..NewJobBody::default()
     };
     let accepted: AcceptedView = ask.post(path::JOBS, &ALL, &job).await?;
-    Ok(crate::see(&format!("/jobs/{}", accepted.id)))
+    Ok(accepted.id)
 }

@@ -73,12 +73,11 @@ struct Columns {
 }
 
 impl Columns {
-    fn new(only: Option<State>) -> Self {
+    fn new(only: Option<State>, shown: &[JobView]) -> Self {
         let is = |states: &[State]| only.is_some_and(|it| states.contains(&it));
-        let has_failed = [State::Discarded, State::Cancelled, State::Retryable];
         Self {
-            failure: only.is_none() || is(&has_failed),
-            progress: only.is_none() || is(&[State::Running]),
+            failure: shown.iter().any(|job| job.failure.is_some()),
+            progress: shown.iter().any(|job| job.progress.is_some()),
             due: is(&[State::Scheduled, State::Retryable]),
             end: only.is_some_and(State::is_terminal),
             run: !is(&[State::Pending, State::Scheduled, State::Available]),
@@ -108,6 +107,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
     for job in &mut page.items {
         fit(job);
     }
+    let shows = Columns::new(filter.state, &page.items);
     let counters = counters(&ask, &filter).await?;
     let count = if let Some(counters) = &counters {
         how_many(sum(counters, filter.state), true)
@@ -144,7 +144,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
         chips: chips(&filter),
         narrower,
         only: filter.state.map_or("", State::as_str),
-        shows: Columns::new(filter.state),
+        shows,
         shown: filter_text::write(&until_now(&ask, filter)),
         q: shown.q,
         wrong: None,
@@ -179,7 +179,7 @@ fn wrong_filter_page(ask: &Ask, q: String, wrong: String) -> Response {
         chips: Vec::new(),
         narrower: Vec::new(),
         only: "",
-        shows: Columns::new(None),
+        shows: Columns::new(None, &[]),
         keys: KEYS,
     };
     with_status(StatusCode::BAD_REQUEST, &page)

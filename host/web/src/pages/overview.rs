@@ -69,6 +69,8 @@ struct Page {
     queues_more: usize,
     handlers: Vec<HandlerView>,
     running: Vec<JobView>,
+    /// Set if one of them says how far it is.
+    has_progress: bool,
 }
 
 /// How many attempts run in cells, and how many could.
@@ -229,6 +231,7 @@ pub(crate) async fn show(
         queues: with_oldest(&ask, queues.items).await?,
         queues_more,
         handlers: handlers.items,
+        has_progress: running.items.iter().any(|job| job.progress.is_some()),
         running: running.items,
     }))
 }

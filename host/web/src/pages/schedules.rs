@@ -7,8 +7,8 @@ use axum::response::Response;
 use host_api::new_job::NewJobBody;
 use host_api::page::PageView;
 use host_api::schedule::{
-    ComingQuery, ComingView, FiringView, RemovedScheduleView, ScheduleView, SchedulesQuery,
-    TriggeredView,
+    ComingQuery, ComingView, FiringView, PatternsBody, RemovedScheduleView, ScheduleView,
+    SchedulesQuery, TriggeredView,
 };
 use host_api::{path, pretty};
 use serde::Deserialize;
@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use super::job::unknown_action;
 use super::{ALL, Clicked};
 use crate::ask::{Ask, Problem};
+use crate::cron;
 use crate::form::Form;
 use crate::format::{SHOWN_BYTES_MAX, cut, shorten};
 use crate::page::{Confirm, Frame, show as show_page};
@@ -29,7 +30,7 @@ const SCHEDULES_SHOWN: u32 = 50;
 const TEXT_BYTES_MAX: usize = 500;
 
 /// How many coming times are shown.
-const COMING_SHOWN: u32 = 10;
+const COMING_SHOWN: u32 = 5;
 
 #[derive(Template)]
 #[template(path = "schedules.html")]
@@ -112,6 +113,21 @@ pub(crate) async fn show(ask: Ask, Path(name): Path<String>) -> Result<Response,
 pub(crate) fn when(schedule: &ScheduleView) -> String {
     let mut words = schedule.schedule.when_in_words();
     shorten(&mut words, TEXT_BYTES_MAX);
+    words
+}
+
+/// The same in words that a reader need not decode, if it fires at usual times.
+pub(crate) fn when_in_words(schedule: &ScheduleView) -> String {
+    let pattern = match &schedule.schedule.when.cron {
+        Some(PatternsBody::One(pattern)) => cron::in_words(pattern),
+        _ => None,
+    };
+    let Some(mut words) = pattern else {
+        return when(schedule);
+    };
+    if let Some(zone) = &schedule.schedule.time_zone {
+        words = format!("{words}, {zone}");
+    }
     words
 }
 

@@ -37,7 +37,7 @@ async fn a_handler_shows_its_cost_by_revision_and_all_its_grants() {
         "/handlers/echo",
         &[
             "<td><bdi>nightly</bdi> 2</td>\n<td class=\"number\">10</td>\n<td class=\"number\">9</td>",
-            "<td><bdi>nightly</bdi> 1</td>\n<td class=\"number\">7</td>\n<td class=\"number\">0</td>\n\
+            "<td><bdi>nightly</bdi> 1</td>\n<td class=\"number\">7</td>\n<td class=\"number\"><span class=\"zero\">0</span></td>\n\
              <td class=\"number\">4 / 5</td>\n<td class=\"number\">4 / 5</td>\n<td class=\"number\">4 / 5</td>\n\
              <td class=\"number\">7.0 KiB</td>",
             "<li><bdi>env nightly</bdi></li>",
@@ -57,7 +57,7 @@ async fn a_component_shows_who_signed_it_and_the_grants_of_its_current_revision(
     has(
         "/components/basics",
         &[
-            "<td><code>nightly</code></td>\n<td><code>nightly</code></td>",
+            "<td><code title=\"nightly\">nightly</code></td>\n<td><code>nightly</code></td>",
             "<h2>Grants of revision 2</h2>",
             "<li><bdi>echo: env nightly</bdi></li>",
             "<li><bdi>echo: enqueue nightly in nightly</bdi></li>",

@@ -8,6 +8,7 @@ use host_api::job::JobView;
 use host_api::log::{LineView, plain_value};
 use host_api::page::PageView;
 use host_api::path;
+use host_core::cell::Level;
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{Ask, Problem};
@@ -41,26 +42,46 @@ pub(crate) struct LogQuery {
     /// Only lines with this text.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub(super) find: String,
+    /// Only lines of this level or a worse one; empty for all.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(super) level: String,
     /// Set for the last lines instead of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tail: Option<String>,
     /// Attempts behind this one; the latest ones if absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) attempts_after: Option<u32>,
+    /// What was done to the job before it was shown: an action of its page.
+    #[serde(skip_serializing)]
+    pub(super) done: String,
+    /// Set if the job may still log.
+    #[serde(skip)]
+    pub(super) is_open: bool,
 }
+
+/// The levels, the least severe first.
+pub(super) const LEVELS: [&str; 5] = [
+    Level::Trace.as_str(),
+    Level::Debug.as_str(),
+    Level::Info.as_str(),
+    Level::Warn.as_str(),
+    Level::Error.as_str(),
+];
 
 impl LogQuery {
     fn has(&self, line: &LineView) -> bool {
         let fields = line.fields.iter();
         let fields = fields.flat_map(|(name, value)| [name.into(), plain_value(value)]);
         let mut texts = fields.chain([Cow::from(&line.message)]);
-        (self.attempt.is_empty() || self.attempt == line.attempt.to_string())
+        let severity = |level: &str| LEVELS.iter().position(|it| *it == level);
+        severity(&line.level) >= severity(&self.level)
+            && (self.attempt.is_empty() || self.attempt == line.attempt.to_string())
             && (self.find.is_empty() || texts.any(|text| text.contains(&self.find)))
     }
 
-    /// Returns whether the last lines are shown: who follows a log sees its end.
+    /// Returns whether the last lines are shown: a log that grows is followed.
     pub(super) fn is_tail(&self) -> bool {
-        self.after.is_none() && (self.tail.is_some() || self.live.is_some())
+        self.after.is_none() && (self.tail.is_some() || self.live.is_some() || self.is_open)
     }
 
     /// Returns the address of the page of a job that shows this.

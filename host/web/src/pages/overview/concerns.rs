@@ -3,7 +3,7 @@
 
 use axum::http::StatusCode;
 use host_api::component::{ComponentView, RevisionView};
-use host_api::handler::HandlerView;
+use host_api::handler::{CostView, HandlerView};
 use host_api::health::Health;
 use host_api::node::NodeView;
 use host_api::page::PageView;
@@ -72,6 +72,7 @@ pub(super) async fn list_concerns(
     concerns.extend(of_queues(ask, shown.queues));
     concerns.extend(schedules(ask).await?);
     concerns.extend(of_handlers(shown.handlers));
+    concerns.extend(since_deploy(shown.handlers));
     Ok(concerns)
 }
 
@@ -205,6 +206,42 @@ fn of_handlers(handlers: &[HandlerView]) -> impl Iterator<Item = Concern> {
     })
 }
 
+/// How many attempts of each of two revisions can be compared, and by how much a slower one is slower, in milliseconds.
+const RUNS_COMPARED: u64 = 20;
+const SLOWER_MS: u64 = 10;
+
+/// Returns the handlers whose current revision is worse than the one that ran before.
+fn since_deploy(handlers: &[HandlerView]) -> impl Iterator<Item = Concern> {
+    handlers.iter().filter_map(|handler| {
+        let [now, before, ..] = &handler.cost[..] else {
+            return None;
+        };
+        let is_current = now.revision == handler.revision && now.component == handler.component;
+        let worse = worse(&now.last_day, &before.last_day).filter(|_| is_current)?;
+        let text = format!("{} {worse} since revision {}", handler.name, now.revision);
+        let page = format!("/handlers/{}", path::segment(&handler.name));
+        Some(Concern::new(text, page))
+    })
+}
+
+/// Says how attempts have become worse, if they have: at least twice as often failed, or twice as slow.
+fn worse(now: &CostView, before: &CostView) -> Option<String> {
+    if now.runs.min(before.runs) < RUNS_COMPARED {
+        return None;
+    }
+    let share = |cost: &CostView| cost.failures * 100 / cost.runs;
+    let (fails, failed) = (share(now), share(before));
+    if fails > failed * 2 + 1 {
+        return Some(format!("fails in {fails} % of attempts, before {failed} %"));
+    }
+    let (takes, took) = (now.ran_ms.p50, before.ran_ms.p50);
+    let is_slower = takes > took * 2 && takes > took + SLOWER_MS;
+    is_slower.then(|| {
+        let [takes, took] = [takes, took].map(format::duration);
+        format!("takes {takes} at the median, before {took},")
+    })
+}
+
 fn of_pools(pools: &[PoolView]) -> impl Iterator<Item = Concern> {
     pools.iter().filter(|pool| pool.up == 0).map(|pool| {
         let why = pool.runners.iter().find_map(|it| it.reason.as_deref());
@@ -220,4 +257,42 @@ fn of_nodes(nodes: &[NodeView]) -> impl Iterator<Item = Concern> {
         let name = node.name.as_deref().unwrap_or(&node.id);
         Concern::new(format!("node {name} is {}", node.state), "/nodes")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cost(runs: u64, failures: u64, p50: u64) -> CostView {
+        let spread = json!({"p50": p50, "p99": p50, "max": p50});
+        serde_json::from_value(
+            json!({"runs": runs, "failures": failures, "ran_ms": spread, "fuel": spread,
+            "cpu_us": spread, "peak_memory_bytes": spread}),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_revision_is_worse_if_it_fails_or_takes_twice_as_much() {
+        let before = cost(100, 2, 20);
+        for (now, expected) in [
+            (cost(100, 5, 20), None),
+            (
+                cost(100, 6, 20),
+                Some("fails in 6 % of attempts, before 2 %"),
+            ),
+            (
+                cost(100, 0, 41),
+                Some("takes 41 ms at the median, before 20 ms,"),
+            ),
+            (cost(100, 0, 40), None),
+            // So few attempts say nothing.
+            (cost(19, 19, 9_000), None),
+        ] {
+            assert_eq!(worse(&now, &before).as_deref(), expected);
+        }
+        assert_eq!(worse(&cost(100, 0, 9), &cost(100, 0, 1)), None);
+    }
 }
