@@ -413,12 +413,12 @@ fn the_login_is_accessible_by_day_and_by_night() {
     browser.assert_content();
 }
 
-/// The picture of the README.
-const PICTURE: &str = "../docs/dashboard.png";
+/// The folder of the README's pictures.
+const PICTURES: &str = "../docs";
 
-/// Makes the picture of the README, and keeps it if `UPDATE_PICTURES` is set: it shows times.
+/// Makes the pictures of the README, and keeps them if `UPDATE_PICTURES` is set: they show times.
 #[test]
-fn the_picture_of_the_readme_is_made() {
+fn the_pictures_of_the_readme_are_made() {
     let mut desk = Desk::new();
     for (handler, queue, count) in [("echo", "mail", 12), ("log", "reports", 5)] {
         for _ in 0..count {
@@ -426,17 +426,31 @@ fn the_picture_of_the_readme_is_made() {
             desk.client.run(&job);
         }
     }
-    desk.fail("reports", "no customer has the number 4711");
+    let failed = desk.fail("reports", "no customer has the number 4711");
     desk.waiting("nightly", 4);
     desk.sleep("mail");
-    desk.browser.open("/");
-    desk.browser.sees("nightly is paused with 4 jobs waiting");
-    let picture = desk.browser.picture(false);
-    assert!(picture.starts_with(b"\x89PNG") && picture.len() < 200 << 10);
-    std::fs::write(pictures().join("readme.png"), &picture).unwrap();
-    if std::env::var_os("UPDATE_PICTURES").is_some() {
-        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURE);
-        std::fs::write(path, &picture).unwrap();
+    desk.browser.resize(1_440);
+    for (name, page, text) in [
+        (
+            "dashboard.png",
+            "/".to_owned(),
+            "nightly is paused with 4 jobs waiting",
+        ),
+        (
+            "dashboard-job.png",
+            format!("/jobs/{failed}"),
+            "no customer",
+        ),
+    ] {
+        desk.browser.open(&page);
+        desk.browser.sees(text);
+        let picture = desk.browser.picture(false);
+        assert!(picture.starts_with(b"\x89PNG") && picture.len() < 200 << 10);
+        std::fs::write(pictures().join(name), &picture).unwrap();
+        if std::env::var_os("UPDATE_PICTURES").is_some() {
+            let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(PICTURES);
+            std::fs::write(folder.join(name), &picture).unwrap();
+        }
     }
     desk.browser.assert_content();
 }

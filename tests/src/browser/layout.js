@@ -27,7 +27,7 @@
     range.selectNodeContents(node);
     const boxes = [...range.getClientRects()].filter((it) => it.width > 1 && it.height > 1);
     const lines = new Set(boxes.map((it) => Math.round(it.top / 8)));
-    if (lines.size > 1 && parent.closest("button, .button, .state, time, .id, th, .tabs, .side li, .live"))
+    if (lines.size > 1 && parent.closest("button, .button, .state, time, .id, th, .number, .log td:not(:last-child), .tabs, .side li, .live"))
       flaws.push(`${name(node.data)} is wrapped`);
     for (const box of boxes) {
       const part = visible(parent, box);
@@ -35,8 +35,11 @@
     }
     // What is cut says all of itself elsewhere.
     for (let it = parent; it && it !== document.body; it = it.parentElement) {
-      if (getComputedStyle(it).overflowX !== "hidden" || it.scrollWidth <= it.clientWidth + 1) continue;
-      if (!it.querySelector("[title]") && !it.title) flaws.push(`${name(node.data)} is cut`);
+      const overflow = getComputedStyle(it).overflowX;
+      if (overflow === "visible") continue;
+      const edge = it.getBoundingClientRect().right + 1;
+      const isCut = overflow === "hidden" && boxes.some((box) => box.right > edge);
+      if (isCut && !parent.closest("[title], .clip")) flaws.push(`${name(node.data)} is cut`);
       break;
     }
   }
