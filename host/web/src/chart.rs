@@ -161,8 +161,8 @@ pub(crate) fn draw(trend: &TrendView, steps_max: usize, now: Time) -> Charts {
         chart
     };
     let list = SUBJECTS.iter().map(chart).collect();
-    let last = points.len().saturating_sub(1);
-    let labelled = (0..PARTS).filter_map(|part| points.get(part * last / PARTS));
+    let newest = points.len().saturating_sub(1);
+    let labelled = (0..PARTS).filter_map(|part| points.get(part * newest / PARTS));
     Charts {
         list,
         times: labelled.map(instant).chain(["now".to_owned()]).collect(),

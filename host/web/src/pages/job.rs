@@ -77,11 +77,16 @@ struct Page<'a> {
     lines_last: Option<String>,
     /// What was done to the job before it was shown.
     done: Option<&'static str>,
-    /// Set if an attempt runs: the failure is that of an earlier one.
-    is_running: bool,
     can_cancel: bool,
     can_retry: bool,
     can_purge: bool,
+}
+
+impl Page<'_> {
+    /// Returns whether an attempt runs: then the failure is that of an earlier one.
+    fn is_running(&self) -> bool {
+        self.job.state == State::Running.as_str()
+    }
 }
 
 /// One attempt.
@@ -329,7 +334,6 @@ pub(crate) async fn show(
             lines_next: next.map(|next| at(lines_at(Some(next)), "log")),
             lines_last: has_rest.then(|| at(lines_at(None), "log")),
             done: what_was_done(&query.done),
-            is_running: state == Some(State::Running),
             can_cancel: !is_terminal && job.cancel_requested_at.is_none(),
             can_retry: matches!(state, Some(State::Discarded | State::Cancelled)),
             can_purge: is_terminal,

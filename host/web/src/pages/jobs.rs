@@ -50,7 +50,7 @@ struct Page {
     narrower: Vec<(String, String)>,
     /// The name of the only state that is shown.
     only: &'static str,
-    shows: Columns,
+    columns: Columns,
     keys: &'static str,
 }
 
@@ -64,6 +64,7 @@ struct Tab {
 }
 
 /// The columns that not every state has.
+#[expect(clippy::struct_excessive_bools, reason = "each is a column")]
 struct Columns {
     failure: bool,
     progress: bool,
@@ -107,7 +108,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
     for job in &mut page.items {
         fit(job);
     }
-    let shows = Columns::new(filter.state, &page.items);
+    let columns = Columns::new(filter.state, &page.items);
     let counters = counters(&ask, &filter).await?;
     let count = if let Some(counters) = &counters {
         how_many(sum(counters, filter.state), true)
@@ -144,7 +145,7 @@ pub(crate) async fn list(ask: Ask, Query(shown): Query<JobListQuery>) -> Result<
         chips: chips(&filter),
         narrower,
         only: filter.state.map_or("", State::as_str),
-        shows,
+        columns,
         shown: filter_text::write(&until_now(&ask, filter)),
         q: shown.q,
         wrong: None,
@@ -179,7 +180,7 @@ fn wrong_filter_page(ask: &Ask, q: String, wrong: String) -> Response {
         chips: Vec::new(),
         narrower: Vec::new(),
         only: "",
-        shows: Columns::new(None, &[]),
+        columns: Columns::new(None, &[]),
         keys: KEYS,
     };
     with_status(StatusCode::BAD_REQUEST, &page)
