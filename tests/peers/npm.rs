@@ -37,6 +37,7 @@ fn run(project: &str, handlers: &str) {
         ("package-lock.json", LOCK),
     ];
     let component = projects::component(&name, "js", &files);
+    assert_no_warnings(&component);
     let reflector = Reflector::with(|head, stream| {
         let first = head.lines().next().unwrap_or_default();
         let line = first.trim_end_matches(" HTTP/1.1");
@@ -70,6 +71,13 @@ fn run(project: &str, handlers: &str) {
             None => assert_eq!(job["result"], case["result"], "{job}"),
         }
     }
+}
+
+/// What these packages look for when they run, they do without: a warning would be noise.
+fn assert_no_warnings(component: &Path) {
+    let report = component.with_file_name("javascript").join("report.json");
+    let said: Value = serde_json::from_str(&fs::read_to_string(report).unwrap()).unwrap();
+    assert_eq!(said["warnings"], json!([]));
 }
 
 #[test]

@@ -91,11 +91,14 @@ function lateImport({ id, text, location }) {
   const path = resolve(file);
   if ([realpathSync('node_modules/host-jobs'), own].some((start) => path.startsWith(start + sep))) return undefined;
   const where = `${relative('.', path)}:${line}`;
+  const isOfPackage = path.includes(`${sep}node_modules${sep}`);
   if (id === 'ignored-dynamic-import') {
     const [, name] = /^Importing (".*?")/.exec(text) ?? [];
     // A package that lets it fail says what it does without it.
-    return path.includes(`${sep}node_modules${sep}`) ? undefined : `${where}: ${name} is not installed, so what imports it will fail`;
+    return isOfPackage ? undefined : `${where}: ${name} is not installed, so what imports it will fail`;
   }
+  // A package that looks whether there is `require` works without it, as each does that was bundled for browsers before.
+  if (isOfPackage && /typeof require\b/.test(readFileSync(path, 'utf8'))) return undefined;
   return `${where}: a module that is named only when this runs is not in the component: ${lineText.trim().slice(0, 120)}`;
 }
 
