@@ -1,12 +1,12 @@
-//! What one handler costs in each language: its component, its build, its compilation, its jobs, how soon it stops, and
-//! what is saved by memory as it is after the imports.
+//! What one handler costs in each language: its component, its build, its compilation, its jobs, how soon it stops, what is
+//! saved by memory as it is after the imports, and how much faster Node and CPython run the same code.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use host_tests::projects::languages::{Language, PYTHON, QUICKJS, RUST, STARLINGMONKEY};
+use host_tests::projects::languages::{COMPARED, Language, PYTHON, QUICKJS, RUST, STARLINGMONKEY};
 use host_tests::projects::{cache, folder};
 use host_tests::{Client, Options, Server};
 use serde_json::{Value, json};
@@ -36,6 +36,7 @@ pub(crate) async fn measure(args: &Args, report: &mut Report) -> Result<()> {
         })?;
         run(args, language, &server, report).await?;
         warm(args, language, &server, report).await?;
+        compare(args, language, &server, report).await?;
         let name = format!("{}: {}", language.name, latency::LOOP.name);
         latency::measure_case(args, server.address(), &latency::LOOP, &name, report).await?;
         let code = server.stop();
@@ -196,6 +197,42 @@ async fn warm(args: &Args, language: Language, server: &Server, report: &mut Rep
     ] {
         let took = jobs(args, server, (handler, json!({}), json!(19_999))).await?;
         add(language, row, "ms", median(&took.cpu), report);
+    }
+    Ok(())
+}
+
+/// Runs the handlers that engines are compared by, in jobs and natively.
+async fn compare(
+    args: &Args,
+    language: Language,
+    server: &Server,
+    report: &mut Report,
+) -> Result<()> {
+    let native = tokio::task::block_in_place(|| -> Result<Option<String>> {
+        let Some((component, mut native)) = language.compared() else {
+            return Ok(None);
+        };
+        let component = std::fs::read(component).context("cannot read the component")?;
+        let answer = server.client().deploy("compare", &component, None)?;
+        ensure!(answer.status == 201, "cannot deploy: {}", answer.body);
+        let ran = native
+            .output()
+            .with_context(|| format!("cannot start {native:?}"))?;
+        let message = String::from_utf8_lossy(&ran.stderr);
+        ensure!(ran.status.success(), "{native:?} failed: {message}");
+        Ok(Some(String::from_utf8(ran.stdout)?))
+    })?;
+    for (handler, line) in COMPARED.iter().zip(native.iter().flat_map(|it| it.lines())) {
+        let (result, alone): (Value, f64) = serde_json::from_str(line)?;
+        let took = jobs(args, server, (handler, json!({}), result)).await?;
+        let cpu = median(&took.cpu);
+        for (row, unit, value) in [
+            (format!("{handler}: CPU of a job"), "ms", cpu),
+            (format!("{handler}: CPU in Node or CPython"), "ms", alone),
+            (format!("{handler}: times as much"), "", cpu / alone),
+        ] {
+            add(language, &row, unit, value, report);
+        }
     }
     Ok(())
 }

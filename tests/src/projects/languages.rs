@@ -1,8 +1,10 @@
 //! A project in each language, with what languages are compared by: `count` counts the lines and words of a text, and
 //! `spin` logs a line and never ends by itself. Another one shows what a warm start saves: its handlers return the same,
-//! from no table, from one that is made at import, and from one that each job makes.
+//! from no table, from one that is made at import, and from one that each job makes. A third one is compared with Node and
+//! CPython, which run the same files.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::{component, starlingmonkey};
 
@@ -21,6 +23,10 @@ pub struct Language {
     files: Files,
     /// The same for the project about a warm start, if the language has one.
     warm: Option<Files>,
+    /// The same for the project that is compared with what runs the language natively, if there is one.
+    compare: Option<Files>,
+    /// A program and the file that calls handlers there.
+    native: (&'static str, &'static str),
 }
 
 const JAVASCRIPT: Files = &[
@@ -33,12 +39,25 @@ const JAVASCRIPT_WARM: Files = &[
     ("handlers.test.js", ""),
 ];
 
+const JAVASCRIPT_COMPARE: Files = &[
+    ("handlers.js", include_str!("compare.js")),
+    ("handlers.test.js", ""),
+    ("native.mjs", include_str!("native.mjs")),
+];
+
+const NODE: (&str, &str) = ("node", "native.mjs");
+
+/// The handlers that compare languages.
+pub const COMPARED: [&str; 4] = ["text", "json", "promises", "recursion"];
+
 pub const RUST: Language = Language {
     name: "Rust",
     project: "languages-rust",
     lang: "rust",
     files: &[("src/lib.rs", include_str!("lib.rs.in"))],
     warm: None,
+    compare: None,
+    native: ("", ""),
 };
 
 pub const QUICKJS: Language = Language {
@@ -47,6 +66,8 @@ pub const QUICKJS: Language = Language {
     lang: "js",
     files: JAVASCRIPT,
     warm: Some(JAVASCRIPT_WARM),
+    compare: Some(JAVASCRIPT_COMPARE),
+    native: NODE,
 };
 
 pub const TYPESCRIPT: Language = Language {
@@ -58,6 +79,8 @@ pub const TYPESCRIPT: Language = Language {
         ("handlers.test.ts", ""),
     ],
     warm: None,
+    compare: None,
+    native: ("", ""),
 };
 
 pub const STARLINGMONKEY: Language = Language {
@@ -66,6 +89,8 @@ pub const STARLINGMONKEY: Language = Language {
     lang: "js",
     files: JAVASCRIPT,
     warm: Some(JAVASCRIPT_WARM),
+    compare: Some(JAVASCRIPT_COMPARE),
+    native: NODE,
 };
 
 pub const PYTHON: Language = Language {
@@ -80,6 +105,12 @@ pub const PYTHON: Language = Language {
         ("handlers.py", include_str!("warm.py")),
         ("test_handlers.py", ""),
     ]),
+    compare: Some(&[
+        ("handlers.py", include_str!("compare.py")),
+        ("test_handlers.py", ""),
+        ("native.py", include_str!("native.py")),
+    ]),
+    native: ("python3", "native.py"),
 };
 
 impl Language {
@@ -100,6 +131,21 @@ impl Language {
     pub fn warm(&self) -> Option<PathBuf> {
         let project = format!("{}-warm", self.project);
         Some(self.built(&project, self.warm?))
+    }
+
+    /// Returns the component with the handlers of [`COMPARED`], and a command that calls them natively, if there is one.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be built.
+    pub fn compared(&self) -> Option<(PathBuf, Command)> {
+        let project = format!("{}-compare", self.project);
+        let component = self.built(&project, self.compare?);
+        let (program, file) = self.native;
+        let mut command = Command::new(program);
+        command.arg(file).args(COMPARED);
+        command.current_dir(super::folder().join(project));
+        Some((component, command))
     }
 
     fn built(&self, project: &str, files: Files) -> PathBuf {
