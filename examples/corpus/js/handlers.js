@@ -17,6 +17,7 @@ import './nested.js';
 import './of_node.js';
 import './pagination.js';
 import './pool.js';
+import './receipt.js';
 import './seen.js';
 import './shapes.ts';
 import './streams.js';

@@ -1,7 +1,7 @@
 // How modules are found: those of packages as for a browser, those of Node as far as they can be served, and the globals that
 // QuickJS lacks as far as the code names them.
 
-import { builtinModules } from 'node:module';
+import { builtinModules, createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 
@@ -34,17 +34,26 @@ const WEB = {
     ...['ByteLengthQueuingStrategy', 'CountQueuingStrategy'],
   ],
   crypto: ['crypto', 'Crypto', 'CryptoKey', 'SubtleCrypto'],
+  intl: ['Intl'],
+  zones: [],
   network: ['fetch', 'Blob', 'File', 'FormData', 'Headers', 'Request', 'Response'],
 };
 
-/** What is a stream without its name. */
+/** What is a stream without its name, what formats in a language, and what may do so in a time zone. */
 const STREAMING = /\.body\b|\.getReader\b|\.stream\(\)/;
+const FORMATTING = /\.toLocale(Date|Time)?String\(/;
+const IN_ZONES = /\bDateTimeFormat\b|\btimeZone\b|\.toLocale(Date|Time)String\(/;
 
 /** Returns the modules of the SDK with the globals that a code names. */
 export function webModules(code) {
   const isNamed = (name) => new RegExp(`(?<![.\\w$])${name}\\b|\\b(?:globalThis|global|self|window)\\??\\.${name}\\b`).test(code);
   const named = Object.keys(WEB).filter((module) => WEB[module].some(isNamed));
-  return Object.keys(WEB).filter((it) => named.includes(it) || (it === 'streams' && named.includes('network') && STREAMING.test(code)));
+  const implied = {
+    streams: named.includes('network') && STREAMING.test(code),
+    intl: FORMATTING.test(code),
+    zones: (named.includes('intl') || FORMATTING.test(code)) && IN_ZONES.test(code),
+  };
+  return Object.keys(WEB).filter((it) => named.includes(it) || implied[it]);
 }
 
 /** Makes a module whose parts say what is wrong when they are called. */
@@ -61,6 +70,18 @@ function refusal(name) {
       });
     // An import by name looks for it in a copy, which has this prototype.
     module.exports = new Proxy(refuse(${JSON.stringify(name)}), { getPrototypeOf: () => refuse(${JSON.stringify(name)}) });`;
+}
+
+/** The years of which times in zones are known exactly; those of all years would be a megabyte. */
+const YEARS = [1970, 2037];
+
+/** Returns the rules of all time zones, a line for each name. */
+function timeZones() {
+  const require = createRequire(import.meta.url);
+  const { tz } = require('moment-timezone/moment-timezone-utils');
+  const { zones, links } = require('moment-timezone/data/packed/latest.json');
+  const packed = tz.filterLinkPack({ zones: zones.map(tz.unpack), links }, ...YEARS);
+  return [...packed.zones, ...packed.links.map((link) => link.split('|').reverse().join('|'))].join('\n');
 }
 
 /** Marks what must not come back to us. */
@@ -95,6 +116,8 @@ const builtins = {
       resolveDir: process.cwd(),
     }));
     build.onLoad({ filter: /.*/, namespace: 'refused' }, ({ path }) => ({ contents: refusal(path) }));
+    build.onResolve({ filter: /^time-zones$/ }, ({ path }) => ({ path, namespace: 'time-zones' }));
+    build.onLoad({ filter: /.*/, namespace: 'time-zones' }, () => ({ contents: timeZones(), loader: 'text' }));
     build.onResolve({ filter: /^web:/ }, ({ path }) => ({ path: path.slice('web:'.length), namespace: 'web' }));
     build.onLoad({ filter: /.*/, namespace: 'web' }, ({ path }) => ({
       contents: `import * as it from 'host-jobs/web/${path}'; Object.assign(globalThis, it);`,

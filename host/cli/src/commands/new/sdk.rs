@@ -70,9 +70,15 @@ const JAVASCRIPT: Files = files!["sdk/js":
     "src/web/crypto.js",
     "src/web/events.js",
     "src/web/fetch.js",
+    "src/web/intl.js",
+    "src/web/intl/dates.js",
+    "src/web/intl/locale.js",
+    "src/web/intl/numbers.js",
+    "src/web/intl/zones.js",
     "src/web/network.js",
     "src/web/streams.js",
     "src/web/url.js",
+    "src/web/zones.js",
 ];
 
 const PYTHON: Files = files!["sdk/python/host_jobs":
