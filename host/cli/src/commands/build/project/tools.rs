@@ -26,6 +26,11 @@ pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
     if is_complete(tool, &folder) {
         return Ok(folder);
     }
+    // Another build may install it too: one does, the others wait.
+    let turn = await_turn(&tools, tool).map_err(|error| failed(&error))?;
+    if is_complete(tool, &folder) {
+        return Ok(folder);
+    }
     let shown = folder.display().to_string();
     say(&format!(
         "installing {} from {} into {} (about {} MB, once)",
@@ -34,19 +39,30 @@ pub(super) fn folder(tool: &Pinned) -> Result<PathBuf, CliError> {
         plain::line(&shown),
         tool.megabytes
     ));
-    // Another build may install it at the same time: each does so beside, and the first one stays, because it may be in use.
     let beside = tools.join(format!("{}.{}", tool.name, std::process::id()));
     lay_out(tool, &beside).map_err(|error| failed(&error))?;
     super::run(&mut tool.install(&beside), &doing, tool.registry.mirror()).inspect_err(|_| {
         // Leftovers are replaced.
         let _ = fs::remove_dir_all(&beside);
     })?;
-    if is_complete(tool, &folder) {
-        let _ = fs::remove_dir_all(&beside);
-    } else {
-        replace(&beside, &folder).map_err(|error| failed(&error))?;
-    }
+    replace(&beside, &folder).map_err(|error| failed(&error))?;
+    drop(turn);
     Ok(folder)
+}
+
+/// Waits until no other build installs the builder. The turn ends when the file is closed, also by a crash.
+fn await_turn(tools: &Path, tool: &Pinned) -> io::Result<fs::File> {
+    private_folders().create(tools)?;
+    let file = fs::File::create(tools.join(format!("{}.lock", tool.name)))?;
+    file.lock()?;
+    Ok(file)
+}
+
+/// The cache folder is for its user only: compiled components are in it too.
+fn private_folders() -> fs::DirBuilder {
+    let mut folders = fs::DirBuilder::new();
+    folders.recursive(true).mode(0o700);
+    folders
 }
 
 /// Returns whether the folder has the files of this version. It has them only when the installation is complete.
@@ -56,9 +72,7 @@ fn is_complete(tool: &Pinned, folder: &Path) -> bool {
 }
 
 fn lay_out(tool: &Pinned, folder: &Path) -> io::Result<()> {
-    // The cache folder is for its user only: compiled components are in it too.
-    let mut folders = fs::DirBuilder::new();
-    folders.recursive(true).mode(0o700);
+    let folders = private_folders();
     for (path, text) in tool.files {
         let path = folder.join(path);
         path.parent()
@@ -97,5 +111,16 @@ mod tests {
         lay_out(&newer, &beside).unwrap();
         replace(&beside, &folder).unwrap();
         assert!(is_complete(&newer, &folder));
+    }
+
+    #[test]
+    fn one_build_at_a_time_installs() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let first = await_turn(dir.path(), &COMPONENTIZE_PY).unwrap();
+        let path = dir.path().join(format!("{}.lock", COMPONENTIZE_PY.name));
+        let second = fs::File::open(path).unwrap();
+        assert!(second.try_lock().is_err());
+        drop(first);
+        second.try_lock().unwrap();
     }
 }
