@@ -1,5 +1,5 @@
 //! What one handler costs in each language: its component, its build, its compilation, its jobs, how soon it stops, what is
-//! saved by memory as it is after the imports, and how much faster Node and CPython run the same code.
+//! saved by memory as it is after the imports, and how much faster Node and `CPython` run the same code.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

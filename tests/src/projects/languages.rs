@@ -1,7 +1,7 @@
 //! A project in each language, with what languages are compared by: `count` counts the lines and words of a text, and
 //! `spin` logs a line and never ends by itself. Another one shows what a warm start saves: its handlers return the same,
 //! from no table, from one that is made at import, and from one that each job makes. A third one is compared with Node and
-//! CPython, which run the same files.
+//! `CPython`, which run the same files.
 
 use std::path::PathBuf;
 use std::process::Command;
