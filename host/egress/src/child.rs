@@ -28,6 +28,9 @@ pub struct Settings {
     pub lifeline: Option<OwnedFd>,
 }
 
+/// How many bodies are decoded concurrently. Others wait.
+const DECODERS_MAX: usize = 2;
+
 /// Serves the host at the other end of `control`. Returns when the host is gone, or with an error if the broker
 /// cannot work.
 pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Result<(), String> {
@@ -40,6 +43,7 @@ pub fn run(control: OwnedFd, settings: Settings, confinement: Confinement) -> Re
     host_confine::broker(confinement).map_err(unconfined)?;
     let runtime = Builder::new_current_thread()
         .enable_all()
+        .max_blocking_threads(DECODERS_MAX)
         .build_local(LocalOptions::default())
         .map_err(broken)?;
     runtime.block_on(async {

@@ -18,6 +18,7 @@ use hyper_util::client::legacy::connect::capture_connection;
 use hyper_util::client::legacy::{self, Client};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::ClientConfig;
+use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use crate::allowance::{self, RequestCharge};
@@ -188,7 +189,7 @@ pub(crate) async fn send(
         }
         let coded = read(&host, response, response_bytes_max, taken).await?;
         if decodes_body {
-            return decode(&host, coding, coded, response_bytes_max, taken);
+            return decode(&host, coding, coded, response_bytes_max, taken).await;
         }
         Ok(coded)
     };
@@ -239,8 +240,8 @@ fn too_large(host: &str, form: &str, bytes_max: usize, taken: &RequestCharge) ->
     HttpError::new(HttpErrorKind::TooLarge, message)
 }
 
-/// Returns a response without its content coding.
-fn decode(
+/// Returns a response without its content coding. The broker serves other requests while that takes.
+pub(crate) async fn decode(
     host: &str,
     coding: Coding,
     coded: HttpResponse,
@@ -256,8 +257,11 @@ fn decode(
         body,
     } = coded;
     let length = body.len();
-    let body = coding
-        .decode(body, taken.response_bytes_max())
+    let left = taken.response_bytes_max();
+    let decoded = spawn_blocking(move || coding.decode(body, left));
+    let body = decoded
+        .await
+        .unwrap_or_else(|error| Err(DecodeError::Invalid(error.into())))
         .map_err(|error| match error {
             DecodeError::TooLarge => {
                 taken.received(taken.response_bytes_max());

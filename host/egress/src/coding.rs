@@ -1,7 +1,7 @@
 //! Content codings of responses: which one a response has, and its body without it.
 //!
-//! A body is decoded when all of it is there, in one go: one decoder with its window exists at a time, and what it may return is
-//! bounded like a body that is not coded.
+//! A body is decoded when all of it is there, on a thread for that, and what it may return is bounded like a body that is not
+//! coded.
 
 use std::io::{self, Read};
 
@@ -49,7 +49,7 @@ impl Coding {
         }
     }
 
-    /// Returns a body without the coding, of at most `bytes_max` bytes. One of an unknown coding stays as it is.
+    /// Returns a body without the coding, of at most `bytes_max` bytes. One of an unknown coding stays as it is. Blocks.
     pub(crate) fn decode(self, body: Vec<u8>, bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
         // As in the answer to HEAD.
         if body.is_empty() {

@@ -1,8 +1,15 @@
 //! Tests of content codings of responses, and of many headers.
 
-use host_core::egress::HttpErrorKind;
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use host_core::egress::{HttpErrorKind, HttpResponse};
 
 use super::fixture::{grant, run_with};
+use crate::allowance::RequestCharge;
+use crate::client::decode;
+use crate::coding::Coding;
 use crate::coding::tests::{BROTLI, gzip};
 
 fn packed(coding: &str, body: &[u8]) -> Vec<u8> {
@@ -91,4 +98,19 @@ fn secrets_are_found_in_what_is_compressed_and_more_than_100_headers_arrive() {
         let sent = run.get_with(&server.url("/many"), own.collect()).await;
         assert_eq!(sent.unwrap().status, 200);
     });
+}
+
+#[tokio::test]
+async fn a_body_is_decoded_while_the_broker_serves_other_requests() {
+    const BYTES: usize = 32 << 20;
+    let charge = RequestCharge::uncounted(BYTES);
+    let coded = HttpResponse {
+        status: 200,
+        headers: Vec::new(),
+        body: gzip(&vec![0; BYTES]),
+    };
+    let mut decoding = pin!(decode("a", Coding::Gzip, coded, BYTES, &charge));
+    let is_done = poll_fn(|context| Poll::Ready(decoding.as_mut().poll(context).is_ready())).await;
+    assert!(!is_done, "the thread is free before the body is decoded");
+    assert_eq!(decoding.await.unwrap().body.len(), BYTES);
 }
