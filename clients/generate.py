@@ -19,7 +19,7 @@ TAGS = [
     "tokens", "webhooks", "host",
 ]  # fmt: skip
 HAND_WRITTEN = {"/api/v1/openapi.json", "/api/v1/sessions", "/api/v1/sessions/self"}
-EXTRA = ["ChangeView", "ProgressEventView", "GapView", "Problem", "JobOptions"]
+EXTRA = ["ChangeView", "ProgressEventView", "GapView", "Problem", "JobOptions", "Upload"]
 SUCCESS = ["201", "200"]
 
 

@@ -1,4 +1,4 @@
-//! Artifacts: files that a job produces.
+//! Artifacts: files that a job produces, and files that it reads.
 
 use std::io;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// The most that is sent to the host in one call, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The files that the job produces. See [`Ctx::artifacts`](crate::Ctx::artifacts).
+/// The files that the job produces and reads. See [`Ctx::artifacts`](crate::Ctx::artifacts).
 #[derive(Clone, Copy)]
 pub struct Artifacts<'a> {
     services: &'a Rc<dyn Services>,
@@ -28,6 +28,16 @@ impl<'a> Artifacts<'a> {
     /// Begins a file with a content type, such as `text/csv`.
     pub fn create_as(self, name: &str, content_type: &str) -> Result<ArtifactWriter, StoreError> {
         self.begin(name, Some(content_type))
+    }
+
+    /// Opens a file that the job was enqueued with, by its name in `files`.
+    pub fn open(self, name: &str) -> Result<ArtifactReader, StoreError> {
+        Ok(ArtifactReader {
+            number: self.services.artifact_open(name)?,
+            services: Rc::clone(self.services),
+            unread: Vec::new(),
+            at: 0,
+        })
     }
 
     fn begin(self, name: &str, content_type: Option<&str>) -> Result<ArtifactWriter, StoreError> {
@@ -60,6 +70,45 @@ impl ArtifactWriter {
         }
         let content = std::mem::take(&mut self.unsent);
         self.services.artifact_write(self.number, &content)
+    }
+}
+
+/// A file that is being read.
+pub struct ArtifactReader {
+    services: Rc<dyn Services>,
+    number: u32,
+    /// What the host has sent, read up to `at`.
+    unread: Vec<u8>,
+    at: usize,
+}
+
+impl io::BufRead for ArtifactReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.unread.len() {
+            let read = self.services.artifact_read(self.number, CHUNK_BYTES as u32);
+            self.unread = read.map_err(broken)?;
+            self.at = 0;
+        }
+        Ok(&self.unread[self.at..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.at += bytes;
+    }
+}
+
+impl io::Read for ArtifactReader {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let length = io::Read::read(&mut io::BufRead::fill_buf(self)?, to)?;
+        io::BufRead::consume(self, length);
+        Ok(length)
+    }
+}
+
+impl Drop for ArtifactReader {
+    fn drop(&mut self) {
+        // One that stays open costs nothing after the attempt.
+        let _ = self.services.artifact_close(self.number);
     }
 }
 

@@ -188,8 +188,8 @@ impl Ctx {
         Sql::new(Rc::clone(&self.services), name)
     }
 
-    /// Returns the files that the job produces, if the manifest has `artifact_mib`. They are kept with the job exactly if this
-    /// attempt completes.
+    /// Returns the files that the job produces and reads, if the manifest has `artifact_mib`. What it produces is kept with the
+    /// job exactly if this attempt completes.
     ///
     /// ```
     /// # use std::io::Write as _;

@@ -50,6 +50,7 @@ mod limits;
 mod log;
 #[cfg(not(target_family = "wasm"))]
 mod mock;
+mod mock_files;
 mod redirects;
 #[cfg(not(target_family = "wasm"))]
 mod replay;
@@ -59,7 +60,7 @@ mod sql;
 mod state;
 mod store;
 
-pub use artifacts::{ArtifactWriter, Artifacts};
+pub use artifacts::{ArtifactReader, ArtifactWriter, Artifacts};
 pub use ctx::{Ctx, Job};
 pub use database::{Sql, Transaction};
 pub use error::{Category, Error};

@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::ctx::{Ctx, Job};
 use crate::error::Error;
 use crate::limits::write_jobs;
+use crate::mock_files::MockFiles;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::{Expected, Level, Services, Write};
@@ -56,17 +57,10 @@ struct State {
     transactions: Vec<String>,
     /// How many of the enqueued jobs are those of attempts that have completed.
     kept_jobs: usize,
-    artifacts: BTreeMap<String, Vec<u8>>,
-    own_artifacts: Vec<OwnArtifact>,
+    files: MockFiles,
     values: BTreeMap<Key, Vec<u8>>,
     /// What the attempt has set or removed.
     own_values: BTreeMap<Key, Option<Vec<u8>>>,
-}
-
-struct OwnArtifact {
-    name: String,
-    content: Vec<u8>,
-    is_closed: bool,
 }
 
 /// A line of the job's log.
@@ -97,15 +91,12 @@ impl State {
     /// Keeps what an attempt has written if it has completed, and drops it otherwise.
     fn end(&mut self, completed: bool) {
         let own = std::mem::take(&mut self.own_values);
-        let artifacts = std::mem::take(&mut self.own_artifacts);
+        self.files.end(completed);
         if !completed {
             self.enqueued.truncate(self.kept_jobs);
             return;
         }
         self.kept_jobs = self.enqueued.len();
-        let kept = artifacts.into_iter().filter(|it| it.is_closed);
-        let contents = kept.map(|it| (it.name, it.content));
-        self.artifacts.extend(contents);
         for (key, value) in own {
             match value {
                 Some(value) => drop(self.values.insert(key, value)),
@@ -211,6 +202,25 @@ impl MockHost {
         let value = serde_json::to_vec(value).expect("the value can be serialized");
         let key = (None, key.to_owned());
         self.state.borrow_mut().values.insert(key, value);
+        self
+    }
+
+    /// Lets the handler read a file, as if its job was enqueued with it.
+    ///
+    /// ```
+    /// use std::io::Read as _;
+    ///
+    /// use guest_sdk::MockHost;
+    ///
+    /// let ctx = MockHost::new().with_file("rows.csv", b"a,1").ctx();
+    /// let mut rows = String::new();
+    /// ctx.artifacts().open("rows.csv").unwrap().read_to_string(&mut rows).unwrap();
+    /// assert_eq!(rows, "a,1");
+    /// ```
+    #[must_use]
+    pub fn with_file(self, name: &str, content: &[u8]) -> Self {
+        let (name, content) = (name.to_owned(), content.to_vec());
+        self.state.borrow_mut().files.given.insert(name, content);
         self
     }
 
@@ -330,7 +340,7 @@ impl MockHost {
 
     /// Returns the content of an artifact of an attempt that has completed.
     pub fn artifact(&self, name: &str) -> Option<Vec<u8>> {
-        self.state.borrow().artifacts.get(name).cloned()
+        self.state.borrow().files.kept.get(name).cloned()
     }
 
     /// Returns the limits whose keys were held, each with the time in milliseconds, in order.
@@ -528,34 +538,24 @@ impl Services for MockHost {
     }
 
     fn artifact_create(&self, name: &str, _content_type: Option<&str>) -> Result<u32, StoreError> {
-        let mut state = self.store()?;
-        let number = state.own_artifacts.len();
-        state.own_artifacts.push(OwnArtifact {
-            name: name.to_owned(),
-            content: Vec::new(),
-            is_closed: false,
-        });
-        Ok(u32::try_from(number).unwrap_or(u32::MAX))
+        Ok(self.store()?.files.create(name))
     }
 
     fn artifact_write(&self, artifact: u32, content: &[u8]) -> Result<(), StoreError> {
-        let mut state = self.store()?;
-        open_artifact(&mut state, artifact)?.content.extend(content);
-        Ok(())
+        self.store()?.files.write(artifact, content)
     }
 
     fn artifact_close(&self, artifact: u32) -> Result<(), StoreError> {
-        open_artifact(&mut *self.store()?, artifact)?.is_closed = true;
-        Ok(())
+        self.store()?.files.close(artifact)
     }
-}
 
-fn open_artifact(state: &mut State, number: u32) -> Result<&mut OwnArtifact, StoreError> {
-    let found = state.own_artifacts.get_mut(number as usize);
-    found.filter(|it| !it.is_closed).ok_or_else(|| StoreError {
-        kind: StoreErrorKind::InvalidRequest,
-        message: "the artifact is closed".to_owned(),
-    })
+    fn artifact_open(&self, name: &str) -> Result<u32, StoreError> {
+        self.store()?.files.open(name)
+    }
+
+    fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError> {
+        self.store()?.files.read(artifact, bytes_max)
+    }
 }
 
 impl MockHost {

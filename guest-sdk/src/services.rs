@@ -75,6 +75,8 @@ pub(crate) trait Services {
     fn artifact_create(&self, name: &str, content_type: Option<&str>) -> Result<u32, StoreError>;
     fn artifact_write(&self, artifact: u32, content: &[u8]) -> Result<(), StoreError>;
     fn artifact_close(&self, artifact: u32) -> Result<(), StoreError>;
+    fn artifact_open(&self, name: &str) -> Result<u32, StoreError>;
+    fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError>;
 }
 
 /// The imports of the component.
@@ -251,6 +253,14 @@ impl Services for Imports {
 
     fn artifact_close(&self, artifact: u32) -> Result<(), StoreError> {
         crate::bindings::host::jobs::artifacts::close(artifact).map_err(store_error)
+    }
+
+    fn artifact_open(&self, name: &str) -> Result<u32, StoreError> {
+        crate::bindings::host::jobs::artifacts::open(name).map_err(store_error)
+    }
+
+    fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError> {
+        crate::bindings::host::jobs::artifacts::read(artifact, bytes_max).map_err(store_error)
     }
 }
 

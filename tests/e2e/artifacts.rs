@@ -1,6 +1,8 @@
 //! Artifacts: files that jobs produce, with the whole program, on both stores.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
@@ -163,6 +165,125 @@ fn a_database_has_the_content_and_refuses_larger_files_by_name() {
     assert!(!second.path().join("artifacts").exists());
 }
 
+/// A server that tells when a handler asks it, and answers when it may.
+struct Gate(TcpListener);
+
+impl Gate {
+    fn open() -> (Self, String) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let origin = format!("http://{}", listener.local_addr().unwrap());
+        (Self(listener), origin)
+    }
+
+    /// Waits until a handler asks, calls `before`, and answers.
+    fn pass(&self, before: impl FnOnce()) {
+        let (mut stream, _) = self.0.accept().unwrap();
+        let mut head = String::new();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        while !head.ends_with("\r\n\r\n") {
+            assert!(reader.read_line(&mut head).unwrap() > 0);
+        }
+        before();
+        let answer = "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n";
+        stream.write_all(answer.as_bytes()).unwrap();
+    }
+}
+
+/// When a host is killed, while an attempt that has written an artifact ends.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Moment {
+    /// The file has its name, and the handler still runs.
+    Running,
+    /// The attempt ends, and the store cannot commit it.
+    BeforeCommit,
+    /// The store has committed it, and the client waits for the answer.
+    AfterCommit,
+}
+
+fn gated(data: &TempDir, origin: &str) -> Options {
+    let file = data.path().join("host.toml");
+    let config = format!("[grants]\nhttp = [\"{origin}\"]\nhttp_networks = [\"127.0.0.1/32\"]\n");
+    fs::write(&file, config).unwrap();
+    let mut options = Options::new(&data.path().join("data"));
+    options.args = vec!["--config".to_owned(), text(&file).to_owned()];
+    options
+}
+
+fn kill_at(moment: Moment) {
+    let (data, (gate, origin)) = (TempDir::new().unwrap(), Gate::open());
+    let options = gated(&data, &origin);
+    let own = data.path().join("data");
+    let server = Server::start(&options);
+    let component = fs::read(guests::component("hostile")).unwrap();
+    let manifest = format!("{MANIFEST}[[handlers.artifacts.http]]\nto = \"{origin}\"\n");
+    let client = server.client();
+    let deployed = client.deploy_accepted("hostile", &component, Some(&manifest));
+    assert_eq!(deployed.unwrap().status, 201);
+    let files = json!([{"name": "a", "text": "content"}]);
+    let params = json!({"files": files, "asks": origin});
+    let id = client.enqueue(&json!({"handler": "artifacts", "params": params}));
+    let store = rusqlite::Connection::open(own.join("host.db")).unwrap();
+    let rows = || {
+        let sql = "SELECT COUNT(*) FROM artifacts";
+        store
+            .query_row(sql, [], |row| row.get::<_, i64>(0))
+            .unwrap()
+    };
+    match moment {
+        Moment::Running => gate.pass(|| {
+            assert_eq!(count_files(&own), 1);
+            server.kill();
+        }),
+        Moment::BeforeCommit => {
+            gate.pass(|| store.execute_batch("BEGIN IMMEDIATE").unwrap());
+            // No commit can pass until this one ends, after the host.
+            server.kill();
+            store.execute_batch("ROLLBACK").unwrap();
+        }
+        Moment::AfterCommit => {
+            gate.pass(|| {});
+            eventually("the commit", PATIENCE, || (rows() == 1).then_some(()));
+            server.kill();
+        }
+    }
+    let committed = moment == Moment::AfterCommit;
+    assert_eq!(
+        (rows(), count_files(&own)),
+        (committed.into(), 1),
+        "{moment:?}"
+    );
+    drop(store);
+
+    let server = Server::start(&options);
+    let client = server.client();
+    if !committed {
+        gate.pass(|| assert_eq!(names(&client.job(&id)), [""; 0], "{moment:?}"));
+    }
+    let done = client.wait(&id);
+    assert_eq!(
+        (&done["state"], names(&done)),
+        (&json!("completed"), vec!["a"])
+    );
+    assert_eq!(get(&client, &done, "a"), (200, "content".to_owned()));
+    assert_eq!(
+        done["attempt"],
+        if committed { 1 } else { 2 },
+        "{moment:?}: {done}"
+    );
+    assert_eq!(
+        count_files(&own),
+        1,
+        "{moment:?}: the other file was removed"
+    );
+}
+
+#[test]
+fn a_host_that_is_killed_while_an_attempt_ends_keeps_its_artifact_exactly_if_that_was_committed() {
+    for moment in [Moment::Running, Moment::BeforeCommit, Moment::AfterCommit] {
+        kill_at(moment);
+    }
+}
+
 /// A start removes each file that no row names, so the files that are left are those of jobs that completed.
 #[test]
 fn a_killed_host_leaves_an_artifact_exactly_if_the_attempt_completed() {
@@ -283,7 +404,7 @@ fn a_command_saves_an_artifact_and_a_backup_has_it() {
 }
 
 /// Returns the examples of the page in a language, with these words in them.
-fn example<'a>(language: &str, words: &str) -> &'a str {
+pub(crate) fn example<'a>(language: &str, words: &str) -> &'a str {
     let fence = format!("```{language}\n");
     let mut blocks = PAGE.split(&fence).skip(1);
     let found = blocks.find_map(|it| it.split("```").next().filter(|it| it.contains(words)));

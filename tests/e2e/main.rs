@@ -67,5 +67,6 @@ mod telemetry;
 mod tls;
 mod tokens;
 mod tour;
+mod uploads;
 mod weak;
 mod webhooks;

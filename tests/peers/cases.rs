@@ -78,7 +78,7 @@ fn host(component: &Path) -> Own {
     let origin = reflector.origin();
     let manifest = format!(
         "[handlers.\"case.keep\".state]\nquota_kib = 64\n[handlers.\"case.compare\".state]\nquota_kib = 64\n\
-         [handlers.\"case.report\"]\nartifact_mib = 1\n\
+         [handlers.\"case.report\"]\nartifact_mib = 1\n[handlers.\"case.read\"]\nartifact_mib = 1\n\
          [handlers.\"case.sign\"]\nsecrets = [\"signing\"]\n[handlers.\"case.hold\"]\nhold = [\"by-case\", \"other\"]\n\
          [handlers.\"case.large\"]\nmemory_mib = 512\n\
          [[handlers.\"case.order\".jobs]]\nhandlers = [\"case.log\"]\nqueues = [\"rows\"]\n\
@@ -164,6 +164,14 @@ fn check(client: &Client, case: &Value) {
         json!({"handler": case["handler"], "params": case["params"], "max_attempts": attempts});
     if given["attributes"].is_object() {
         job["attributes"] = given["attributes"].clone();
+    }
+    for (name, content) in given["files"].as_object().into_iter().flatten() {
+        let (status, answer) = client
+            .call_text("PUT", "/api/v1/artifacts", content.as_str())
+            .unwrap();
+        assert_eq!(status, 201, "{answer}");
+        let upload: Value = serde_json::from_str(&answer).unwrap();
+        job["files"][name] = upload["id"].clone();
     }
     if let Some(path) = then["refused"].as_str() {
         let refused = client.post("/api/v1/jobs", &job).unwrap().body;

@@ -684,6 +684,8 @@ class Job(TypedDict):
     """The id a foreign orchestrator knows it by."""
     failure: NotRequired[Failure | None]
     """Why its latest attempt did not complete."""
+    files: NotRequired[Dict[str, str] | None]
+    """The files that its handler reads, by name: the id of an upload, or `JOB/NAME` for an artifact of another job."""
     finished_at: NotRequired[str | None]
     """When it ended."""
     handler: str
@@ -743,7 +745,7 @@ class Job(TypedDict):
     withheld: NotRequired[List[Withheld] | None]
     """What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of
     `waits_because` the key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has
-    enqueued the job. Of `depends_on` and `inputs`, jobs beyond the caller's scope are left out; then
+    enqueued the job. Of `depends_on`, `inputs` and `files`, jobs beyond the caller's scope are left out; then
     `waits_because` is left out too.
     """
 
@@ -769,6 +771,10 @@ class JobOptions(TypedDict):
     depends_on: NotRequired[List[DependsOn]]
     """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
     `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
+    files: NotRequired[Dict[str, str]]
+    """Files that its handler reads: names, and for each the id of an upload, or `JOB/NAME` for an artifact of a
+    job of `depends_on`. At most 100.
     """
     inputs: NotRequired[Dict[str, str]]
     """Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them."""
@@ -1062,6 +1068,10 @@ class NewJob(TypedDict):
     depends_on: NotRequired[List[DependsOn]]
     """The jobs that must end first: each an id, or `#n` for entry n of the same array, if it must complete;
     `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
+    """
+    files: NotRequired[Dict[str, str]]
+    """Files that its handler reads: names, and for each the id of an upload, or `JOB/NAME` for an artifact of a
+    job of `depends_on`. At most 100.
     """
     handler: str
     """The handler that executes it; `python#send_email` is one of a foreign runner."""
@@ -1866,6 +1876,21 @@ UniqueScope: TypeAlias = 'Literal["active"] | Literal["retained"] | UniqueScopeS
 """Which earlier job with the same key counts as the new one."""
 
 
+class Upload(TypedDict):
+    """A file that was sent for jobs to read."""
+
+    bytes: int
+    """Its length."""
+    content_type: str
+    """What it was sent as."""
+    expires_at: str
+    """When new jobs may no longer be given it (RFC 3339). It is kept as long as a job that was."""
+    id: str
+    """Its id, which `files` of a new job names."""
+    sha256: str
+    """The SHA-256 of its content, in hexadecimal digits."""
+
+
 class WebhookTest(TypedDict):
     """A webhook to try."""
 
@@ -1875,7 +1900,7 @@ class WebhookTest(TypedDict):
     """Where the request goes."""
 
 
-Withheld: TypeAlias = 'Literal["params", "result", "artifacts", "failure", "reason", "keys", "waits_because", "depends_on", "inputs"]'
+Withheld: TypeAlias = 'Literal["params", "result", "artifacts", "failure", "reason", "keys", "waits_because", "depends_on", "inputs", "files"]'
 """A part of a document that the caller may not see."""
 
 

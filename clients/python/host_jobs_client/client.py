@@ -6,9 +6,9 @@ import json
 import os
 import time
 import uuid
-from typing import Any, Callable, Iterable, Iterator, Mapping, Unpack, cast
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping, Unpack, cast
 
-from .api import Accepted, Api, Attempt, Cancel, Deployed, Job, JobOptions, JobsListQuery, Line, NewJob
+from .api import Accepted, Api, Attempt, Cancel, Deployed, Job, JobOptions, JobsListQuery, Line, NewJob, Upload
 from .errors import JobCancelled, JobFailed, ResultWithheld, WaitTimeout
 from .events import ENDED, Events
 from .settings import resolve
@@ -165,6 +165,10 @@ class Client:
     def retry(self, id: str, force: bool = False) -> Job:
         """Runs a job that was discarded or cancelled again; with `force` without those that it depends on."""
         return self.api.jobs.retry(id, {"force": force})
+
+    def upload(self, content: bytes | BinaryIO, content_type: str = "application/octet-stream") -> Upload:
+        """Sends a file for jobs to read: bytes, or a file that is open to read bytes. `files` of a job names its `id`."""
+        return cast(Upload, self._transport.send("PUT", "/api/v1/artifacts", content, False, content_type, wait=3_600))
 
     def events(self, *, job: str | None = None, queue: str | None = None, after: int | None = None) -> Events:
         """Returns what happens from now on, or after the event with this id, as an iterator.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import io
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import ssl
 import struct
 import threading
 import time
-from typing import Any, Callable
+from typing import Any, BinaryIO, Callable
 from urllib.parse import quote, urlencode, urlsplit
 
 from .errors import HostError, Refused, SettingsError, Unreachable
@@ -68,11 +69,22 @@ class Transport:
         return self.send(method, filled(path, places, query), _json(body), repeatable=method == "GET")
 
     def send(
-        self, method: str, path: str, body: bytes | None, repeatable: bool, kind: str = "application/json", wait: float = 0
+        self,
+        method: str,
+        path: str,
+        body: bytes | BinaryIO | None,
+        repeatable: bool,
+        kind: str = "application/json",
+        wait: float = 0,
     ) -> Any:
         """Sends a request, again as long as that is safe and patience lasts, and returns the document of the answer."""
 
+        start = body.tell() if isinstance(body, io.IOBase) and body.seekable() else 0
+
         def once() -> Any:
+            # A file that was sent once is sent again from its start.
+            if isinstance(body, io.IOBase) and body.seekable():
+                body.seek(start)
             with self.open(method, path, body, kind, ANSWER_SECONDS + wait) as answer:
                 text = answer.read()
             try:
@@ -96,7 +108,13 @@ class Transport:
                     raise
 
     def open(
-        self, method: str, path: str, body: bytes | None, kind: str, timeout: float, more: dict[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: bytes | BinaryIO | None,
+        kind: str,
+        timeout: float,
+        more: dict[str, str] | None = None,
     ) -> Answer:
         """Sends a request once, and returns the answer, of which only the head has been read."""
         headers = {**self._headers, **(more or {})}

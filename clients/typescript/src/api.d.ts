@@ -572,6 +572,8 @@ export interface Job {
   external_id?: string | null;
   /** Why its latest attempt did not complete. */
   failure?: Failure | null;
+  /** The files that its handler reads, by name: the id of an upload, or `JOB/NAME` for an artifact of another job. */
+  files?: Record<string, string> | null;
   /** When it ended. */
   finished_at?: string | null;
   /** The handler that executes it; `python#send_email` is one of a foreign runner. */
@@ -632,7 +634,7 @@ export interface Job {
   /**
    * What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of
    * `waits_because` the key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has
-   * enqueued the job. Of `depends_on` and `inputs`, jobs beyond the caller's scope are left out; then
+   * enqueued the job. Of `depends_on`, `inputs` and `files`, jobs beyond the caller's scope are left out; then
    * `waits_because` is left out too.
    */
   withheld?: Array<Withheld> | null;
@@ -660,6 +662,11 @@ export interface JobOptions {
    * `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
    */
   depends_on?: Array<DependsOn>;
+  /**
+   * Files that its handler reads: names, and for each the id of an upload, or `JOB/NAME` for an artifact of a
+   * job of `depends_on`. At most 100.
+   */
+  files?: Record<string, string>;
   /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
   inputs?: Record<string, string>;
   /** The most attempts, at least 1; if absent, the handler's, which is 20 unless its manifest says otherwise. */
@@ -919,6 +926,11 @@ export interface NewJob {
    * `{"job": ID, "when": "ended"}` if it may end in any way, and `"failed"` if it must be discarded.
    */
   depends_on?: Array<DependsOn>;
+  /**
+   * Files that its handler reads: names, and for each the id of an upload, or `JOB/NAME` for an artifact of a
+   * job of `depends_on`. At most 100.
+   */
+  files?: Record<string, string>;
   /** The handler that executes it; `python#send_email` is one of a foreign runner. */
   handler: string;
   /** Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them. */
@@ -1747,6 +1759,20 @@ export type UniqueOnConflict = "keep" | "replace" | "push_back";
 /** Which earlier job with the same key counts as the new one. */
 export type UniqueScope = "active" | "retained" | { seconds: number };
 
+/** A file that was sent for jobs to read. */
+export interface Upload {
+  /** Its length. */
+  bytes: number;
+  /** What it was sent as. */
+  content_type: string;
+  /** When new jobs may no longer be given it (RFC 3339). It is kept as long as a job that was. */
+  expires_at: string;
+  /** Its id, which `files` of a new job names. */
+  id: string;
+  /** The SHA-256 of its content, in hexadecimal digits. */
+  sha256: string;
+}
+
 /** A webhook to try. */
 export interface WebhookTest {
   /** The name of the secret that signs it. */
@@ -1756,7 +1782,7 @@ export interface WebhookTest {
 }
 
 /** A part of a document that the caller may not see. */
-export type Withheld = "params" | "result" | "artifacts" | "failure" | "reason" | "keys" | "waits_because" | "depends_on" | "inputs";
+export type Withheld = "params" | "result" | "artifacts" | "failure" | "reason" | "keys" | "waits_because" | "depends_on" | "inputs" | "files";
 
 /** What a foreign worker reports about itself and the end of its attempt, as far as its protocol has it. */
 export interface WorkerReport {

@@ -2,6 +2,7 @@
 
 import type {
   Accepted, Api, Attempt, Cancel, Change, Deployed, Gap, Job, JobOptions, JobsListQuery, Line, NewJob, ProgressEvent,
+  Upload,
 } from './api.js';
 
 export type * from './api.js';
@@ -85,6 +86,8 @@ export class Client {
   retry(id: string, options?: { force?: boolean }): Promise<Job>;
   /** Returns what happens from now on, or after the event with an id. The stream of one job ends with the job. */
   events(options?: { job?: string; queue?: string; after?: number }): Promise<Events>;
+  /** Sends a file for jobs to read. `files` of a job names its `id`. */
+  upload(content: Uint8Array | Blob, options?: { contentType?: string }): Promise<Upload>;
   /** Deploys a component, with the text of its manifest. */
   deploy(
     name: string,

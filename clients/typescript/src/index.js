@@ -142,6 +142,10 @@ export class Client {
     return new Events(this.#transport, this.api, options).connect();
   }
 
+  upload(content, { contentType = 'application/octet-stream' } = {}) {
+    return this.#transport.send('PUT', '/api/v1/artifacts', content, { waitMs: 3_600_000, contentType });
+  }
+
   deploy(name, component, { manifest, acceptGrants, force } = {}) {
     const form = new FormData();
     form.set('component', new Blob([component]));

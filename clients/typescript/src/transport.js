@@ -47,10 +47,10 @@ export class Transport {
   }
 
   /** Sends a request, again as long as that is safe and patience lasts, and returns the document of the answer. */
-  send(method, path, body, { repeatable = method === 'GET', waitMs = 0 } = {}) {
+  send(method, path, body, { repeatable = method === 'GET', waitMs = 0, contentType } = {}) {
     return this.patiently(async () => {
       const signal = AbortSignal.timeout(Math.ceil(ANSWER_MS + waitMs));
-      const answer = await this.open(method, path, body, signal);
+      const answer = await this.open(method, path, body, signal, contentType && { 'content-type': contentType });
       const text = await answer.text().catch((error) => this.#fail(error));
       try {
         return JSON.parse(text);
@@ -79,7 +79,7 @@ export class Transport {
     const headers = { ...this.#headers, ...more };
     // Browsers refuse a call of `fetch` as a method of something else.
     const fetch = this.#fetch;
-    if (method !== 'GET' && !(body instanceof FormData)) headers['content-type'] = 'application/json';
+    if (method !== 'GET' && !(body instanceof FormData)) headers['content-type'] ??= 'application/json';
     const request = { method, headers, body, signal, redirect: 'error' };
     const answer = await fetch(this.server + path, request).catch((error) => this.#fail(error));
     if (answer.ok) return answer;

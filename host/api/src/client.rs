@@ -16,6 +16,7 @@ pub use lines::LineView;
 pub use settings::{Choice, Context, Contexts, Unusable, contexts_path};
 pub use tls::TlsFiles;
 
+use std::io::Read;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -30,7 +31,7 @@ use ureq::config::Config;
 use ureq::http::{Method, Request, Response};
 use ureq::tls::TlsConfig;
 use ureq::unversioned::resolver::DefaultResolver;
-use ureq::{Agent, AsSendBody, Body, BodyReader};
+use ureq::{Agent, AsSendBody, Body, BodyReader, SendBody};
 
 use self::token::ClientToken;
 use crate::page::PageView;
@@ -52,7 +53,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take, in addition to the wait that the request asks for.
 const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long a download may take.
+/// How long a download or an upload may take.
 const DOWNLOAD_TIMEOUT: Duration = Duration::from_hours(1);
 
 /// The prefix of URLs of requests over a local socket. The name is not resolved.
@@ -253,6 +254,24 @@ impl Client {
         let request = Request::get(self.url(path)).body(());
         let response = self.respond(request, DOWNLOAD_TIMEOUT, true)?;
         Ok(response.into_body().into_reader())
+    }
+
+    /// Puts what `content` reads at `path`, of `bytes` if they are known.
+    fn upload_to<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        content_type: &str,
+        bytes: Option<u64>,
+        mut content: &mut dyn Read,
+    ) -> Result<Answer<T>, Error> {
+        let mut request = Request::put(self.url(path))
+            .header("content-type", content_type)
+            .header("expect", "100-continue");
+        if let Some(bytes) = bytes {
+            request = request.header("content-length", bytes);
+        }
+        let body = SendBody::from_reader(&mut content);
+        self.answer(request.body(body), DOWNLOAD_TIMEOUT)
     }
 
     /// Gets the complete list at `path`, page by page.

@@ -124,6 +124,9 @@ pub struct JobView {
     /// The names below `/inputs` in its params, and the jobs whose results are there once they have ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub inputs: Option<BTreeMap<String, String>>,
+    /// The files that its handler reads, by name: the id of an upload, or `JOB/NAME` for an artifact of another job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub files: Option<BTreeMap<String, String>>,
     /// The receivers that are notified of its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub notify: Option<Vec<NotifyBody>>,
@@ -161,8 +164,8 @@ pub struct JobView {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
     /// What it has, but the caller may not see: `params`, `result`, of the `failure` all but its kind, or of `waits_because` the
-    /// key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has enqueued the job. Of `depends_on` and
-    /// `inputs`, jobs beyond the caller's scope are left out; then `waits_because` is left out too.
+    /// key of a limit. That needs the verb `read_payload`, or `read_own` if the caller has enqueued the job. Of `depends_on`,
+    /// `inputs` and `files`, jobs beyond the caller's scope are left out; then `waits_because` is left out too.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Option<Vec<Withheld>>)]
     pub withheld: Vec<String>,

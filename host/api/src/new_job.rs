@@ -79,6 +79,10 @@ pub struct NewJobBody {
     /// Results that its params get below `/inputs`: names, and the jobs of `depends_on` that return them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub inputs: BTreeMap<String, String>,
+    /// Files that its handler reads: names, and for each the id of an upload, or `JOB/NAME` for an artifact of a job of
+    /// `depends_on`. At most 100.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, String>,
     /// The batch that counts it: the id of one that is open or that of the job whose handler enqueues it; `#n` for the one
     /// that entry n of the same array makes; or an object: a batch that it makes, as its first job. That batch has the id
     /// of the job.
@@ -106,6 +110,7 @@ impl NewJobBody {
             ("deadline", self.deadline.is_some()),
             ("depends_on", !self.depends_on.is_empty()),
             ("inputs", !self.inputs.is_empty()),
+            ("files", !self.files.is_empty()),
             ("unique_key", self.unique_key.is_some()),
             ("unique", self.unique.is_some()),
             ("batch", matches!(self.batch, Some(JobBatchBody::Id(_)))),

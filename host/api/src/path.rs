@@ -20,6 +20,7 @@ pub const JOB_PURGE: &str = "/api/v1/jobs/{id}/purge";
 pub const JOB_WAIT: &str = "/api/v1/jobs/{id}/wait";
 pub const JOB_ATTEMPTS: &str = "/api/v1/jobs/{id}/attempts";
 pub const JOB_LOGS: &str = "/api/v1/jobs/{id}/logs";
+pub const ARTIFACTS: &str = "/api/v1/artifacts";
 pub const JOB_ARTIFACT: &str = "/api/v1/jobs/{id}/artifacts/{name}";
 pub const FAILURES: &str = "/api/v1/failures";
 pub const TRENDS: &str = "/api/v1/trends";

@@ -73,7 +73,7 @@ words! {
     FailureCategory: CATEGORIES.map(Category::as_str);
     /// A part of a document that the caller may not see.
     Withheld: [
-        "params", "result", "artifacts", "failure", "reason", "keys", "waits_because", "depends_on", "inputs",
+        "params", "result", "artifacts", "failure", "reason", "keys", "waits_because", "depends_on", "inputs", "files",
     ];
     /// Why a request to an HTTP server got no answer.
     RequestErrorWord: FAILED_ENDS.map(|end| end.error().unwrap_or_default());

@@ -5,6 +5,8 @@ wasmtime::component::bindgen!({
     world: "job",
     imports: {
         "host:jobs/artifacts.create": async,
+        "host:jobs/artifacts.open": async,
+        "host:jobs/artifacts.read": async,
         "host:jobs/artifacts.write": async,
         "host:jobs/artifacts.close": async,
         "host:jobs/control.sleep-ms": async,

@@ -8,9 +8,9 @@ use host_console::error::{CliError, Exit};
 use host_wires::WIRES;
 
 use crate::commands::{
-    audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs, doctor,
-    egress, explain, failure, handler, job, limit, man, new, node, outbox, queue, run, runner,
-    schedule, serve, state, store, token, up, webhook, worker,
+    artifact, audit, backup, batch, build, cell, completion, component, context, deploy, dev, docs,
+    doctor, egress, explain, failure, handler, job, limit, man, new, node, outbox, queue, run,
+    runner, schedule, serve, state, store, token, up, webhook, worker,
 };
 
 const EXAMPLES: &str = "\
@@ -73,6 +73,8 @@ enum Noun {
     Handler(handler::Handler),
     /// Enqueue, show, cancel and retry jobs
     Job(Box<job::Job>),
+    /// Send files for jobs to read
+    Artifact(artifact::Artifact),
     /// List, show and retry discarded jobs by their cause
     Failure(failure::Failure),
     /// List, show, pause, resume, limit and remove queues
@@ -201,6 +203,7 @@ impl Noun {
             Self::Component(component) => component.run(),
             Self::Handler(handler) => handler.run(),
             Self::Job(job) => job.run(),
+            Self::Artifact(artifact) => artifact.run(),
             Self::Queue(queue) => queue.run(),
             Self::Failure(failure) => failure.run(),
             Self::Batch(batch) => batch.run(),

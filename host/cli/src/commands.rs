@@ -1,5 +1,6 @@
 //! One file per noun.
 
+pub(crate) mod artifact;
 pub(crate) mod audit;
 pub(crate) mod backup;
 pub(crate) mod batch;

@@ -1,7 +1,9 @@
-//! Artifacts: files that a job produces, kept with it.
+//! Artifacts: files that a job produces, kept with it, and files that it reads.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+
+use crate::id::JobId;
 
 /// The largest size of all artifacts of an attempt together, in MiB.
 pub const ARTIFACT_MIB_MAX: u64 = 16 << 10;
@@ -20,6 +22,15 @@ pub const FOLDER: &str = "artifacts";
 
 /// The content type of those that have no other.
 pub const UNKNOWN_TYPE: &str = "application/octet-stream";
+
+/// The most files that a job reads.
+pub const INPUT_FILES_MAX: usize = 100;
+
+/// The name of an upload among artifacts, which no artifact of a job has.
+pub const UPLOAD: &str = "";
+
+/// How long an upload may be given to new jobs, in milliseconds: a day.
+pub const UPLOAD_MS: u64 = 24 * 3_600_000;
 
 const NAME_BYTES_MAX: usize = 128;
 const TYPE_BYTES_MAX: usize = 128;
@@ -41,6 +52,40 @@ pub struct NewArtifact {
     pub artifact: Artifact,
     /// The content, if the store keeps it.
     pub content: Option<Vec<u8>>,
+}
+
+/// A file that a job reads, under a name of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    pub name: String,
+    pub source: FileSource,
+}
+
+/// Where the file of a job comes from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FileSource {
+    Upload(Uuid),
+    /// An artifact of a job that it depends on.
+    Artifact(JobId, String),
+}
+
+impl FileSource {
+    /// Returns the id and the name under which the artifact is kept.
+    pub fn place(&self) -> (Uuid, &str) {
+        match self {
+            Self::Upload(id) => (*id, UPLOAD),
+            Self::Artifact(job, name) => (job.0, name),
+        }
+    }
+
+    /// Returns what is kept under an id and a name.
+    pub fn at(id: Uuid, name: String) -> Self {
+        if name == UPLOAD {
+            Self::Upload(id)
+        } else {
+            Self::Artifact(JobId(id), name)
+        }
+    }
 }
 
 /// Returns what is wrong with the name of an artifact. It is a file's name wherever it is saved.

@@ -89,8 +89,12 @@ pub enum DeskRequest {
     },
     /// Append to an artifact. Answered by [`DeskAnswer::Written`].
     WriteArtifact { artifact: u32, content: Vec<u8> },
-    /// Keep an artifact with the attempt's end. Answered by [`DeskAnswer::Written`].
+    /// Keep an artifact with the attempt's end, or end reading one. Answered by [`DeskAnswer::Written`].
     CloseArtifact { artifact: u32 },
+    /// Open a file that the job was given. Answered by [`DeskAnswer::Artifact`].
+    OpenArtifact { name: String },
+    /// Read what follows in a file. Answered by [`DeskAnswer::Content`].
+    ReadArtifact { artifact: u32, bytes_max: u32 },
 }
 
 /// An answer of the desk.
@@ -106,8 +110,10 @@ pub enum DeskAnswer {
     Held,
     /// With its value.
     Secret(Secret),
-    /// The number of an artifact that was begun.
+    /// The number of an artifact that was begun or opened.
     Artifact(u32),
+    /// Empty at the end of the file.
+    Content(Vec<u8>),
     /// What an artifact got is with the host.
     Written,
 }

@@ -7,6 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::access::{Object, Scope};
+use crate::artifact::InputFile;
 use crate::failure::FailureKind;
 use crate::id::{BatchId, JobId};
 use crate::json::JsonText;
@@ -447,6 +448,9 @@ pub struct NewJob {
     pub batch: Option<Membership>,
     /// The receivers of its end: its own and its queue's.
     pub notify: Vec<Notify>,
+    /// The files that it reads, each under another name.
+    #[serde(default)]
+    pub files: Vec<InputFile>,
     pub payload: Payload,
 }
 

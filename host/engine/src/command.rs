@@ -19,8 +19,8 @@ use crate::node::TakenBack;
 use crate::schedule::{Fire, Firing};
 use crate::state::SetState;
 use crate::{
-    Batch, Rejection, Rows, Stop, audit, batch, component, job, lease, limit, node, queue,
-    schedule, state, token,
+    Batch, Rejection, Rows, Stop, artifact, audit, batch, component, job, lease, limit, node,
+    queue, schedule, state, token,
 };
 
 /// What may be asked of a store: a command, and what the store replies to it.
@@ -166,6 +166,7 @@ features! {
     Component(component),
     Token(token),
     State(state),
+    Artifact(artifact),
     Queue(queue),
     Node(node),
     Audit(audit),

@@ -6,6 +6,7 @@ use host_core::job::State;
 use host_core::problem::Kind;
 use thiserror::Error;
 
+use crate::artifact::ArtifactRefusal;
 use crate::batch::BatchRefusal;
 use crate::component::ComponentRefusal;
 use crate::job::JobRefusal;
@@ -56,6 +57,7 @@ rejections! {
     Component(component, ComponentRefusal),
     Token(token, TokenRefusal),
     State(state, StateRefusal),
+    Artifact(artifact, ArtifactRefusal),
 }
 
 impl Rejection {

@@ -1,6 +1,6 @@
 //! The tables of a store: one description for each cold thing.
 
-use crate::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
+use crate::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS, INPUT_FILES, UPLOAD_USAGE, UPLOADS};
 use crate::audit::tables::AUDIT;
 use crate::batch::tables::BATCHES;
 use crate::component::tables::{BLOBS, COMPONENTS, REVISIONS};
@@ -11,7 +11,7 @@ use crate::table::Table;
 use crate::token::tables::TOKENS;
 
 /// The tables. Tests compare the rows of all stores.
-pub static TABLES: [&Table; 14] = [
+pub static TABLES: [&Table; 17] = [
     &COMPONENTS,
     &REVISIONS,
     &BLOBS,
@@ -26,4 +26,7 @@ pub static TABLES: [&Table; 14] = [
     &BATCHES,
     &ARTIFACTS,
     &ARTIFACT_CONTENTS,
+    &INPUT_FILES,
+    &UPLOADS,
+    &UPLOAD_USAGE,
 ];

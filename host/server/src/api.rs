@@ -35,6 +35,7 @@ mod sessions;
 mod state;
 mod tokens;
 mod trends;
+mod uploads;
 mod waiting;
 mod webhooks;
 mod wire_routes;
@@ -105,6 +106,8 @@ pub struct Api {
     pub nodes: Arc<dyn Nodes>,
     /// The files of artifacts.
     pub artifacts: Artifacts,
+    /// How many bytes the uploads of one token may have.
+    pub token_upload_bytes_max: u64,
     /// Reads the logs of jobs.
     pub logs: Arc<dyn Logs>,
     /// Counts requests and renders the metrics of all parts.
@@ -149,6 +152,7 @@ struct ApiState {
     api: Api,
     streams: Arc<Semaphore>,
     line_requests: Arc<Semaphore>,
+    uploads: Arc<Semaphore>,
     long_checks: enqueue::LongChecks,
     deploys: components::Deploys,
     /// The OpenAPI document.
@@ -258,6 +262,7 @@ fn groups(mut api: Api, tasks: &Tasks) -> Vec<Group> {
         api,
         streams: Arc::new(Semaphore::new(STREAMS_MAX)),
         line_requests: Arc::new(Semaphore::new(enqueue::LINE_REQUESTS_MAX)),
+        uploads: Arc::new(Semaphore::new(uploads::UPLOADS_MAX)),
         long_checks: enqueue::LongChecks::default(),
         deploys: components::Deploys::default(),
         document: LazyLock::new(|| openapi::render(&routes::list())),

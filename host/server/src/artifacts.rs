@@ -1,5 +1,5 @@
 //! The files of artifacts, beside the store. A handler's file is held until its attempt has ended; then a row of the store
-//! names it, or it is removed. On a shared store there are no files: the rows have the content.
+//! names it, or it is removed. On a shared store there are no files: the rows have the content. Uploads are files like them.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -12,7 +12,9 @@ use std::time::Duration;
 use host_core::artifact::{FOLDER, ROW_BYTES_MAX};
 use host_core::writes::Hold;
 use host_dispatch::Dispatch;
+use host_engine::artifact::RemoveUploads;
 use host_engine::{Store, StoreError};
+use host_runtime::clock::Clock;
 use host_runtime::folder::{self, Dir};
 use host_runtime::ids;
 use parking_lot::Mutex;
@@ -158,13 +160,17 @@ impl Artifacts {
         Ok(())
     }
 
-    /// Removes files that no job has, periodically.
-    pub(crate) async fn sweep(self, dispatch: Dispatch, stopping: CancellationToken) {
+    /// Removes uploads that no job reads, and files that no row names, periodically.
+    pub(crate) async fn sweep(self, dispatch: Dispatch, clock: Clock, stopping: CancellationToken) {
         let mut unused = BTreeSet::new();
-        while self.0.folder.is_some() {
+        loop {
             tokio::select! {
                 () = stopping.cancelled() => return,
                 () = tokio::time::sleep(SWEEP_INTERVAL) => {}
+            }
+            remove_unused_uploads(&dispatch, clock).await;
+            if self.0.folder.is_none() {
+                continue;
             }
             let kept = match dispatch.scan(|reader| reader.artifact_files()).await {
                 Ok(kept) => kept,
@@ -211,6 +217,23 @@ impl Artifacts {
             }
         }
         unused
+    }
+}
+
+/// How many uploads one command removes.
+const REMOVED_MAX: usize = 100;
+
+async fn remove_unused_uploads(dispatch: &Dispatch, clock: Clock) {
+    let now = clock.now();
+    let scan = dispatch.scan(move |reader| reader.unused_uploads(now));
+    let unused = scan.await.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read which uploads are used");
+        Vec::new()
+    });
+    for some in unused.chunks(REMOVED_MAX) {
+        if let Err(error) = dispatch.submit(RemoveUploads(some.to_vec())).await {
+            tracing::warn!(%error, "cannot remove unused uploads");
+        }
     }
 }
 

@@ -126,6 +126,8 @@ pub struct Config {
     pub log_bytes_max: u64,
     /// How many bytes of artifacts are kept.
     pub artifact_bytes_max: u64,
+    /// How many bytes of uploads are kept for one token.
+    pub token_upload_bytes_max: u64,
     /// The sandbox of cells.
     pub confinement: Confinement,
     /// The variables that guests may be granted.
@@ -255,6 +257,7 @@ impl Config {
             drain_ms: root.shutdown.grace_seconds.get(),
             log_bytes_max: root.logs.max_mib.get() << 20,
             artifact_bytes_max: root.artifacts.max_mib.get() << 20,
+            token_upload_bytes_max: root.artifacts.token_max_mib.get() << 20,
             confinement: grants::confinement(&root.cells, &root.grants)?,
             grantable: grants::grantable(&root.grants, &environment)?,
             reach: grants::reach(&root.grants, root.egress, &root.secrets, &environment)?,

@@ -264,6 +264,20 @@ fn rest(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
             it.small::<u64>(3)?;
             it.sized(4, 32).and(it.id(5))
         }
+        "files for jobs" => it
+            .id(0)
+            .and(it.text(1))
+            .and(it.id(2))
+            .and(it.text(3))
+            .map(drop),
+        "uploads" => {
+            it.id(0).and(it.text(1)).and(it.int(2))?;
+            it.small::<u64>(3).map(drop)
+        }
+        "sizes of uploads" => {
+            it.text(0)?;
+            it.small::<u64>(1).and(it.small::<u64>(2)).map(drop)
+        }
         "contents of artifacts" => it.id(0).and(it.text(1)).and(it.bytes(2)).map(drop),
         "lines of logs" => {
             it.id(1)?;

@@ -1,7 +1,9 @@
 //! The parts of a store, in terms that all engines share, so that it can be moved from one to another.
 
 use host_engine::StoreError;
-use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
+use host_engine::artifact::tables::{
+    ARTIFACT_CONTENTS, ARTIFACTS, INPUT_FILES, UPLOAD_USAGE, UPLOADS,
+};
 use host_engine::audit::tables::AUDIT;
 use host_engine::batch::tables::BATCHES;
 use host_engine::component::tables::{BLOBS, COMPONENTS, REVISIONS};
@@ -75,7 +77,7 @@ const fn rows_of(table: &'static Table) -> StorePart {
 }
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [StorePart; 27] = [
+pub(crate) const PARTS: [StorePart; 30] = [
     hot(Queues, "queues", "queue", &[0]),
     hot(LiveJobs, "jobs that have not ended", "job", &[0]),
     hot(EndedJobs, "jobs that have ended", "job", &[0]),
@@ -107,6 +109,9 @@ pub(crate) const PARTS: [StorePart; 27] = [
     rows_of(&BATCHES),
     rows_of(&ARTIFACTS),
     rows_of(&ARTIFACT_CONTENTS),
+    rows_of(&INPUT_FILES),
+    rows_of(&UPLOADS),
+    rows_of(&UPLOAD_USAGE),
     hot(Logs, "lines of logs", "line of logs", &[0]),
 ];
 

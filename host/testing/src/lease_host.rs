@@ -138,6 +138,7 @@ impl LeaseHost {
                 conditions: None,
                 batch: None,
                 notify: Vec::new(),
+                files: Vec::new(),
                 payload: payload.clone(),
             };
             let job = Job {

@@ -20,7 +20,7 @@ use host_core::port::Clock;
 use host_core::query::{Change, NumberedChange};
 use host_core::state::Space;
 use host_core::time::Time;
-use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS};
+use host_engine::artifact::tables::{ARTIFACT_CONTENTS, ARTIFACTS, INPUT_FILES};
 use host_engine::batch::JobBatch;
 use host_engine::component::Revision;
 use host_engine::component::tables::Blob;
@@ -165,7 +165,8 @@ impl Rows for Model {
         self.unique_keys.retain(|_, holder| *holder != job.id);
         let of_job = vec![Value::from(job.id.0)];
         self.delete_rows(&ARTIFACTS, Range::of(of_job.clone()))?;
-        self.delete_rows(&ARTIFACT_CONTENTS, Range::of(of_job))?;
+        self.delete_rows(&ARTIFACT_CONTENTS, Range::of(of_job.clone()))?;
+        self.delete_rows(&INPUT_FILES, Range::of(of_job))?;
         Ok(())
     }
 

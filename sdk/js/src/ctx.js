@@ -151,7 +151,7 @@ class Sql {
 /** The most that is sent to the host in one call, in bytes. */
 const CHUNK = 1 << 20;
 
-/** Files that the job produces. */
+/** Files that the job produces and reads. */
 class Artifacts {
   #host;
 
@@ -168,6 +168,30 @@ class Artifacts {
         if (!bytes) throw new TypeError(`write: expected bytes or a string, got ${shown(content)}`);
         for (let at = 0; at < bytes.length; at += CHUNK) artifacts.write(number, bytes.subarray(at, at + CHUNK));
       },
+      close: () => artifacts.close(number),
+    };
+  }
+
+  open(name) {
+    const { artifacts } = this.#host;
+    const number = artifacts.open(textOf(name, 'the name of a file'));
+    const pieces = function* () {
+      for (let piece = artifacts.read(number, CHUNK); piece.length > 0; piece = artifacts.read(number, CHUNK)) yield piece;
+    };
+    const bytes = () => {
+      const all = [...pieces()];
+      const joined = new Uint8Array(all.reduce((sum, piece) => sum + piece.length, 0));
+      let at = 0;
+      for (const piece of all) {
+        joined.set(piece, at);
+        at += piece.length;
+      }
+      return joined;
+    };
+    return {
+      [Symbol.iterator]: pieces,
+      bytes,
+      text: () => new TextDecoder().decode(bytes()),
       close: () => artifacts.close(number),
     };
   }

@@ -152,7 +152,7 @@ type Fields = Record<string, unknown>;
 export interface Ctx {
   readonly job: Context;
   readonly state: State;
-  /** Files that the job produces, if the manifest has `artifact_mib`. */
+  /** Files that the job produces and reads, if the manifest has `artifact_mib`. */
   readonly artifacts: Artifacts;
   /** Returns what the sender attached to the job under this name. */
   attribute(name: string): string | undefined;
@@ -208,10 +208,19 @@ export interface Transaction {
   query<T = Record<string, any>>(statement: string, params?: unknown[]): Rows<T>;
 }
 
-/** Files that the job produces. They are kept with the job exactly if the attempt completes. */
+/** Files that the job produces, which are kept with it exactly if the attempt completes, and files that it reads. */
 export interface Artifacts {
   /** Begins a file. Without `contentType`, it is `application/octet-stream`. */
   create(name: string, options?: { contentType?: string }): ArtifactWriter;
+  /** Opens a file that the job was enqueued with, by its name in `files`. */
+  open(name: string): ArtifactReader;
+}
+
+/** A file that is being read, piece by piece: `for (const piece of file)`, or what is left of it together. */
+export interface ArtifactReader extends Iterable<Uint8Array> {
+  bytes(): Uint8Array;
+  text(): string;
+  close(): void;
 }
 
 /** A file that is being written. It is kept only if it is closed. */
@@ -296,6 +305,8 @@ export class MockHost {
     /** What answers statements, by the name of the database. A transaction begins with the statement `BEGIN` and ends with `COMMIT`
      * or `ROLLBACK`. */
     sql?: Record<string, (statement: string, params: unknown[]) => Partial<Pick<Rows, 'columns' | 'values' | 'affected'>> | undefined>;
+    /** The files that the job was enqueued with. */
+    files?: Record<string, Uint8Array | string>;
     store?: boolean;
   });
   readonly job: Context;

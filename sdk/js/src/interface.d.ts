@@ -132,7 +132,7 @@ export interface Jobs {
   enqueueNow(jobs: string): Array<string>;
 }
 
-/** Files that a job produces. They are kept with the job exactly if this attempt completes. */
+/** Files that a job produces, and those that it reads. What it produces is kept with the job exactly if this attempt completes. */
 export interface Artifacts {
   /**
    * Begins a file and returns its number. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . -` and begins with none of
@@ -148,7 +148,19 @@ export interface Artifacts {
    */
   write(artifact: number, content: Uint8Array): void;
   /**
-   * Ends a file: it is on disk before this returns. A file that is not closed is not kept.
+   * Opens a file that the job was enqueued with, by its name among the job's `files`, and returns its number.
+   *
+   * Throws JobsError.
+   */
+  open(name: string): number;
+  /**
+   * Returns what follows in a file that was opened: at most so many bytes and at most 1 MiB, and none at its end.
+   *
+   * Throws JobsError.
+   */
+  read(artifact: number, bytesMax: number): Uint8Array;
+  /**
+   * Ends a file. One that was created is on disk before this returns, and is not kept unless it is closed.
    *
    * Throws JobsError.
    */

@@ -32,12 +32,18 @@ export class MockHost {
   #own = new Map();
   #keptJobs = 0;
   #ownArtifacts = [];
+  #files = new Map();
+  #reading = new Map();
+  #opened = 0;
   #transactions = [];
 
   constructor(options = {}) {
     const { replay } = options;
     this.#options = replay === undefined ? options : { ...options, answer: answers(replay) };
-    const { attempt = 1, attributes = {}, state = {} } = options;
+    const { attempt = 1, attributes = {}, state = {}, files = {} } = options;
+    for (const [name, content] of Object.entries(files)) {
+      this.#files.set(name, typeof content === 'string' ? new TextEncoder().encode(content) : content);
+    }
     this.job = {
       jobId: 'test',
       requestId: `test-${attempt}`,
@@ -108,7 +114,25 @@ export class MockHost {
           return this.#ownArtifacts.push({ name, chunks: [] }) - 1;
         },
         write: (number, content) => void this.#ownArtifacts[number].chunks.push([...content]),
-        close: (number) => void (this.#ownArtifacts[number].closed = true),
+        close: (number) => {
+          if (!this.#reading.delete(number)) this.#ownArtifacts[number].closed = true;
+        },
+        open: (name) => {
+          this.#checkStore();
+          const content = this.#files.get(name);
+          if (!content) {
+            throw new StoreError({ kind: 'invalid-request', message: `the mock has no file ${JSON.stringify(name)}; see the option files` });
+          }
+          // Files that are written have numbers from 0.
+          const number = -++this.#opened;
+          this.#reading.set(number, content);
+          return number;
+        },
+        read: (number, bytesMax) => {
+          const content = this.#reading.get(number);
+          this.#reading.set(number, content.subarray(bytesMax));
+          return content.subarray(0, bytesMax);
+        },
       },
       control: {
         cancelled: () => (this.#checksLeft-- > 0 ? undefined : this.#reason),

@@ -94,6 +94,8 @@ handler('case.report', {}, (ctx, { fails }) => {
   return rows.length;
 });
 
+handler('case.read', {}, (ctx, { file }) => ctx.artifacts.open(file).text().trimEnd().split('\n'));
+
 handler('case.sign', {}, (ctx, { secret }) => ctx.secret(secret).length);
 
 handler('case.hold', {}, (ctx, { limit }) => {

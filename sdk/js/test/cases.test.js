@@ -11,13 +11,13 @@ import './cases.js';
 
 const table = readFileSync(new URL('../../cases.json', import.meta.url), 'utf8');
 
-function hostOf({ attributes, secrets, limits, answer, redirects, cancelled }) {
+function hostOf({ attributes, secrets, limits, files, answer, redirects, cancelled }) {
   const redirected = ({ url }) => {
     const [status, location] = redirects[url] ?? [200];
     return new Response('', { status, headers: location ? { location } : {} });
   };
   const answered = redirects ? redirected : answer && (() => new Response(answer.json, { status: answer.status }));
-  const host = new MockHost({ attributes, secrets, limits, answer: answered });
+  const host = new MockHost({ attributes, secrets, limits, files, answer: answered });
   if (cancelled) host.cancel(cancelled);
   return host;
 }

@@ -1,4 +1,4 @@
-"""Files that a job produces. They are kept with the job exactly if the attempt completes."""
+"""Files that a job produces, which are kept with it exactly if the attempt completes, and files that it reads."""
 
 from __future__ import annotations
 
@@ -51,8 +51,29 @@ class ArtifactWriter(io.BufferedWriter):
         """A file that was forgotten is not kept."""
 
 
+class _RawReader(io.RawIOBase):
+    def __init__(self, host: Host, number: int) -> None:
+        self._host, self._number = host, number
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, to: Any) -> int:
+        content = self._host.artifacts.read(self._number, min(len(to), _CHUNK))
+        to[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed:
+            super().close()
+            self._host.artifacts.close(self._number)
+
+    def __del__(self) -> None:
+        """A file that was forgotten is closed with the attempt."""
+
+
 class Artifacts:
-    """The files that the job produces, if the manifest has `artifact_mib`."""
+    """The files that the job produces and reads, if the manifest has `artifact_mib`."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -61,3 +82,8 @@ class Artifacts:
         """Begins a file, to which bytes are written."""
         kind = None if content_type is None else given.text(content_type)
         return ArtifactWriter(self._host, self._host.artifacts.create(given.name(name, "the name of an artifact"), kind))
+
+    def open(self, name: str) -> io.BufferedReader:
+        """Opens a file that the job was enqueued with, by its name in `files`, to read bytes."""
+        number = self._host.artifacts.open(given.name(name, "the name of a file"))
+        return io.BufferedReader(_RawReader(self._host, number), _CHUNK)

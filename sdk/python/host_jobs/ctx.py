@@ -136,7 +136,8 @@ class Ctx:
 
     @property
     def artifacts(self) -> Artifacts:
-        """Files that the job produces: `with ctx.artifacts.create("report.pdf") as file: file.write(b"…")`."""
+        """Files that the job produces: `with ctx.artifacts.create("report.pdf") as file: file.write(b"…")`; and files that it
+        was enqueued with: `with ctx.artifacts.open("rows.csv") as file: file.read()`."""
         return Artifacts(self._host)
 
     def secret(self, name: str) -> str:

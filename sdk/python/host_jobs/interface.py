@@ -168,7 +168,7 @@ class Jobs(Protocol):
 
 
 class Artifacts(Protocol):
-    """Files that a job produces. They are kept with the job exactly if this attempt completes."""
+    """Files that a job produces, and those that it reads. What it produces is kept with the job exactly if this attempt completes."""
 
     def create(self, name: str, content_type: str | None) -> int:
         """Begins a file and returns its number. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . -` and begins with none of
@@ -183,8 +183,20 @@ class Artifacts(Protocol):
         Raises JobsError."""
         ...
 
+    def open(self, name: str) -> int:
+        """Opens a file that the job was enqueued with, by its name among the job's `files`, and returns its number.
+
+        Raises JobsError."""
+        ...
+
+    def read(self, artifact: int, bytes_max: int) -> bytes:
+        """Returns what follows in a file that was opened: at most so many bytes and at most 1 MiB, and none at its end.
+
+        Raises JobsError."""
+        ...
+
     def close(self, artifact: int) -> None:
-        """Ends a file: it is on disk before this returns. A file that is not closed is not kept.
+        """Ends a file. One that was created is on disk before this returns, and is not kept unless it is closed.
 
         Raises JobsError."""
         ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
 from typing import Any, Callable, Mapping, Sequence
@@ -64,6 +65,7 @@ class MockHost:
         secrets: Mapping[str, str] | None = None,
         limits: Sequence[str] = (),
         sql: Mapping[str, Answer] | None = None,
+        files: Mapping[str, bytes] | None = None,
         store: bool = True,
     ) -> None:
         self.job = Context(
@@ -105,6 +107,7 @@ class MockHost:
         self._checks_left: int | None = None
         self._values: dict[_Key, bytes] = {(None, key): _bytes(value) for key, value in (state or {}).items()}
         self._own: dict[_Key, bytes | None] = {}
+        self._files = dict(files or {})
         self._artifacts = _Artifacts(self)
         self._kept_jobs = 0
 
@@ -242,6 +245,7 @@ class _Artifacts:
     def __init__(self, host: MockHost) -> None:
         self._host, self._open, self._begun = host, dict[int, tuple[str, bytearray]](), 0
         self.closed: dict[str, bytes] = {}
+        self._reading: dict[int, io.BytesIO] = {}
 
     def create(self, name: str, content_type: str | None) -> int:
         self._host._check_store()
@@ -253,8 +257,20 @@ class _Artifacts:
         self._open[artifact][1].extend(content)
 
     def close(self, artifact: int) -> None:
-        name, content = self._open.pop(artifact)
-        self.closed[name] = bytes(content)
+        if self._reading.pop(artifact, None) is None:
+            name, content = self._open.pop(artifact)
+            self.closed[name] = bytes(content)
+
+    def open(self, name: str) -> int:
+        self._host._check_store()
+        if name not in self._host._files:
+            raise JobsError(JobsErrorKind.INVALID_REQUEST, f"the mock has no file {name!r}; see MockHost(files=…)")
+        self._begun += 1
+        self._reading[self._begun] = io.BytesIO(self._host._files[name])
+        return self._begun
+
+    def read(self, artifact: int, bytes_max: int) -> bytes:
+        return self._reading[artifact].read(bytes_max)
 
 
 class _Sql:

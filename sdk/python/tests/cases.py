@@ -112,6 +112,17 @@ def report(ctx: Ctx, params: Fails) -> int:
     return len(rows)
 
 
+@dataclass
+class FileToRead:
+    file: str
+
+
+@handler("case.read")
+def read(ctx: Ctx, params: FileToRead) -> list[str]:
+    with ctx.artifacts.open(params.file) as file:
+        return [line.decode().rstrip("\n") for line in file]
+
+
 @handler("case.sign")
 def sign(ctx: Ctx, params: dict[str, str]) -> int:
     return len(ctx.secret(params["secret"]))

@@ -20,6 +20,7 @@ def host_of(given):
         attributes=given.get("attributes"),
         secrets=given.get("secrets"),
         limits=given.get("limits", ()),
+        files={name: content.encode() for name, content in given.get("files", {}).items()},
         answer=(redirects and (lambda request: redirected.get(request.url, Response())))
         or (answer and (lambda _: Response(answer["status"], json=answer["json"]))),
     )

@@ -17,6 +17,14 @@ client = Client()
 basics = Path(sys.argv[1]).read_bytes()
 assert client.deploy("basics", basics)["revision"] == 1
 
+# Send a file.
+sent = client.upload(b"a,1\n", "text/csv")
+assert (sent["bytes"], sent["content_type"]) == (4, "text/csv"), sent
+again = client.upload(Path(sys.argv[1]).open("rb"))
+assert again["bytes"] == len(basics), again
+reads = client.enqueue("echo", 1, files={"rows": sent["id"]})
+assert client.job(reads["id"])["files"] == {"rows": sent["id"]}
+
 # Enqueue and wait.
 assert client.enqueue_and_wait("echo", {"a": [1.5, "ä", None]}, timeout=60) == {"a": [1.5, "ä", None]}
 mail = client.enqueue("echo", 1, queue="mail", unique={"key": "42", "scope": "retained"}, delay_seconds=3600)

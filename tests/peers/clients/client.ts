@@ -39,6 +39,12 @@ const client = new Client();
 const basics = readFileSync(process.argv[2]!);
 equal((await client.deploy("basics", basics)).revision, 1);
 
+// Send a file.
+const sent = await client.upload(new TextEncoder().encode("a,1\n"), { contentType: "text/csv" });
+equal(`${sent.bytes} ${sent.content_type}`, "4 text/csv");
+const reads = await client.enqueue("echo", 1, { files: { rows: sent.id } });
+equal((await client.job(reads.id)).files?.rows, sent.id);
+
 // Enqueue and wait.
 const params = { a: [1.5, "ä", null] };
 equal(await client.enqueueAndWait("echo", params, { timeoutMs: 60_000 }), params);

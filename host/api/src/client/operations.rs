@@ -7,6 +7,7 @@ use host_core::seconds::Seconds;
 use serde::Serialize;
 
 use super::{Answer, Client, Error, Listing, Page, with_query};
+use crate::artifact::UploadView;
 use crate::attempt::AttemptView;
 use crate::audit::{AuditQuery, EntryView};
 use crate::batch::{BatchView, CancelBatchBody, MadeBatchView, NewBatchBody};
@@ -135,6 +136,16 @@ impl Client {
 
     pub fn logs(&self, id: &str, query: &PageQuery) -> Result<Page<LineView>, Error> {
         self.get(&with_query(&path::with_name(path::JOB_LOGS, id), query)?)
+    }
+
+    /// Sends a file for jobs to read, of `bytes` if they are known.
+    pub fn upload(
+        &self,
+        content_type: &str,
+        bytes: Option<u64>,
+        content: &mut dyn Read,
+    ) -> Result<Answer<UploadView>, Error> {
+        self.upload_to(path::ARTIFACTS, content_type, bytes, content)
     }
 
     /// Opens an artifact of a job.

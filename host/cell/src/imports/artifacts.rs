@@ -1,4 +1,4 @@
-//! `host:jobs/artifacts`: files that a job produces.
+//! `host:jobs/artifacts`: files that a job produces or reads.
 
 use host_core::artifact::CHUNK_BYTES_MAX;
 use host_core::desk::{DeskAnswer, DeskError, DeskErrorKind, DeskRequest};
@@ -11,8 +11,20 @@ use crate::context::Guest;
 impl Host for Guest {
     async fn create(&mut self, name: String, content_type: Option<String>) -> Result<u32, Error> {
         let request = DeskRequest::CreateArtifact { name, content_type };
+        self.ask_to_open(&request).await
+    }
+
+    async fn open(&mut self, name: String) -> Result<u32, Error> {
+        self.ask_to_open(&DeskRequest::OpenArtifact { name }).await
+    }
+
+    async fn read(&mut self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, Error> {
+        let request = DeskRequest::ReadArtifact {
+            artifact,
+            bytes_max,
+        };
         match self.desk.ask(&request).await {
-            Ok(DeskAnswer::Artifact(number)) => Ok(number),
+            Ok(DeskAnswer::Content(content)) => Ok(content),
             Ok(_) => Err(unexpected()),
             Err(error) => Err(guest_error(error)),
         }
@@ -36,6 +48,14 @@ impl Host for Guest {
 }
 
 impl Guest {
+    async fn ask_to_open(&mut self, request: &DeskRequest) -> Result<u32, Error> {
+        match self.desk.ask(request).await {
+            Ok(DeskAnswer::Artifact(number)) => Ok(number),
+            Ok(_) => Err(unexpected()),
+            Err(error) => Err(guest_error(error)),
+        }
+    }
+
     async fn ask_to_write(&mut self, request: &DeskRequest) -> Result<(), Error> {
         match self.desk.ask(request).await {
             Ok(DeskAnswer::Written) => Ok(()),

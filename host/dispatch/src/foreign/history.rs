@@ -134,6 +134,7 @@ fn entry(ids: Ids, job: ForeignJob, kept_for: &KeptFor) -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: job.kept_params.unwrap_or(job.params),
             wire: job.wire.to_owned(),

@@ -1,9 +1,11 @@
-//! The artifacts of jobs.
+//! The artifacts of jobs, the files that jobs read, and uploads.
 
-use host_core::artifact::Artifact;
+use host_core::artifact::{Artifact, FileSource, InputFile};
 use host_core::id::JobId;
 
-use super::{ArtifactContent, ArtifactKey, ArtifactOfJob};
+use uuid::Uuid;
+
+use super::{ArtifactContent, ArtifactKey, ArtifactOfJob, InputFileOfJob, Upload, UploadUsage};
 use crate::StoreError;
 use crate::table::{Fields, Record, Row, Table, row, table};
 
@@ -73,6 +75,94 @@ impl Record for ArtifactContent {
             job: JobId(fields.id()?),
             name: fields.text()?,
             content: fields.bytes()?,
+        })
+    }
+}
+
+/// `source` is an upload, with an empty `artifact`, or a job.
+pub static INPUT_FILES: Table = table!(
+    "input_files", "file for job", "files for jobs", 2,
+    [job: Id, name: Text, source: Id, artifact: Text]
+);
+
+impl Record for InputFileOfJob {
+    const TABLE: &'static Table = &INPUT_FILES;
+    type Key<'k> = ArtifactKey<'k>;
+
+    fn key(key: ArtifactKey<'_>) -> Row {
+        row![key.job.0, key.name]
+    }
+
+    fn to_row(&self) -> Result<Row, StoreError> {
+        let (id, artifact) = self.file.source.place();
+        Ok(row![self.job.0, self.file.name.as_str(), id, artifact])
+    }
+
+    fn from_row(row: Row) -> Result<Self, StoreError> {
+        let mut fields = Fields::new(&INPUT_FILES, row);
+        Ok(Self {
+            job: JobId(fields.id()?),
+            file: InputFile {
+                name: fields.text()?,
+                source: FileSource::at(fields.id()?, fields.text()?),
+            },
+        })
+    }
+}
+
+/// Each has a row of [`ARTIFACTS`] with its id and an empty name.
+pub static UPLOADS: Table = table!(
+    "uploads", "upload", "uploads", 1,
+    [id: Id, owner: Text, at: Int, bytes: Int]
+);
+
+impl Record for Upload {
+    const TABLE: &'static Table = &UPLOADS;
+    type Key<'k> = Uuid;
+
+    fn key(id: Uuid) -> Row {
+        row![id]
+    }
+
+    fn to_row(&self) -> Result<Row, StoreError> {
+        Ok(row![self.id, self.owner.as_str(), self.at, self.bytes])
+    }
+
+    fn from_row(row: Row) -> Result<Self, StoreError> {
+        let mut fields = Fields::new(&UPLOADS, row);
+        Ok(Self {
+            id: fields.id()?,
+            owner: fields.text()?,
+            at: fields.time()?,
+            bytes: fields.number()?,
+        })
+    }
+}
+
+/// How much each principal has uploaded.
+pub static UPLOAD_USAGE: Table = table!(
+    "upload_usage", "size of uploads of", "sizes of uploads", 1,
+    [owner: Text, uploads: Int, bytes: Int]
+);
+
+impl Record for UploadUsage {
+    const TABLE: &'static Table = &UPLOAD_USAGE;
+    type Key<'k> = &'k str;
+
+    fn key(owner: &str) -> Row {
+        row![owner]
+    }
+
+    fn to_row(&self) -> Result<Row, StoreError> {
+        Ok(row![self.owner.as_str(), self.uploads, self.bytes])
+    }
+
+    fn from_row(row: Row) -> Result<Self, StoreError> {
+        let mut fields = Fields::new(&UPLOAD_USAGE, row);
+        Ok(Self {
+            owner: fields.text()?,
+            uploads: fields.number()?,
+            bytes: fields.number()?,
         })
     }
 }

@@ -13,6 +13,7 @@ use host_core::transition::Input;
 
 use super::results::Results;
 use super::{Enqueued, JobRefusal, inputs, params};
+use crate::artifact::renamed;
 use crate::component::ComponentRefusal;
 use crate::token::TokenRefusal;
 use crate::{Batch, Rows, Stop};
@@ -35,6 +36,7 @@ impl<R: Rows> Batch<'_, R> {
         self.check_queues(jobs.iter().filter(is_new).map(|new| &new.queue))?;
         self.check_batches(jobs.iter().filter(is_new))?;
         let mut results = self.read_inputs(jobs.iter().filter(is_new), &stands_for, &ended)?;
+        self.check_files(jobs.iter().filter(is_new), &stands_for)?;
         let mut keys = self.keys_of(jobs.iter().filter(is_new))?;
         for new in jobs {
             if is_new(&new) {
@@ -47,6 +49,7 @@ impl<R: Rows> Batch<'_, R> {
                 let conditions = new.conditions.as_deref();
                 let stands_for = |id| stands_for.get(&id).copied().unwrap_or(id);
                 accepted.conditions = conditions.map(|it| Box::new(it.renamed(stands_for)));
+                accepted.files = renamed(&new.files, stands_for);
                 let keys = keys.remove(&new.id).unwrap_or_default();
                 self.accept(accepted, keys, &ended)?;
             }
@@ -102,6 +105,7 @@ impl<R: Rows> Batch<'_, R> {
         self.replace_waiting(&job)?;
         self.make_way(&job)?;
         self.rows.insert(&job, &new)?;
+        self.keep_files(&new)?;
         if let Some(owner) = &job.owner {
             self.rows.count_owned(owner, 1)?;
         }
@@ -170,7 +174,8 @@ impl<R: Rows> Batch<'_, R> {
         );
         let has_inputs = job.inputs().next().is_some();
         let is_alike = job.handler == new.handler && job.executor == new.executor;
-        if !waits || job.attempt > 0 || has_inputs || !is_alike {
+        // The params of the new one may be about its files.
+        if !waits || job.attempt > 0 || has_inputs || !new.files.is_empty() || !is_alike {
             return Ok(());
         }
         let payload = self.rows.payload(earlier)?;

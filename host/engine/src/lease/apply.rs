@@ -1,6 +1,5 @@
 //! Renews leases, ends attempts, and decides what is kept of each attempt and of the job.
 
-use host_core::artifact::NewArtifact;
 use host_core::failure::{Failure, FailureKind};
 use host_core::id::JobId;
 use host_core::job::Lifecycle;
@@ -10,7 +9,6 @@ use host_core::transition::Input;
 use host_core::writes::Writes;
 
 use super::{Ack, CancelAck, CancelReceived, Complete, Heartbeat, Log, Lose, Renew};
-use crate::artifact::{ArtifactContent, ArtifactOfJob};
 use crate::webhook::Ending;
 use crate::{ATTEMPTS_KEPT, Batch, EndedAttempt, Rejection, Rows, Stop, StoreError};
 
@@ -106,15 +104,6 @@ impl<R: Rows> Batch<'_, R> {
             self.keep_artifact(id, new.clone())?;
         }
         Ok(())
-    }
-
-    fn keep_artifact(&mut self, job: JobId, new: NewArtifact) -> Result<(), StoreError> {
-        let NewArtifact { artifact, content } = new;
-        if let Some(content) = content {
-            let name = artifact.name.clone();
-            self.rows.put(&ArtifactContent { job, name, content })?;
-        }
-        self.rows.put(&ArtifactOfJob { job, artifact })
     }
 
     /// Records that a worker has stopped because the job was cancelled. The worker sends no other

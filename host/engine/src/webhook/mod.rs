@@ -238,6 +238,7 @@ fn delivery(id: JobId, notify: &Notify, message: Box<RawValue>) -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText(params),
             wire: "webhook".to_owned(),

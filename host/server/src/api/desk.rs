@@ -11,6 +11,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use host_api::new_job::{BatchPlanBody, JobBatchBody, NewJobBody};
 use host_api::webhook::NotifyBody;
 use host_cells::process::DeskConnection;
+use host_core::artifact::FileSource;
 use host_core::desk::{
     DESK_FRAME_BYTES_MAX, DESK_JOBS_BYTES_MAX, DeskAnswer, DeskError, DeskErrorKind, DeskPass,
     DeskRequest,
@@ -156,6 +157,17 @@ async fn answer(
             artifacts.close(pass, artifact).await?;
             Ok(DeskAnswer::Written)
         }
+        DeskRequest::OpenArtifact { name } => {
+            let number = artifacts.open(shared, pass, name).await?;
+            Ok(DeskAnswer::Artifact(number))
+        }
+        DeskRequest::ReadArtifact {
+            artifact,
+            bytes_max,
+        } => {
+            let content = artifacts.read(artifact, bytes_max as usize).await?;
+            Ok(DeskAnswer::Content(content))
+        }
         DeskRequest::Reveal { name } => secrets::reveal(shared, pass, name)
             .await
             .map(DeskAnswer::Secret),
@@ -275,11 +287,22 @@ async fn check_batches(shared: &Shared, pass: &DeskPass, jobs: &[NewJob]) -> Res
     Err(DeskError::new(DeskErrorKind::InvalidRequest, message))
 }
 
-/// Refuses inputs from jobs other than those of the same call: a handler may not read their results.
+/// Refuses inputs and files from jobs other than those of the same call: a handler may not read what they have.
 fn check_inputs(jobs: &[NewJob]) -> Result<(), DeskError> {
     let is_new = |id: JobId| jobs.iter().any(|job| job.id == id);
     let conditions = jobs.iter().filter_map(|job| job.conditions.as_ref());
     let mut inputs = conditions.flat_map(|it| &it.inputs);
+    let files = jobs.iter().flat_map(|job| &job.files);
+    let mut artifacts = files.filter_map(|file| match file.source {
+        FileSource::Artifact(job, _) => Some((&file.name, job)),
+        FileSource::Upload(_) => None,
+    });
+    if let Some((name, _)) = artifacts.find(|(_, job)| !is_new(*job)) {
+        let message = format!(
+            "files.{name}: a handler can pass on only artifacts of jobs of the same call, named #n"
+        );
+        return Err(DeskError::new(DeskErrorKind::InvalidRequest, message));
+    }
     match inputs.find(|(_, id)| !is_new(*id)) {
         None => Ok(()),
         Some((name, _)) => {

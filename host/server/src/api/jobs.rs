@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::{Request, State};
-use host_api::artifact::ArtifactView;
+use host_api::artifact::{ArtifactView, write_source};
 use host_api::attempt::AttemptView;
 use host_api::change::{CancelBody, CancelView, PriorityBody, RescheduleBody, RetryBody};
 use host_api::filter::{FilterQuery, PageQuery};
@@ -118,9 +118,11 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
     let read = shared.read(move |reader| {
         let dependents = reader.dependents(id, DEPENDENTS_MAX)?;
         let artifacts = reader.artifacts(id)?;
-        Ok(reader.job(id)?.map(|job| (job, dependents, artifacts)))
+        let files = reader.input_files(id)?;
+        let job = reader.job(id)?;
+        Ok(job.map(|job| (job, dependents, artifacts, files)))
     });
-    let (job, dependents, artifacts) = read.await?.ok_or_else(|| unknown(id))?;
+    let (job, dependents, artifacts, files) = read.await?.ok_or_else(|| unknown(id))?;
     let dispatch = &shared.api.dispatch;
     let reported = reported(dispatch, [&job.lifecycle]).await?;
     let progress = dispatch.shared().live.latest_of(id, reported.first());
@@ -136,6 +138,10 @@ async fn read(shared: &Shared, caller: &Caller, id: JobId) -> Result<JobView, Ap
         let withheld = reason.withholds_key.then(|| "waits_because".to_owned());
         view.withheld.extend(withheld);
     }
+    let files = files
+        .into_iter()
+        .map(|it| (it.name, write_source(&it.source)));
+    view.files = Some(files.collect()).filter(|files: &BTreeMap<_, _>| !files.is_empty());
     view.artifacts = artifacts.into_iter().map(ArtifactView::from).collect();
     let dependents = dependents.iter().map(ToString::to_string);
     view.dependents = Some(dependents.collect()).filter(|ids: &Vec<_>| !ids.is_empty());

@@ -10,7 +10,9 @@ use super::{
     Shared, artifacts, audit, batches, causes, components, enqueue, events, handlers, health, jobs,
     limits, logs, many, nodes,
 };
-use super::{openapi, queues, runners, schedules, sessions, state, tokens, trends, webhooks};
+use super::{
+    openapi, queues, runners, schedules, sessions, state, tokens, trends, uploads, webhooks,
+};
 
 /// Returns all routes.
 pub(super) fn list() -> Vec<Route<Shared>> {
@@ -47,6 +49,11 @@ fn jobs() -> Vec<Route<Shared>> {
         route!(Verb::Read, jobs::attempts).scoped(),
         route!(Verb::ReadPayload, logs::logs).scoped(),
         route!(Verb::Read, artifacts::show).scoped(),
+        route!(Verb::Enqueue, uploads::create)
+            .scoped()
+            .takes(&[])
+            .long_running()
+            .ends_with_client(),
         route!(Verb::ReadPayload, causes::list).scoped(),
         route!(Verb::Read, trends::show),
         route!(Verb::Read, queues::list).scoped(),

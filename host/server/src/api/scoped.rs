@@ -98,18 +98,43 @@ pub(super) async fn shown_to(
             withhold(&mut view, "waits_because");
         }
     }
-    let all = view.inputs.as_ref().map_or(0, BTreeMap::len);
-    let inputs = view.inputs.take().map(|it| it.into_iter().collect());
-    let inputs = seen_of(shared, caller, inputs, |it: &(String, String)| {
-        it.1.as_str()
-    })
-    .await?;
-    view.inputs = inputs.map(|it| it.into_iter().collect());
-    if view.inputs.as_ref().map_or(0, BTreeMap::len) < all {
-        withhold(&mut view, "inputs");
+    let inputs = view.inputs.take();
+    view.inputs = seen_of_names(shared, caller, &mut view, "inputs", inputs).await?;
+    let files = view.files.take();
+    let is_upload = |from: &String| !from.contains('/');
+    let (uploads, of_jobs): (BTreeMap<_, _>, _) = files
+        .into_iter()
+        .flatten()
+        .partition(|(_, from)| is_upload(from));
+    let mut files = seen_of_names(shared, caller, &mut view, "files", Some(of_jobs)).await?;
+    if !uploads.is_empty() {
+        files.get_or_insert_default().extend(uploads);
     }
+    view.files = files;
     view.dependents = seen_of(shared, caller, view.dependents.take(), String::as_str).await?;
     Ok(view)
+}
+
+/// Returns those entries whose value begins with a job that a caller may see, and says whether some are left out.
+async fn seen_of_names(
+    shared: &Shared,
+    caller: &Caller,
+    view: &mut JobView,
+    part: &str,
+    entries: Option<BTreeMap<String, String>>,
+) -> Result<Option<BTreeMap<String, String>>, ApiError> {
+    let all = entries.as_ref().map_or(0, BTreeMap::len);
+    let entries = entries.map(|it| it.into_iter().collect());
+    fn job((_, from): &(String, String)) -> &str {
+        from.split('/').next().unwrap_or_default()
+    }
+    let seen: Option<BTreeMap<_, _>> = seen_of(shared, caller, entries, job)
+        .await?
+        .map(|it| it.into_iter().collect());
+    if seen.as_ref().map_or(0, BTreeMap::len) < all {
+        withhold(view, part);
+    }
+    Ok(seen)
 }
 
 /// Returns those items that name jobs which a caller may see.

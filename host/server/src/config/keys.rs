@@ -146,6 +146,8 @@ settings! {
     pub(super) struct Artifacts "artifacts." {
         /// How much disk space the artifacts of all jobs may use, in MiB
         max_mib "MIB": Number<1, { 1 << 30 }, 10_240>,
+        /// How much of it the uploads of one token may use, in MiB
+        token_max_mib "MIB": Number<1, { 1 << 30 }, 2_048>,
     }
 
     pub(super) struct Queue "queues.NAME." {

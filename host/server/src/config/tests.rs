@@ -149,6 +149,7 @@ http.trusted_proxies = [\"10.2.0.0/16\"]
 shutdown.grace_seconds = 1.5
 logs.max_mib = 7
 artifacts.max_mib = 8
+artifacts.token_max_mib = 9
 audit.export_file = \"/e\"
 audit.retention_days = 2
 deploy.trusted_keys = [\"RWQf6LRCGA9i53mlYecO4IzT51TGPpvWucNSCh1CBM0QTaLn73Y7GFO3\"]
@@ -203,6 +204,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
     check_http(&config);
     assert_eq!((config.drain_ms, config.log_bytes_max), (1_500, 7 << 20));
     assert_eq!(config.artifact_bytes_max, 8 << 20);
+    assert_eq!(config.token_upload_bytes_max, 9 << 20);
     assert_eq!((config.cells, config.slots, config.memory_mib), (3, 4, 512));
     assert_eq!(config.isolation, Isolation::Component);
     check_access(&config);

@@ -83,6 +83,7 @@ pub(super) struct Host {
     foreign_logs: Arc<ForeignLogs>,
     job_logs: Arc<JobLogs>,
     artifacts: Artifacts,
+    token_upload_bytes_max: u64,
     phase: watch::Sender<Phase>,
     ended: oneshot::Receiver<Result<(), StoreError>>,
     foreign: Foreign,
@@ -189,7 +190,7 @@ impl Host {
         };
         let (dispatch, ended, visits) =
             dispatch(config, (store, own), &base, &examiner.cells, loops)?;
-        read_store(&dispatch, &leases, &artifacts, &tasks);
+        read_store(&dispatch, &leases, &artifacts, clock, &tasks);
         count(&base, &dispatch, &tasks);
         let auth = auth(config, &dispatch, base.clock, &tasks).await?;
         let applied = configured::apply(&dispatch, config, base.clock);
@@ -232,6 +233,7 @@ impl Host {
             foreign_logs,
             job_logs: Arc::new(job_logs),
             artifacts,
+            token_upload_bytes_max: config.token_upload_bytes_max,
             phase,
             ended,
             foreign,
@@ -305,6 +307,7 @@ impl Host {
                 .collect(),
             nodes: Arc::clone(&self.nodes) as _,
             artifacts: self.artifacts.clone(),
+            token_upload_bytes_max: self.token_upload_bytes_max,
             logs: Arc::clone(&self.job_logs) as _,
             metrics: self.shared.metrics.clone(),
             numbers: self.shared.numbers.clone(),
@@ -456,11 +459,17 @@ fn collect(scrape: Scrape) -> Collect {
 }
 
 /// Starts what reads the store for workers, and what removes files of artifacts that no job has.
-fn read_store(dispatch: &Dispatch, leases: &LeaseService, artifacts: &Artifacts, tasks: &Tasks) {
+fn read_store(
+    dispatch: &Dispatch,
+    leases: &LeaseService,
+    artifacts: &Artifacts,
+    clock: Clock,
+    tasks: &Tasks,
+) {
     let leases = leases.clone();
     tasks.spawn(leases.read_jobs(dispatch.clone(), tasks.stopping().clone()));
     let artifacts = artifacts.clone();
-    tasks.spawn(artifacts.sweep(dispatch.clone(), tasks.stopping().clone()));
+    tasks.spawn(artifacts.sweep(dispatch.clone(), clock, tasks.stopping().clone()));
 }
 
 /// Starts to count what handlers cost and how many jobs wait.

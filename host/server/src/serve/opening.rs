@@ -119,7 +119,7 @@ pub(super) fn check_clock(store: &dyn Store, now: Time) {
     }
 }
 
-/// Opens the files of artifacts, and removes those that no job has.
+/// Opens the files of artifacts, and removes those that no job and no upload has.
 pub(super) fn artifacts(config: &Config, store: &dyn Store) -> Result<Artifacts, ServeError> {
     let is_shared = config.store.is_some();
     let artifacts = Artifacts::open(&config.data, is_shared, config.artifact_bytes_max)

@@ -100,6 +100,7 @@ impl BatchRows {
             | Command::Batch(_)
             | Command::Token(_)
             | Command::State(_)
+            | Command::Artifact(_)
             | Command::Queue(_)
             | Command::Node(_)
             | Command::Audit(_)

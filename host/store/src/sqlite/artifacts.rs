@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use host_core::artifact::ROW_BYTES_MAX;
+use host_core::artifact::{ROW_BYTES_MAX, UPLOAD};
 use host_engine::StoreError;
 use rusqlite::{Connection, Row};
 use uuid::Uuid;
@@ -42,9 +42,15 @@ impl Original {
         } = self;
         let refuse = |cause: String| StoreError::Broken {
             operation: "copy an artifact",
-            message: format!(
-                "{name} of the job {job}: {cause}; save what you need of it with `host job artifact`, and purge the job"
-            ),
+            message: if name == UPLOAD {
+                format!(
+                    "the upload {job}: {cause}; purge the jobs that read it, and wait until the host has removed it"
+                )
+            } else {
+                format!(
+                    "{name} of the job {job}: {cause}; save what you need of it with `host job artifact`, and purge the job"
+                )
+            },
         };
         if *bytes > ROW_BYTES_MAX {
             let most = ROW_BYTES_MAX >> 20;

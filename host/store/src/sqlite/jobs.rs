@@ -257,6 +257,7 @@ impl Rows for Transaction<'_> {
         for sql in [
             "DELETE FROM artifacts WHERE job = ?1",
             "DELETE FROM artifact_contents WHERE job = ?1",
+            "DELETE FROM input_files WHERE job = ?1",
         ] {
             self.execute("purge a job", sql, [job.id.0.as_bytes()])?;
         }

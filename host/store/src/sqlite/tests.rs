@@ -34,6 +34,7 @@ fn enqueue(n: u128) -> Command {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText("1".repeat(4_000)),
             wire: "http".to_owned(),

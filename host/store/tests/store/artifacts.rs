@@ -40,7 +40,7 @@ fn in_file(name: &str, n: u128, bytes: u64) -> NewArtifact {
     }
 }
 
-fn in_row(name: &str, n: u128, content: &str) -> NewArtifact {
+pub(crate) fn in_row(name: &str, n: u128, content: &str) -> NewArtifact {
     NewArtifact {
         artifact: artifact(name, n, content.len() as u64),
         content: Some(content.into()),

@@ -31,6 +31,7 @@ use uuid::Uuid;
 
 use self::deliveries::DeliveryHistory;
 use self::steps::{Message, Step, step};
+use crate::artifacts::in_row;
 use crate::job_batches::{cancel, close, new_batch, within};
 use crate::jobs::{
     NOW, claim_in, complete, executor, failed, id, job, number, read, recover, returned,
@@ -292,10 +293,12 @@ impl History {
                 if let Command::Lease(lease::Command::Complete(Complete { writes, .. })) = &mut end
                 {
                     let (jobs, state) = (jobs.into_iter().collect(), vec![change.writes()]);
+                    let name = format!("of-{number}");
+                    let artifacts = vec![in_row(&name, number, "content")];
                     *writes = Some(Box::new(Writes {
                         jobs,
                         state,
-                        ..Writes::default()
+                        artifacts,
                     }));
                 }
                 end

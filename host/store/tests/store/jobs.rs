@@ -75,6 +75,7 @@ pub(crate) fn job(n: u128) -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText(format!("{{\"n\":{n}}}")),
             wire: "http".to_owned(),

@@ -45,6 +45,7 @@ mod schedules;
 mod server;
 mod statements;
 mod unreadable;
+mod uploads;
 mod wal;
 mod webhooks;
 mod writes;

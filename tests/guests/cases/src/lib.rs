@@ -1,6 +1,6 @@
 //! The handlers of the cases in `sdk/cases.json`.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::time::Duration;
 
 use guest_sdk::schemars::{self, JsonSchema};
@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 export_handlers!(
-    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, report, sign, hold,
-    large, follow, call_api
+    sum, about, fail, throw, again, stop, progress, log, keep, compare, order, report, read, sign,
+    hold, large, follow, call_api
 );
 
 #[derive(Deserialize, JsonSchema)]
@@ -146,6 +146,17 @@ fn report(ctx: &Ctx, params: Fails) -> Result<usize, Error> {
     Ok(rows.len())
 }
 
+#[derive(Deserialize)]
+struct FileToRead {
+    file: String,
+}
+
+#[handler("case.read")]
+fn read(ctx: &Ctx, params: FileToRead) -> Result<Vec<String>, Error> {
+    let file = ctx.artifacts().open(&params.file)?;
+    Ok(file.lines().collect::<Result<_, _>>()?)
+}
+
 #[handler("case.sign")]
 fn sign(ctx: &Ctx, params: Value) -> Result<usize, Error> {
     let name = params["secret"].as_str().unwrap_or_default();
@@ -230,6 +241,7 @@ mod tests {
         ("case.compare", compare::call),
         ("case.order", order::call),
         ("case.report", report::call),
+        ("case.read", read::call),
         ("case.sign", sign::call),
         ("case.hold", hold::call),
         ("case.large", large::call),
@@ -245,6 +257,9 @@ mod tests {
         }
         for (name, value) in pairs("secrets") {
             host = host.with_secret(&name, value.as_str().unwrap());
+        }
+        for (name, content) in pairs("files") {
+            host = host.with_file(&name, content.as_str().unwrap().as_bytes());
         }
         for limit in given["limits"].as_array().into_iter().flatten() {
             host = host.with_limit(limit.as_str().unwrap());

@@ -1,6 +1,6 @@
-//! A handler that keeps files with its job, and asks for more than it may.
+//! Handlers that keep files with their jobs, read others, and ask for more than they may.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
 use guest_sdk::{Ctx, Error, StoreError, handler};
 use serde::Deserialize;
@@ -11,6 +11,8 @@ static CHUNK: [u8; 1 << 16] = [b'x'; 1 << 16];
 #[derive(Deserialize)]
 pub(crate) struct Files {
     files: Vec<FileToKeep>,
+    /// Asks this server before the end.
+    asks: Option<String>,
     /// Whether the attempt fails in the end.
     #[serde(default)]
     fails: bool,
@@ -37,6 +39,9 @@ pub(crate) fn artifacts(ctx: &Ctx, params: Files) -> Result<Vec<Value>, Error> {
         Err(refusal) => Value::from(refusal),
     });
     let outcomes = kept.collect();
+    if let Some(url) = &params.asks {
+        ctx.http().get(url).send()?;
+    }
     if params.fails {
         return Err(Error::fatal("wanted", "it fails, as it was asked to"));
     }
@@ -62,4 +67,30 @@ fn keep(ctx: &Ctx, file: &FileToKeep) -> Result<(), String> {
         return Ok(());
     }
     writer.close().map_err(refused)
+}
+
+#[derive(Deserialize)]
+pub(crate) struct FilesToRead {
+    read: Vec<String>,
+}
+
+/// Reads files of the job, and returns the text of each, its length if it is long, or why it cannot be read.
+#[handler]
+pub(crate) fn open_files(ctx: &Ctx, params: FilesToRead) -> Result<Vec<Value>, Error> {
+    let read = |name: &String| -> Result<Value, String> {
+        let mut file = ctx.artifacts().open(name).map_err(|error| error.message)?;
+        let mut content = Vec::new();
+        file.read_to_end(&mut content)
+            .map_err(|error| error.to_string())?;
+        Ok(match String::from_utf8(content) {
+            Ok(text) if text.len() < 100 => text.into(),
+            Ok(text) => text.len().into(),
+            Err(error) => error.as_bytes().len().into(),
+        })
+    };
+    let outcomes = params
+        .read
+        .iter()
+        .map(|name| read(name).unwrap_or_else(Value::from));
+    Ok(outcomes.collect())
 }

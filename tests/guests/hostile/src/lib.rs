@@ -68,6 +68,7 @@ handlers!(
     ending::panic_loop,
     reach::read_files,
     artifacts::artifacts,
+    artifacts::open_files,
     scratch::scratch,
     reach::connect,
     sockets::many,

@@ -28,6 +28,7 @@ Examples:
   host job enqueue report --params @input.json --queue nightly --run-at 2026-05-17T02:00:00Z
   id=$(host job enqueue build --unique-key build-42)
   host job enqueue report --input rows=01990f3c
+  host job enqueue resize --file photo=$(host artifact put photo.jpg)
   host job enqueue tidy-up --depends-on 01990f3c:failed
   host job enqueue pay --notify https://hooks.example.com/paid --notify-secret hooks
   host job enqueue index --params '{\"page\": 7}' --unique-key page-7 --on-conflict push_back --delay 30s")]
@@ -87,6 +88,10 @@ pub(super) struct Enqueue {
     /// Start when this job has completed as well, with its result as `/inputs/NAME` in the params (repeatable)
     #[arg(long = "input", value_name = "NAME=ID", value_parser = parse_input)]
     inputs: Vec<(String, String)>,
+    /// Let the handler read a file by this name: an upload of `host artifact put`, or an artifact of another job, which it
+    /// starts after (repeatable)
+    #[arg(long = "file", value_name = "NAME=UPLOAD|ID/ARTIFACT", value_parser = parse_file)]
+    files: Vec<(String, String)>,
     /// Attach a value that the handler sees (repeatable)
     #[arg(long = "attribute", value_name = "KEY=VALUE", value_parser = parse_pair)]
     attributes: Vec<(String, String)>,
@@ -188,6 +193,17 @@ impl Enqueue {
             }
             inputs.insert(name, id);
         }
+        let mut files = BTreeMap::new();
+        for (name, mut from) in self.files {
+            if let Some((id, artifact)) = from.split_once('/') {
+                let id = full_id(client, id, "--file")?;
+                from = format!("{id}/{artifact}");
+                if depends_on.iter().all(|it| it.job() != id) {
+                    depends_on.push(id.as_str().into());
+                }
+            }
+            files.insert(name, from);
+        }
         let attributes: BTreeMap<_, _> = self.attributes.into_iter().collect();
         Ok(NewJobBody {
             handler: self.name,
@@ -205,6 +221,7 @@ impl Enqueue {
             unique,
             depends_on,
             inputs,
+            files,
             batch: None,
             notify: self.notify.body(),
             trace_context: None,
@@ -227,6 +244,17 @@ fn parse_input(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, id)) if !name.is_empty() => Ok((name.to_owned(), parse_id(id)?)),
         _ => Err("write NAME=ID, such as rows=01990f3c".to_owned()),
+    }
+}
+
+/// Reads `NAME=UPLOAD` or `NAME=ID/ARTIFACT`.
+fn parse_file(text: &str) -> Result<(String, String), String> {
+    let is_whole = |(name, from): &(&str, &str)| !name.is_empty() && !from.is_empty();
+    match text.split_once('=').filter(is_whole) {
+        Some((name, from)) => Ok((name.to_owned(), from.to_owned())),
+        None => Err(
+            "write NAME=UPLOAD or NAME=ID/ARTIFACT, such as report=01990f3c/report.pdf".to_owned(),
+        ),
     }
 }
 

@@ -186,6 +186,9 @@ fn header(view: &View, attempts: &[Item<AttemptView>], now: Option<Time>) -> Row
     for (name, job) in view.inputs.iter().flatten() {
         pair("input", &format!("{name} of {job}"));
     }
+    for (name, from) in view.files.iter().flatten() {
+        pair("file", &format!("{name} of {from}"));
+    }
     for notify in view.notify.iter().flatten() {
         pair(
             "notifies",

@@ -28,6 +28,7 @@ const RUST: Files = files!["guest-sdk":
     "src/limits.rs",
     "src/log.rs",
     "src/mock.rs",
+    "src/mock_files.rs",
     "src/redirects.rs",
     "src/replay.rs",
     "src/request.rs",

@@ -39,6 +39,7 @@ pub(crate) fn new_job(policy: Policy) -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText::null(),
             wire: "http".to_owned(),

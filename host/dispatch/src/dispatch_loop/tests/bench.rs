@@ -291,6 +291,7 @@ pub(crate) fn job(handler: &str) -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText("{\"n\":1}".to_owned()),
             wire: "http".to_owned(),

@@ -1,21 +1,42 @@
-//! The artifacts that a handler writes. They are kept with the end of its attempt.
+//! The artifacts that a handler writes, which are kept with the end of its attempt, and the files that it reads.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Cursor, Read as _};
 
 use host_core::artifact::{
-    ARTIFACTS_MAX, Artifact, NewArtifact, UNKNOWN_TYPE, flaw_of_name, flaw_of_type,
+    ARTIFACTS_MAX, Artifact, CHUNK_BYTES_MAX, INPUT_FILES_MAX, NewArtifact, UNKNOWN_TYPE,
+    flaw_of_name, flaw_of_type,
 };
 use host_core::desk::{DeskError, DeskErrorKind, DeskPass};
+use host_core::id::JobId;
 
 use super::{Shared, too_much};
 use crate::artifacts::{Full, Staged};
 
-/// The artifacts that a run has begun, by their numbers.
+/// How much of a name is shown, in characters.
+const SHOWN_MAX: usize = 128;
+
+/// The most files that a run opens to read, one after the other.
+const READS_MAX: u32 = 10_000;
+
+/// The artifacts that a run has begun, and the files that it reads, by their numbers.
 #[derive(Debug, Default)]
 pub(super) struct OpenArtifacts {
     open: BTreeMap<u32, OpenArtifact>,
+    reading: BTreeMap<u32, Reading>,
+    /// How many were begun or opened: the next number.
+    numbers: u32,
     begun: u32,
+    opened: u32,
     bytes: u64,
+}
+
+/// A file that is read, from where it was read last.
+#[derive(Debug)]
+enum Reading {
+    File(File),
+    Row(Cursor<Vec<u8>>),
 }
 
 #[derive(Debug)]
@@ -37,6 +58,22 @@ fn full(error: &Full) -> DeskError {
     DeskError::new(kind, error.to_string())
 }
 
+fn unreadable(error: &io::Error) -> DeskError {
+    let message = format!("cannot read the file: {error}");
+    DeskError::new(DeskErrorKind::Unavailable, message)
+}
+
+fn check_grant(pass: &DeskPass) -> Result<(), DeskError> {
+    if pass.artifact_bytes > 0 {
+        return Ok(());
+    }
+    let handler = &pass.handler;
+    let message = format!(
+        "the manifest gives {handler} no artifacts; add artifact_mib = 64 to [handlers.{handler}]"
+    );
+    Err(DeskError::new(DeskErrorKind::NotGranted, message))
+}
+
 /// Does work that blocks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
@@ -54,13 +91,7 @@ impl OpenArtifacts {
         name: String,
         content_type: Option<String>,
     ) -> Result<u32, DeskError> {
-        if pass.artifact_bytes == 0 {
-            let handler = &pass.handler;
-            let message = format!(
-                "the manifest gives {handler} no artifacts; add artifact_mib = 64 to [handlers.{handler}]"
-            );
-            return Err(DeskError::new(DeskErrorKind::NotGranted, message));
-        }
+        check_grant(pass)?;
         let content_type = content_type.unwrap_or_else(|| UNKNOWN_TYPE.to_owned());
         if let Some(flaw) = flaw_of_name(&name).or_else(|| flaw_of_type(&content_type)) {
             return Err(invalid(flaw));
@@ -76,8 +107,8 @@ impl OpenArtifacts {
             content_type,
             staged: begun.map_err(|error| full(&error.into()))?,
         };
-        let number = self.begun;
         self.begun += 1;
+        let number = self.next_number();
         self.open.insert(number, artifact);
         Ok(number)
     }
@@ -118,8 +149,90 @@ impl OpenArtifacts {
         Ok(())
     }
 
-    /// Keeps an artifact with the attempt's end.
+    fn next_number(&mut self) -> u32 {
+        self.numbers += 1;
+        self.numbers - 1
+    }
+
+    /// Opens a file that the job was given, and returns its number.
+    pub(super) async fn open(
+        &mut self,
+        shared: &Shared,
+        pass: &DeskPass,
+        name: String,
+    ) -> Result<u32, DeskError> {
+        check_grant(pass)?;
+        if self.reading.len() >= INPUT_FILES_MAX || self.opened >= READS_MAX {
+            let message = format!(
+                "an attempt may have at most {INPUT_FILES_MAX} files open to read, and open at most {READS_MAX} in all"
+            );
+            return Err(DeskError::new(DeskErrorKind::LimitReached, message));
+        }
+        let job = pass.job;
+        let shown: String = name.chars().take(SHOWN_MAX).collect();
+        let reading = shared.api.dispatch.read(move |reader| {
+            let Some(file) = reader.input_file(job, &name)? else {
+                return Ok(None);
+            };
+            let (id, artifact) = file.source.place();
+            let content = reader.artifact_content(JobId(id), artifact)?;
+            Ok(Some((reader.artifact(JobId(id), artifact)?, content)))
+        });
+        let found = reading
+            .await
+            .map_err(|error| DeskError::new(DeskErrorKind::Unavailable, error.to_string()))?;
+        let Some((artifact, content)) = found else {
+            return Err(invalid(&format!(
+                "the job was enqueued without a file {shown:?}; `files` of a new job names them"
+            )));
+        };
+        let Some(artifact) = artifact else {
+            let cause = "the job that had it did not keep it, or was purged";
+            return Err(invalid(&format!(
+                "the file {shown:?} is not there: {cause}"
+            )));
+        };
+        let reading = match content {
+            Some(content) => Reading::Row(Cursor::new(content)),
+            None => {
+                let artifacts = shared.api.artifacts.clone();
+                let opened = blocking(move || artifacts.read(artifact.file)).await?;
+                Reading::File(opened.map_err(|error| unreadable(&error))?)
+            }
+        };
+        self.opened += 1;
+        let number = self.next_number();
+        self.reading.insert(number, reading);
+        Ok(number)
+    }
+
+    /// Returns what follows in a file: nothing at its end.
+    pub(super) async fn read(
+        &mut self,
+        number: u32,
+        bytes_max: usize,
+    ) -> Result<Vec<u8>, DeskError> {
+        let found = self.reading.remove(&number);
+        let mut reading = found.ok_or_else(|| invalid("the file is not open to read"))?;
+        let read = blocking(move || {
+            let mut content = vec![0; bytes_max.min(CHUNK_BYTES_MAX)];
+            let length = match &mut reading {
+                Reading::File(file) => file.read(&mut content),
+                Reading::Row(row) => row.read(&mut content),
+            };
+            content.truncate(*length.as_ref().unwrap_or(&0));
+            (reading, length.map(|_| content))
+        });
+        let (reading, content) = read.await?;
+        self.reading.insert(number, reading);
+        content.map_err(|error| unreadable(&error))
+    }
+
+    /// Keeps an artifact with the attempt's end, or ends reading a file.
     pub(super) async fn close(&mut self, pass: &DeskPass, number: u32) -> Result<(), DeskError> {
+        if self.reading.remove(&number).is_some() {
+            return Ok(());
+        }
         let OpenArtifact {
             name,
             content_type,

@@ -61,7 +61,15 @@ pub(super) fn into_job(
     policy.retention = retention(&body)?.or(route.retention).over(policy.retention);
     let run_at = start(&body, clock)?;
     let max_delay = body.unique.as_ref().and_then(|it| it.max_delay_seconds);
-    let (depends_on, conditions) = prerequisites::read(&body, siblings)?;
+    let (depends_on, mut conditions) = prerequisites::read(&body, siblings)?;
+    let files = prerequisites::files(&body, siblings, &depends_on)?;
+    if !files.is_empty() {
+        if route.runner.is_some() {
+            let detail = "files: a runner cannot read them; only handlers of components can";
+            return Err(ApiError::invalid(detail));
+        }
+        conditions.get_or_insert_default();
+    }
     Ok(NewJob {
         id,
         handler: route.handler,
@@ -76,6 +84,7 @@ pub(super) fn into_job(
         conditions,
         batch,
         notify: Vec::new(),
+        files,
         unique_key: unique_key(body.unique_key, body.unique, run_at.is_some())?,
         payload: Payload {
             params,

@@ -1,9 +1,11 @@
-//! The jobs that a new one waits for and whose results it gets, as a request names them.
+//! The jobs that a new one waits for, and whose results and files it gets, as a request names them.
 
 use std::collections::BTreeMap;
 
+use host_api::artifact::read_source;
 use host_api::depends_on::DependsOnBody;
 use host_api::new_job::NewJobBody;
+use host_core::artifact::{FileSource, INPUT_FILES_MAX, InputFile, flaw_of_name};
 use host_core::id::JobId;
 use host_core::job::NewJob;
 use host_core::json::JsonText;
@@ -105,6 +107,47 @@ fn inputs(
     body.inputs.iter().map(input).collect()
 }
 
+/// Returns the files that it reads. Artifacts are those of jobs that it waits for.
+pub(super) fn files(
+    body: &NewJobBody,
+    siblings: &[JobId],
+    depends_on: &[JobId],
+) -> Result<Vec<InputFile>, ApiError> {
+    if body.files.len() > INPUT_FILES_MAX {
+        let given = body.files.len();
+        return Err(ApiError::invalid(format!(
+            "files: may be at most {INPUT_FILES_MAX}, got {given}"
+        )));
+    }
+    let file = |(name, from): (&String, &String)| {
+        let shown = |text: &str| text.chars().take(SHOWN_MAX).collect::<String>();
+        let field = format!("files.{}", shown(name));
+        let invalid = || {
+            let from = shown(from);
+            let cause = "is neither the id of an upload nor JOB/NAME";
+            ApiError::invalid(format!("{field}: {from:?} {cause}"))
+        };
+        let source = read_source(from, |text| job(&field, text, siblings), invalid)?;
+        let artifact = match &source {
+            FileSource::Artifact(id, _) if !depends_on.contains(id) => {
+                let cause = "its job is not in depends_on; add it there";
+                return Err(ApiError::invalid(format!("{field}: {cause}")));
+            }
+            FileSource::Artifact(_, artifact) => Some(artifact.as_str()),
+            FileSource::Upload(_) => None,
+        };
+        let flaw = flaw_of_name(name).or_else(|| artifact.and_then(flaw_of_name));
+        match flaw {
+            Some(flaw) => Err(ApiError::invalid(format!("{field}: {flaw}"))),
+            None => Ok(InputFile {
+                name: name.clone(),
+                source,
+            }),
+        }
+    };
+    body.files.iter().map(file).collect()
+}
+
 /// Returns the params of a job that gets inputs.
 pub(super) fn params_with_room(params: JsonText) -> Result<JsonText, ApiError> {
     inputs::prepare(params).map_err(|_| {
@@ -113,7 +156,7 @@ pub(super) fn params_with_room(params: JsonText) -> Result<JsonText, ApiError> {
     })
 }
 
-/// Lets jobs have results of jobs that were there before, if the caller may read results.
+/// Lets jobs have results and artifacts of jobs that were there before, if the caller may read results.
 pub(in crate::api) fn let_read(caller: &Caller, jobs: &mut [NewJob]) {
     let conditions = jobs.iter_mut().filter_map(|job| job.conditions.as_mut());
     for conditions in conditions {

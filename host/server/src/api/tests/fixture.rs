@@ -303,6 +303,7 @@ pub(super) fn api(dispatch: &Dispatch, logs: &Arc<Lines>, tasks: &Tasks, clock: 
         bodies,
         nodes: Arc::new(Two::default()),
         artifacts: Artifacts::open(Path::new("/"), true, 0).unwrap(),
+        token_upload_bytes_max: 1 << 20,
         logs: Arc::clone(logs) as Arc<dyn Logs>,
         metrics,
         numbers,

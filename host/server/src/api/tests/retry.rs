@@ -94,6 +94,7 @@ pub(super) fn late_job() -> NewJob {
         conditions: None,
         batch: None,
         notify: Vec::new(),
+        files: Vec::new(),
         payload: Payload {
             params: JsonText::null(),
             wire: "http".to_owned(),

@@ -416,3 +416,25 @@ CREATE TABLE host_artifact_contents (
   content bytea NOT NULL,
   PRIMARY KEY (job, name)
 );
+
+-- Files that jobs read: uploads, whose name among the artifacts is empty, and artifacts of other jobs.
+CREATE TABLE host_input_files (
+  job uuid NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  source uuid NOT NULL,
+  artifact text NOT NULL,
+  PRIMARY KEY (job, name)
+);
+
+CREATE TABLE host_uploads (
+  id uuid NOT NULL PRIMARY KEY,
+  owner text NOT NULL,
+  at bigint NOT NULL,
+  bytes bigint NOT NULL
+);
+
+CREATE TABLE host_upload_usage (
+  owner text COLLATE "C" NOT NULL PRIMARY KEY,
+  uploads bigint NOT NULL,
+  bytes bigint NOT NULL
+);

@@ -261,3 +261,25 @@ CREATE TABLE artifact_contents (
   content BLOB NOT NULL,
   PRIMARY KEY (job, name)
 ) STRICT, WITHOUT ROWID;
+
+-- Files that jobs read: uploads, whose name among the artifacts is empty, and artifacts of other jobs.
+CREATE TABLE input_files (
+  job BLOB NOT NULL,
+  name TEXT NOT NULL,
+  source BLOB NOT NULL,
+  artifact TEXT NOT NULL,
+  PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE uploads (
+  id BLOB NOT NULL PRIMARY KEY,
+  owner TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE upload_usage (
+  owner TEXT NOT NULL PRIMARY KEY,
+  uploads INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;

@@ -228,7 +228,7 @@ CREATE TABLE batches (
   ended INTEGER NOT NULL,
   wake_at INTEGER
 ) STRICT;
-INSERT INTO batches VALUES(X'01990000000070009000000000000001','{"name":null,"callbacks":[["first_failure",{"id":"01990000-0000-7000-8000-010000000004","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"payload":{"params":"{\"n\":1099511627780}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}],["success",{"id":"01990000-0000-7000-8000-010000000005","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"payload":{"params":"{\"n\":1099511627781}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}],["end",{"id":"01990000-0000-7000-8000-010000000006","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"payload":{"params":"{\"n\":1099511627782}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}]],"notify":null,"origin":null,"created_at":1000000,"kept_ms":5000}','{"is_open":true,"counts":{"jobs":1,"completed":0,"discarded":0,"cancelled":0},"ended_at":null,"cancel":null,"fired":[],"due":[],"refused":null,"again_at":null,"notified":[],"sent":{"deliveries":0,"latest":null}}',0,605800000);
+INSERT INTO batches VALUES(X'01990000000070009000000000000001','{"name":null,"callbacks":[["first_failure",{"id":"01990000-0000-7000-8000-010000000004","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"files":[],"payload":{"params":"{\"n\":1099511627780}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}],["success",{"id":"01990000-0000-7000-8000-010000000005","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"files":[],"payload":{"params":"{\"n\":1099511627781}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}],["end",{"id":"01990000-0000-7000-8000-010000000006","handler":"noop","runner":null,"component":null,"queue":"callbacks","priority":5,"run_at":null,"deadline":null,"policy":{"max_attempts":5,"timeout_ms":null,"cancel_grace_ms":null,"backoff":{"base_ms":1000,"max_ms":3600000},"retention":{"ms":604800000,"discarded_ms":604800000},"on_grace_expired":"Cancelled","lost_lease_costs_attempt":false,"ack_window_ms":null,"report_ms":null},"unique_key":null,"depends_on":[],"conditions":null,"batch":null,"notify":[],"files":[],"payload":{"params":"{\"n\":1099511627782}","wire":"http","external_id":null,"trace_context":[],"attributes":[],"origin":null,"latest_start":null}}]],"notify":null,"origin":null,"created_at":1000000,"kept_ms":5000}','{"is_open":true,"counts":{"jobs":1,"completed":0,"discarded":0,"cancelled":0},"ended_at":null,"cancel":null,"fired":[],"due":[],"refused":null,"again_at":null,"notified":[],"sent":{"deliveries":0,"latest":null}}',0,605800000);
 CREATE TABLE artifacts (
   job BLOB NOT NULL,
   name TEXT NOT NULL,
@@ -243,6 +243,24 @@ CREATE TABLE artifact_contents (
   name TEXT NOT NULL,
   content BLOB NOT NULL,
   PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE input_files (
+  job BLOB NOT NULL,
+  name TEXT NOT NULL,
+  source BLOB NOT NULL,
+  artifact TEXT NOT NULL,
+  PRIMARY KEY (job, name)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE uploads (
+  id BLOB NOT NULL PRIMARY KEY,
+  owner TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE upload_usage (
+  owner TEXT NOT NULL PRIMARY KEY,
+  uploads INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX jobs_claim ON jobs (queue, priority, rank)
   WHERE state = 2 AND suspect = 0 AND runner IS NULL;
