@@ -13,7 +13,7 @@ from .values import to_json
 
 @dataclass
 class Rows:
-    """What a statement returned. Iterating gives a dict for each row.
+    """What a statement returned. Each row is a dict.
 
     Booleans, integers, floating-point numbers, JSON and lists of these have their types; all other values, such as `numeric` and
     `timestamptz`, are texts as the database writes them.
@@ -26,6 +26,9 @@ class Rows:
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (dict(zip(self.columns, row)) for row in self.values)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return dict(zip(self.columns, self.values[index]))
 
     def __len__(self) -> int:
         return len(self.values)
