@@ -36,6 +36,7 @@ pub mod requests;
 pub mod seconds;
 pub mod secret;
 pub mod state;
+pub mod step;
 pub mod suspicion;
 pub mod tcp_grant;
 pub mod time;

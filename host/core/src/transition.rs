@@ -181,6 +181,15 @@ impl Lifecycle {
         lease.is_some_and(|lease| lease.ack_by.is_some())
     }
 
+    /// Checks that `fence` names the current lease, which has not run out and is acknowledged.
+    pub fn check_holder(&self, now: Time, fence: &Fence) -> Result<(), Refusal> {
+        self.check_fence(now, fence)?;
+        if self.awaits_ack() {
+            return Err(Refusal::NotAcknowledged);
+        }
+        Ok(())
+    }
+
     /// Checks that the job is running, that `fence` names its current lease or attempt, and that
     /// the lease has not run out.
     fn check_fence(&self, now: Time, fence: &Fence) -> Result<(), Refusal> {

@@ -9,6 +9,7 @@ use host_core::query::Change;
 use host_core::state::StateWrites;
 use host_core::time::Time;
 use host_core::transition::Effect;
+use host_core::writes::Writes;
 
 use crate::audit::{Note, Noted};
 use crate::batch::{CancelBatch, CloseBatch};
@@ -20,7 +21,7 @@ use crate::schedule::{Fire, Firing};
 use crate::state::SetState;
 use crate::{
     Batch, Rejection, Rows, Stop, artifact, audit, batch, component, job, lease, limit, node,
-    queue, schedule, state, token,
+    queue, schedule, state, step, token,
 };
 
 /// What may be asked of a store: a command, and what the store replies to it.
@@ -167,6 +168,7 @@ features! {
     Token(token),
     State(state),
     Artifact(artifact),
+    Step(step),
     Queue(queue),
     Node(node),
     Audit(audit),
@@ -187,11 +189,7 @@ impl Command {
             Self::Job(job::Command::Enqueue(Enqueue(jobs))) => jobs,
             Self::Job(job::Command::EnqueueOnce(EnqueueOnce(job))) => std::slice::from_ref(job),
             Self::Batch(batch::Command::NewBatch(new)) => &new.jobs,
-            Self::Lease(lease::Command::Complete(Complete {
-                writes: Some(writes),
-                ..
-            })) => &writes.jobs,
-            _ => &[],
+            _ => self.writes().map_or(&[], |writes| &writes.jobs),
         }
     }
 
@@ -209,6 +207,7 @@ impl Command {
             Self::Job(command) => command.job(),
             Self::Lease(command) => command.job(),
             Self::Limit(limit::Command::Hold(hold)) => Some(hold.job),
+            Self::Step(step::Command::CommitStep(commit)) => Some(commit.job),
             _ => None,
         }
     }
@@ -244,11 +243,16 @@ impl Command {
             Self::State(state::Command::SetState(SetState(writes))) => {
                 std::slice::from_ref(&**writes)
             }
-            Self::Lease(lease::Command::Complete(Complete {
-                writes: Some(writes),
-                ..
-            })) => &writes.state,
-            _ => &[],
+            _ => self.writes().map_or(&[], |writes| &writes.state),
+        }
+    }
+
+    /// Returns what an attempt writes with it.
+    pub fn writes(&self) -> Option<&Writes> {
+        match self.bare() {
+            Self::Lease(lease::Command::Complete(Complete { writes, .. })) => writes.as_deref(),
+            Self::Step(step::Command::CommitStep(commit)) => commit.writes.as_deref(),
+            _ => None,
         }
     }
 }

@@ -18,6 +18,7 @@ mod refusal;
 mod rejection;
 pub mod schedule;
 pub mod state;
+pub mod step;
 mod store;
 pub mod table;
 mod tables;

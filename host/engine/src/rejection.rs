@@ -15,6 +15,7 @@ use crate::limit::LimitRefusal;
 use crate::queue::QueueRefusal;
 use crate::schedule::ScheduleRefusal;
 use crate::state::StateRefusal;
+use crate::step::StepRefusal;
 use crate::token::TokenRefusal;
 
 /// Lists the features that refuse.
@@ -58,6 +59,7 @@ rejections! {
     Token(token, TokenRefusal),
     State(state, StateRefusal),
     Artifact(artifact, ArtifactRefusal),
+    Step(step, StepRefusal),
 }
 
 impl Rejection {

@@ -7,11 +7,12 @@ use crate::component::tables::{BLOBS, COMPONENTS, REVISIONS};
 use crate::limit::tables::{LIMIT_KEYS, LIMITS};
 use crate::schedule::tables::{FIRINGS, SCHEDULES};
 use crate::state::tables::{SPACES, STATE};
+use crate::step::tables::STEPS;
 use crate::table::Table;
 use crate::token::tables::TOKENS;
 
 /// The tables. Tests compare the rows of all stores.
-pub static TABLES: [&Table; 17] = [
+pub static TABLES: [&Table; 18] = [
     &COMPONENTS,
     &REVISIONS,
     &BLOBS,
@@ -29,4 +30,5 @@ pub static TABLES: [&Table; 17] = [
     &INPUT_FILES,
     &UPLOADS,
     &UPLOAD_USAGE,
+    &STEPS,
 ];

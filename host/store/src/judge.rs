@@ -279,6 +279,11 @@ fn rest(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
             it.small::<u64>(1).and(it.small::<u64>(2)).map(drop)
         }
         "contents of artifacts" => it.id(0).and(it.text(1)).and(it.bytes(2)).map(drop),
+        "steps" => {
+            it.id(0).and(it.small::<u32>(1)).and(it.text(2))?;
+            it.text(3).and(it.text(4))?;
+            it.int(5).and(it.small::<u64>(6)).map(drop)
+        }
         "lines of logs" => {
             it.id(1)?;
             it.small::<u32>(2)?;

@@ -10,6 +10,7 @@ use host_engine::component::tables::{BLOBS, COMPONENTS, REVISIONS};
 use host_engine::limit::tables::{LIMIT_KEYS, LIMITS};
 use host_engine::schedule::tables::{FIRINGS, SCHEDULES};
 use host_engine::state::tables::{SPACES, STATE};
+use host_engine::step::tables::STEPS;
 use host_engine::table::Table;
 use host_engine::token::tables::TOKENS;
 
@@ -77,7 +78,7 @@ const fn rows_of(table: &'static Table) -> StorePart {
 }
 
 /// The parts of a store, in the order of copying.
-pub(crate) const PARTS: [StorePart; 30] = [
+pub(crate) const PARTS: [StorePart; 31] = [
     hot(Queues, "queues", "queue", &[0]),
     hot(LiveJobs, "jobs that have not ended", "job", &[0]),
     hot(EndedJobs, "jobs that have ended", "job", &[0]),
@@ -112,6 +113,7 @@ pub(crate) const PARTS: [StorePart; 30] = [
     rows_of(&INPUT_FILES),
     rows_of(&UPLOADS),
     rows_of(&UPLOAD_USAGE),
+    rows_of(&STEPS),
     hot(Logs, "lines of logs", "line of logs", &[0]),
 ];
 

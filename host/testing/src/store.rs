@@ -28,6 +28,7 @@ use host_engine::job::Cascade;
 use host_engine::queue::QueueRefusal;
 use host_engine::state::StateRows;
 use host_engine::state::tables::StateEntry;
+use host_engine::step::tables::STEPS;
 use host_engine::table::{Range, TableRows as _, Value};
 use host_engine::token::AccessRows;
 use host_engine::{
@@ -166,7 +167,8 @@ impl Rows for Model {
         let of_job = vec![Value::from(job.id.0)];
         self.delete_rows(&ARTIFACTS, Range::of(of_job.clone()))?;
         self.delete_rows(&ARTIFACT_CONTENTS, Range::of(of_job.clone()))?;
-        self.delete_rows(&INPUT_FILES, Range::of(of_job))?;
+        self.delete_rows(&INPUT_FILES, Range::of(of_job.clone()))?;
+        self.delete_rows(&STEPS, Range::of(of_job))?;
         Ok(())
     }
 

@@ -16,10 +16,7 @@ pub(super) fn apply(
     fence: &Fence,
     outcome: &Outcome,
 ) -> Result<Vec<Effect>, Refusal> {
-    job.check_fence(now, fence)?;
-    if job.awaits_ack() {
-        return Err(Refusal::NotAcknowledged);
-    }
+    job.check_holder(now, fence)?;
     job.suspicion = Suspicion::NONE;
     match outcome {
         Outcome::Completed { .. } => {

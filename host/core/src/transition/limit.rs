@@ -25,10 +25,7 @@ pub(super) fn withhold(job: &mut Lifecycle, place: u8) -> Result<Vec<Effect>, Re
 
 /// Notes that the attempt has held a key: it does not count if it asks for a retry.
 pub(super) fn hold(job: &mut Lifecycle, now: Time, fence: &Fence) -> Result<Vec<Effect>, Refusal> {
-    job.check_fence(now, fence)?;
-    if job.awaits_ack() {
-        return Err(Refusal::NotAcknowledged);
-    }
+    job.check_holder(now, fence)?;
     job.limits.held_in = job.attempt;
     Ok(Vec::new())
 }

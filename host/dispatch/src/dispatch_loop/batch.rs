@@ -19,7 +19,7 @@ use host_engine::{Command, Reply, job, lease, node, queue};
 use host_runtime::ids;
 use tokio::sync::oneshot;
 
-use super::intake::{weight_of, weight_of_state};
+use super::intake::{weight_of, weight_of_files, weight_of_state};
 use crate::numbers::RunStats;
 use crate::span::Enqueues;
 use crate::workers::WorkerMessage;
@@ -65,9 +65,8 @@ impl Finished {
             End::Wrote(report, wrote) => {
                 let writes = &wrote.writes;
                 let state: usize = writes.state.iter().map(weight_of_state).sum();
-                let contents = writes.artifacts.iter().flat_map(|it| &it.content);
-                let artifacts: usize = contents.map(Vec::len).sum();
-                report.outcome.bytes() + weight_of(&writes.jobs) + state + artifacts
+                let files = weight_of_files(writes);
+                report.outcome.bytes() + weight_of(&writes.jobs) + state + files
             }
             End::Reported(report) => report.outcome.bytes(),
             End::Lost { .. } => 0,
@@ -328,7 +327,7 @@ fn newly_available_max(command: &Command) -> u64 {
             job::Command::Tick(Tick { limit }) => u64::from(*limit),
             _ => 0,
         },
-        Command::Batch(_) | Command::Schedule(_) => new,
+        Command::Batch(_) | Command::Schedule(_) | Command::Step(_) => new,
         Command::Lease(lease::Command::Complete(_)) => 1 + new,
         Command::Lease(lease::Command::Lose(_)) => 1,
         Command::Node(node::Command::TakeOver(_)) => u64::MAX,

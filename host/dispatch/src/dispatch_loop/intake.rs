@@ -7,8 +7,8 @@ use host_core::job::NewJob;
 use host_core::name::Name;
 use host_core::state::{StateWrite, StateWrites};
 use host_core::time::Time;
-use host_engine::state::SetState;
-use host_engine::{Command, batch, component, job, schedule, state};
+use host_core::writes::Writes;
+use host_engine::{Command, batch, component, job, schedule, step};
 use host_runtime::clock::Clock;
 use tokio::sync::{mpsc, watch};
 
@@ -201,12 +201,22 @@ fn weight(command: &Command) -> usize {
         Command::Schedule(schedule::Command::Fire(fire)) => fire.job.as_ref().map_or(0, |job| {
             weight_of(std::slice::from_ref(job)) * fire.ids.len()
         }),
-        Command::State(state::Command::SetState(SetState(writes))) => weight_of_state(writes),
         Command::Job(job::Command::Retry(_)) => RETRY_BYTES,
         Command::Component(component::Command::Deploy(deploy)) => deploy.bytes.len(),
+        Command::Step(step::Command::CommitStep(commit)) => {
+            let writes = commit.writes.as_deref();
+            commit.state.value().as_str().len() + writes.map_or(0, weight_of_files)
+        }
         _ => 0,
     };
-    COMMAND_BYTES + weight_of(command.new_jobs()) + others
+    let state: usize = command.state_writes().iter().map(weight_of_state).sum();
+    COMMAND_BYTES + weight_of(command.new_jobs()) + state + others
+}
+
+/// Estimates how much work the content of files is.
+pub(super) fn weight_of_files(writes: &Writes) -> usize {
+    let contents = writes.artifacts.iter().flat_map(|it| &it.content);
+    contents.map(Vec::len).sum()
 }
 
 /// Estimates how much work changes of state are.

@@ -67,10 +67,7 @@ impl<R: Rows> Batch<'_, R> {
             // What a worker reports that no longer holds the lease is not written.
             let input = Input::Complete(fence, &report.outcome);
             before.clone().apply(self.now, &input)?;
-            self.inside = before.batch;
-            let written = self.write(id, writes);
-            self.inside = None;
-            match written {
+            match self.write_inside(&before, writes) {
                 Ok(()) => {}
                 Err(Stop::Rejected(rejection)) => report.outcome = not_written(&rejection),
                 Err(failed) => return Err(failed),
@@ -89,7 +86,14 @@ impl<R: Rows> Batch<'_, R> {
         Ok(Box::new(after))
     }
 
-    /// Writes what an attempt leaves, all or nothing.
+    /// Writes what an attempt of a job leaves, all or nothing. It may add to the batch of the job.
+    pub(crate) fn write_inside(&mut self, job: &Lifecycle, writes: &Writes) -> Result<(), Stop> {
+        self.inside = job.batch;
+        let written = self.write(job.id, writes);
+        self.inside = None;
+        written
+    }
+
     fn write(&mut self, id: JobId, writes: &Writes) -> Result<(), Stop> {
         for changes in &writes.state {
             self.check_state(changes)?;

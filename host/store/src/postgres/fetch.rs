@@ -101,6 +101,7 @@ impl BatchRows {
             | Command::Token(_)
             | Command::State(_)
             | Command::Artifact(_)
+            | Command::Step(_)
             | Command::Queue(_)
             | Command::Node(_)
             | Command::Audit(_)

@@ -130,6 +130,7 @@ const DELETE_REST: &[&str] = &[
     "DELETE FROM host_artifacts WHERE job = ANY($1)",
     "DELETE FROM host_artifact_contents WHERE job = ANY($1)",
     "DELETE FROM host_input_files WHERE job = ANY($1)",
+    "DELETE FROM host_steps WHERE job = ANY($1)",
 ];
 
 /// When the next job, key of a limit or batch is due: at the time 0 while there are cascades to continue, and at 1 while limits

@@ -258,6 +258,7 @@ impl Rows for Transaction<'_> {
             "DELETE FROM artifacts WHERE job = ?1",
             "DELETE FROM artifact_contents WHERE job = ?1",
             "DELETE FROM input_files WHERE job = ?1",
+            "DELETE FROM steps WHERE job = ?1",
         ] {
             self.execute("purge a job", sql, [job.id.0.as_bytes()])?;
         }

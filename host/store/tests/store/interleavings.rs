@@ -41,6 +41,7 @@ use crate::limit_keys::{check_room, set_limit};
 use crate::limit_units::params_with;
 use crate::schedules::{every, set};
 use crate::server::Schema;
+use crate::steps::{done, open, step as step_of};
 use crate::webhooks::notify;
 
 /// The ways in which a prerequisite has to end.
@@ -302,6 +303,21 @@ impl History {
                     }));
                 }
                 end
+            }
+            Message::Step {
+                number: place,
+                name,
+                is_done,
+                change,
+            } => {
+                let name = if name { "a" } else { "b" };
+                let state = if is_done { done("1") } else { open("22") };
+                let state_writes = vec![change.writes()];
+                let writes = Writes {
+                    state: state_writes,
+                    ..Writes::default()
+                };
+                step_of(number, lease_id, place.into(), name, state, writes)
             }
             Message::Holds { of_customers, ms } => {
                 let limit = if of_customers { "by-customer" } else { "all" };

@@ -44,6 +44,7 @@ mod schedule_nodes;
 mod schedules;
 mod server;
 mod statements;
+mod steps;
 mod unreadable;
 mod uploads;
 mod wal;

@@ -438,3 +438,15 @@ CREATE TABLE host_upload_usage (
   uploads bigint NOT NULL,
   bytes bigint NOT NULL
 );
+
+-- The journals of jobs: a row for each step that is done, and for one that has a checkpoint.
+CREATE TABLE host_steps (
+  job uuid NOT NULL,
+  number bigint NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  state text NOT NULL,
+  value text NOT NULL,
+  at bigint NOT NULL,
+  journal_bytes bigint NOT NULL,
+  PRIMARY KEY (job, number)
+);

@@ -283,3 +283,15 @@ CREATE TABLE upload_usage (
   uploads INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- The journals of jobs: a row for each step that is done, and for one that has a checkpoint.
+CREATE TABLE steps (
+  job BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  value TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  journal_bytes INTEGER NOT NULL,
+  PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;

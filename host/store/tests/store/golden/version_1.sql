@@ -262,6 +262,16 @@ CREATE TABLE upload_usage (
   uploads INTEGER NOT NULL,
   bytes INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+CREATE TABLE steps (
+  job BLOB NOT NULL,
+  number INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  state TEXT NOT NULL,
+  value TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  journal_bytes INTEGER NOT NULL,
+  PRIMARY KEY (job, number)
+) STRICT, WITHOUT ROWID;
 CREATE INDEX jobs_claim ON jobs (queue, priority, rank)
   WHERE state = 2 AND suspect = 0 AND runner IS NULL;
 CREATE INDEX jobs_suspect ON jobs (priority, rank)

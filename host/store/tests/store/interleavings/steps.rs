@@ -202,6 +202,13 @@ pub(super) enum Message {
         job: Option<u8>,
         change: KeyChange,
     },
+    /// A checkpoint or the result of a step, with a change of state.
+    Step {
+        number: u8,
+        name: bool,
+        is_done: bool,
+        change: KeyChange,
+    },
     Failed {
         retryable: bool,
     },
@@ -223,6 +230,8 @@ pub(super) fn message() -> impl Strategy<Value = Message> {
         2 => Just(Message::Returned),
         2 => (proptest::option::of(any::<u8>()), key_change())
             .prop_map(|(job, change)| Message::Wrote { job, change }),
+        3 => (0_u8..3, proptest::bool::weighted(0.8), any::<bool>(), key_change())
+            .prop_map(|(number, name, is_done, change)| Message::Step { number, name, is_done, change }),
         2 => any::<bool>().prop_map(|retryable| Message::Failed { retryable }),
         2 => loss().prop_map(Message::Lost),
         1 => Just(Message::CancelAck),
