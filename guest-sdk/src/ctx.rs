@@ -61,6 +61,10 @@ impl Ctx {
         }
     }
 
+    pub(crate) fn services(&self) -> &dyn Services {
+        &*self.services
+    }
+
     /// Returns the job.
     pub fn job(&self) -> &Job {
         &self.job

@@ -2,13 +2,15 @@
 
 use std::fmt::Display;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Who must act on an error. Decides whether the job is retried, unless the error decides it itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Category {
     /// The author of the handler. Retried.
+    #[default]
     UserCode,
     /// The sender of the params. Not retried.
     DataQuality,
@@ -43,9 +45,10 @@ pub enum Error {
 }
 
 /// The details of [`Error::Failed`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Failed {
     /// Who must act.
+    #[serde(default)]
     pub category: Category,
     /// The handler's own name for the error.
     pub kind: String,
@@ -116,6 +119,23 @@ impl Error {
     #[must_use]
     pub fn details(self, details: &impl Serialize) -> Self {
         self.with(|failed| failed.details = serde_json::to_value(details).ok())
+    }
+
+    /// Returns what the journal of a job keeps of it.
+    pub(crate) fn to_failed(&self) -> Failed {
+        let ended = |kind, message: &str| Failed {
+            category: Category::UserCode,
+            kind: String::from(kind),
+            message: message.to_owned(),
+            code: None,
+            details: None,
+            retryable: None,
+        };
+        match self {
+            Self::Failed(failed) => (**failed).clone(),
+            Self::Retry { reason, .. } => ended("retry", reason),
+            Self::Cancelled { .. } => ended("cancelled", "the handler stopped on request"),
+        }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Failed)) -> Self {

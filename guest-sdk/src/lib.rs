@@ -58,6 +58,7 @@ mod request;
 mod services;
 mod sql;
 mod state;
+mod steps;
 mod store;
 
 pub use artifacts::{ArtifactReader, ArtifactWriter, Artifacts};
@@ -75,6 +76,7 @@ pub use schemars;
 pub use services::Level;
 pub use sql::{Rows, SqlError, SqlErrorKind};
 pub use state::State;
+pub use steps::Cursor;
 pub use store::{DependsOn, NewJob, StoreError, StoreErrorKind, When};
 
 /// The generated bindings of `host:jobs@1.2.0`.

@@ -20,6 +20,9 @@ const HEADERS_BYTES_MAX: usize = 64 << 10;
 /// The most bytes of all jobs of one call, as JSON.
 const JOBS_BYTES_MAX: usize = 8 << 20;
 
+/// The most bytes of a result, a failure or a checkpoint of a step, as JSON.
+const STEP_BYTES_MAX: usize = 64 << 10;
+
 /// The most bytes of a value of state.
 const VALUE_BYTES_MAX: usize = 1 << 20;
 
@@ -70,6 +73,20 @@ pub(crate) fn write_jobs(jobs: &[NewJob]) -> Result<String, StoreError> {
         )));
     }
     Ok(text)
+}
+
+/// Checks what the journal gets of a step.
+pub(crate) fn check_step(text: &str) -> Result<(), StoreError> {
+    let bytes = text.len();
+    if bytes <= STEP_BYTES_MAX {
+        return Ok(());
+    }
+    Err(StoreError {
+        kind: StoreErrorKind::LimitReached,
+        message: format!(
+            "the journal keeps at most {STEP_BYTES_MAX} bytes of a step, got {bytes}; keep it as an artifact"
+        ),
+    })
 }
 
 /// Checks the key of a value of state.

@@ -1,5 +1,7 @@
 //! A mock host for native tests of handlers.
 
+mod attempt;
+
 use std::cell::{RefCell, RefMut};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -8,13 +10,14 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use self::attempt::State;
 use crate::ctx::{Ctx, Job};
 use crate::error::Error;
 use crate::limits::write_jobs;
 use crate::mock_files::MockFiles;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
-use crate::services::{Expected, Level, Services, Write};
+use crate::services::{Expected, Level, Progress, Services, Write};
 use crate::sql::{Rows, SqlAnswer, SqlError, SqlErrorKind};
 use crate::store::{NewJob, StoreError, StoreErrorKind};
 
@@ -41,28 +44,6 @@ pub struct MockHost {
     databases: BTreeMap<String, Rc<Database>>,
 }
 
-#[derive(Default)]
-struct State {
-    cancelled: Option<String>,
-    cancel_after: Option<(u32, String)>,
-    progress: Vec<(Option<f32>, String)>,
-    logs: Vec<Line>,
-    slept_ms: u64,
-    requests: Vec<HttpRequest>,
-    enqueued: Vec<NewJob>,
-    enqueued_now: Vec<NewJob>,
-    holds: Vec<(String, u32)>,
-    statements: Vec<(String, String)>,
-    /// The database of each transaction.
-    transactions: Vec<String>,
-    /// How many of the enqueued jobs are those of attempts that have completed.
-    kept_jobs: usize,
-    files: MockFiles,
-    values: BTreeMap<Key, Vec<u8>>,
-    /// What the attempt has set or removed.
-    own_values: BTreeMap<Key, Option<Vec<u8>>>,
-}
-
 /// A line of the job's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
@@ -76,35 +57,6 @@ pub struct Line {
 
 /// The longest time for which a key of a limit is held, in milliseconds.
 const HOLD_MS_MAX: u32 = 86_400_000;
-
-/// A space, and a key in it.
-type Key = (Option<String>, String);
-
-impl State {
-    fn value(&self, key: &Key) -> Option<&Vec<u8>> {
-        match self.own_values.get(key) {
-            Some(own) => own.as_ref(),
-            None => self.values.get(key),
-        }
-    }
-
-    /// Keeps what an attempt has written if it has completed, and drops it otherwise.
-    fn end(&mut self, completed: bool) {
-        let own = std::mem::take(&mut self.own_values);
-        self.files.end(completed);
-        if !completed {
-            self.enqueued.truncate(self.kept_jobs);
-            return;
-        }
-        self.kept_jobs = self.enqueued.len();
-        for (key, value) in own {
-            match value {
-                Some(value) => drop(self.values.insert(key, value)),
-                None => drop(self.values.remove(&key)),
-            }
-        }
-    }
-}
 
 /// Answers requests in place of HTTP servers.
 type Answer = dyn Fn(&HttpRequest) -> Result<HttpResponse, HttpError>;
@@ -325,7 +277,8 @@ impl MockHost {
     /// Returns the jobs that exist exactly if the attempt completes, in order. Their ids are `job-1`, `job-2` and so
     /// on, counted together with the others.
     pub fn enqueued(&self) -> Vec<NewJob> {
-        self.state.borrow().enqueued.clone()
+        let state = self.state.borrow();
+        state.enqueued.iter().map(|it| it.job.clone()).collect()
     }
 
     /// Returns the jobs that were enqueued immediately, in order.
@@ -341,6 +294,11 @@ impl MockHost {
     /// Returns the content of an artifact of an attempt that has completed.
     pub fn artifact(&self, name: &str) -> Option<Vec<u8>> {
         self.state.borrow().files.kept.get(name).cloned()
+    }
+
+    /// Returns the names of the steps that are done, in order.
+    pub fn steps(&self) -> Vec<String> {
+        self.state.borrow().steps_done()
     }
 
     /// Returns the limits whose keys were held, each with the time in milliseconds, in order.
@@ -414,12 +372,11 @@ impl Services for MockHost {
         write_jobs(jobs)?;
         let mut state = self.store()?;
         let first = state.enqueued.len() + state.enqueued_now.len() + 1;
-        let kept = if now {
-            &mut state.enqueued_now
+        if now {
+            state.enqueued_now.extend_from_slice(jobs);
         } else {
-            &mut state.enqueued
-        };
-        kept.extend_from_slice(jobs);
+            state.enqueue(jobs);
+        }
         let ids = (first..).take(jobs.len());
         Ok(ids.map(|n| format!("job-{n}")).collect())
     }
@@ -438,7 +395,7 @@ impl Services for MockHost {
             return Ok(false);
         }
         match (write.now, write.value.map(<[u8]>::to_vec)) {
-            (false, value) => drop(state.own_values.insert(key, value)),
+            (false, value) => state.set(key, value),
             (true, Some(value)) => drop(state.values.insert(key, value)),
             (true, None) => drop(state.values.remove(&key)),
         }
@@ -452,8 +409,7 @@ impl Services for MockHost {
         after: Option<&str>,
     ) -> Result<Vec<String>, StoreError> {
         let state = self.store()?;
-        let keys = state.values.keys().chain(state.own_values.keys());
-        let wanted = keys.filter(|(of, key)| {
+        let wanted = state.keys().filter(|(of, key)| {
             of.as_deref() == space && key.starts_with(prefix) && Some(key.as_str()) > after
         });
         let there: BTreeSet<String> = wanted
@@ -555,6 +511,26 @@ impl Services for MockHost {
 
     fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError> {
         self.store()?.files.read(artifact, bytes_max)
+    }
+
+    fn step_begin(&self, name: &str) -> Result<Progress, StoreError> {
+        self.store()?.begin_step(name)
+    }
+
+    fn step_checkpoint(&self, checkpoint: &str) -> Result<(), StoreError> {
+        let mut state = self.store()?;
+        state.commit_step(Progress::Begun(checkpoint.to_owned()))?;
+        state.continue_step();
+        Ok(())
+    }
+
+    fn step_complete(&self, result: &str) -> Result<(), StoreError> {
+        let mut state = self.store()?;
+        state.commit_step(Progress::Done(result.to_owned()))
+    }
+
+    fn step_fail(&self, error: &str) -> Result<(), StoreError> {
+        self.store()?.fail_step(error)
     }
 }
 

@@ -31,13 +31,21 @@ fn invalid(message: String) -> StoreError {
 }
 
 impl MockFiles {
-    /// Keeps what an attempt has written if it has completed, and drops it otherwise.
-    pub(crate) fn end(&mut self, completed: bool) {
-        let written = std::mem::take(&mut self.written);
-        if completed {
-            let closed = written.into_iter().filter(|it| it.is_closed);
-            self.kept.extend(closed.map(|it| (it.name, it.content)));
-        }
+    /// Returns how many files the attempt has written.
+    pub(crate) fn count_written(&self) -> usize {
+        self.written.len()
+    }
+
+    /// Keeps the files that are closed, from this one on.
+    pub(crate) fn keep(&mut self, first: usize) {
+        let closed = self.written[first..].iter().filter(|it| it.is_closed);
+        self.kept
+            .extend(closed.map(|it| (it.name.clone(), it.content.clone())));
+    }
+
+    /// Drops the files of the attempt from this one on.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.written.truncate(count);
     }
 
     pub(crate) fn create(&mut self, name: &str) -> u32 {

@@ -39,6 +39,18 @@ pub(crate) enum Expected<'a> {
     Exactly(Option<&'a [u8]>),
 }
 
+/// What the journal has of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    New,
+    /// A checkpoint, as JSON.
+    Begun(String),
+    /// A result, as JSON.
+    Done(String),
+    /// A failure, as JSON.
+    Failed(String),
+}
+
 /// The host as seen by a handler.
 pub(crate) trait Services {
     fn cancelled(&self) -> Option<String>;
@@ -77,6 +89,10 @@ pub(crate) trait Services {
     fn artifact_close(&self, artifact: u32) -> Result<(), StoreError>;
     fn artifact_open(&self, name: &str) -> Result<u32, StoreError>;
     fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError>;
+    fn step_begin(&self, name: &str) -> Result<Progress, StoreError>;
+    fn step_checkpoint(&self, checkpoint: &str) -> Result<(), StoreError>;
+    fn step_complete(&self, result: &str) -> Result<(), StoreError>;
+    fn step_fail(&self, error: &str) -> Result<(), StoreError>;
 }
 
 /// The imports of the component.
@@ -261,6 +277,29 @@ impl Services for Imports {
 
     fn artifact_read(&self, artifact: u32, bytes_max: u32) -> Result<Vec<u8>, StoreError> {
         crate::bindings::host::jobs::artifacts::read(artifact, bytes_max).map_err(store_error)
+    }
+
+    fn step_begin(&self, name: &str) -> Result<Progress, StoreError> {
+        use crate::bindings::host::jobs::steps;
+        let progress = steps::begin(name).map_err(store_error)?;
+        Ok(match progress {
+            steps::Progress::New => Progress::New,
+            steps::Progress::Begun(checkpoint) => Progress::Begun(checkpoint),
+            steps::Progress::Done(result) => Progress::Done(result),
+            steps::Progress::Failed(error) => Progress::Failed(error),
+        })
+    }
+
+    fn step_checkpoint(&self, checkpoint: &str) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::steps::checkpoint(checkpoint).map_err(store_error)
+    }
+
+    fn step_complete(&self, result: &str) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::steps::complete(result).map_err(store_error)
+    }
+
+    fn step_fail(&self, error: &str) -> Result<(), StoreError> {
+        crate::bindings::host::jobs::steps::fail(error).map_err(store_error)
     }
 }
 

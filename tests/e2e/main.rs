@@ -60,6 +60,7 @@ mod scripts;
 mod secrets;
 mod serve;
 mod signed;
+mod steps;
 mod store_copy;
 mod suspects;
 mod suspended;

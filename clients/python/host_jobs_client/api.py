@@ -506,7 +506,7 @@ FailureCategory: TypeAlias = 'Literal["USER_CODE", "DATA_QUALITY", "INFRASTRUCTU
 """Who has to act on a failure."""
 
 
-FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused", "input_failed"]'
+FailureWord: TypeAlias = 'Literal["user_error", "trapped", "fuel_exhausted", "timed_out", "memory_limit", "result_too_large", "invalid_params", "handler_not_found", "grant_missing", "cancelled", "cancel_timeout", "lease_lost", "cell_lost", "poison", "prerequisite_failed", "writes_refused", "input_failed", "steps_diverged"]'
 """Why an attempt failed."""
 
 
@@ -858,8 +858,8 @@ class LimitChange(TypedDict):
     """The handler."""
     limit: str
     """Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`,
-    `retention_ms` or `retention_discarded_ms`.
+    `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `steps_max`, `max_attempts`, `backoff_base_ms`,
+    `backoff_max_ms`, `retention_ms` or `retention_discarded_ms`.
     """
 
 
@@ -929,6 +929,8 @@ class Limits(TypedDict):
     """The largest result."""
     scratch_bytes: NotRequired[int | None]
     """The size of the scratch directory; absent if it has none."""
+    steps_max: NotRequired[int | None]
+    """The most steps of a job; absent if it may have none."""
     timeout_ms: int
     """Time limit."""
 

@@ -403,7 +403,7 @@ export interface Failure {
 export type FailureCategory = "USER_CODE" | "DATA_QUALITY" | "INFRASTRUCTURE" | "CONFIGURATION" | "TIMEOUT" | "CANCELLED";
 
 /** Why an attempt failed. */
-export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused" | "input_failed";
+export type FailureWord = "user_error" | "trapped" | "fuel_exhausted" | "timed_out" | "memory_limit" | "result_too_large" | "invalid_params" | "handler_not_found" | "grant_missing" | "cancelled" | "cancel_timeout" | "lease_lost" | "cell_lost" | "poison" | "prerequisite_failed" | "writes_refused" | "input_failed" | "steps_diverged";
 
 /** What became of a firing. */
 export interface Firing {
@@ -747,8 +747,8 @@ export interface LimitChange {
   handler: string;
   /**
    * Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-   * `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`,
-   * `retention_ms` or `retention_discarded_ms`.
+   * `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `steps_max`, `max_attempts`, `backoff_base_ms`,
+   * `backoff_max_ms`, `retention_ms` or `retention_discarded_ms`.
    */
   limit: string;
 }
@@ -813,6 +813,8 @@ export interface Limits {
   result_bytes_max: number;
   /** The size of the scratch directory; absent if it has none. */
   scratch_bytes?: number | null;
+  /** The most steps of a job; absent if it may have none. */
+  steps_max?: number | null;
   /** Time limit. */
   timeout_ms: number;
 }

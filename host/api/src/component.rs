@@ -162,7 +162,7 @@ pub struct LimitChangeView {
     /// The handler.
     pub handler: String,
     /// Which limit, with its unit: `memory_bytes`, `fuel`, `timeout_ms`, `grace_ms`, `result_bytes_max`,
-    /// `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
+    /// `log_bytes_max`, `scratch_bytes`, `artifact_bytes`, `steps_max`, `max_attempts`, `backoff_base_ms`, `backoff_max_ms`, `retention_ms` or
     /// `retention_discarded_ms`.
     pub limit: String,
     /// The value before; null if it was not set.

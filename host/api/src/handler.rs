@@ -92,6 +92,9 @@ pub struct LimitsView {
     /// The size of all artifacts of an attempt together; absent if it may keep none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifact_bytes: Option<u64>,
+    /// The most steps of a job; absent if it may have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub steps_max: Option<u64>,
 }
 
 /// The pauses between the attempts of a job. Each is up to 20 % shorter or longer.
@@ -343,6 +346,7 @@ impl From<&Limits> for LimitsView {
             log_bytes_max: limits.log_bytes_max,
             scratch_bytes: Some(limits.scratch_bytes).filter(|bytes| *bytes > 0),
             artifact_bytes: Some(limits.artifact_bytes).filter(|bytes| *bytes > 0),
+            steps_max: Some(limits.steps_max).filter(|steps| *steps > 0),
         }
     }
 }

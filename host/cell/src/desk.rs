@@ -11,8 +11,8 @@ use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 /// The message to a guest without a grant.
 const NO_GRANT: &str = "the manifest grants this handler neither jobs to enqueue nor state nor secrets nor \
-                        artifacts; add [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], or secrets = \
-                        [\"…\"], or artifact_mib = 64 to it";
+                        artifacts nor steps; add [[handlers.NAME.jobs]] with handlers = [\"…\"], or [handlers.NAME.state], or \
+                        secrets = [\"…\"], or artifact_mib = 64, or steps = 100 to it";
 
 /// A run's way to the desk.
 pub(crate) enum Desk {

@@ -11,4 +11,5 @@ mod secrets;
 mod sockets;
 mod sql;
 mod state;
+mod steps;
 mod wasi_http;

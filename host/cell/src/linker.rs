@@ -37,6 +37,7 @@ pub(crate) fn link(engine: &Engine) -> Result<Linker<Guest>> {
     jobs::secrets::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::sql::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
     jobs::state::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
+    jobs::steps::add_to_linker::<_, HasSelf<Guest>>(l, |guest| guest)?;
 
     io::error::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
     io::poll::add_to_linker::<Guest, WasiIo>(l, |guest| guest.ctx().table)?;
@@ -83,6 +84,7 @@ pub(crate) fn is_linked(name: &str) -> bool {
         "host:jobs/secrets",
         "host:jobs/sql",
         "host:jobs/state",
+        "host:jobs/steps",
         "wasi:io/error",
         "wasi:io/poll",
         "wasi:io/streams",

@@ -7,7 +7,7 @@ pub mod executor;
 mod isolation;
 pub mod kill_deadline;
 pub mod load;
-mod masking;
+pub mod masking;
 mod respawn;
 mod slots;
 pub mod suspects;

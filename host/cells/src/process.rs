@@ -67,7 +67,7 @@ pub struct Cells {
 /// A run that may ask the desk, and its socket.
 #[derive(Debug)]
 pub struct DeskConnection {
-    pub pass: DeskPass,
+    pub pass: Box<DeskPass>,
     pub socket: std::os::unix::net::UnixStream,
     /// Until when it may ask, if not without end.
     pub lifeline: Option<Arc<Lifeline>>,

@@ -12,6 +12,7 @@ use crate::jobs_grant::JobsGrant;
 use crate::name::Name;
 use crate::secret::Secret;
 use crate::state::StateGrant;
+use crate::step::{StepState, StepsGrant};
 use crate::writes::WriteBuffer;
 
 /// The largest text of jobs in one request, in bytes.
@@ -36,6 +37,8 @@ pub struct DeskPass {
     pub notify: Vec<Name>,
     /// The size of all artifacts of the run together, in bytes; 0 for none.
     pub artifact_bytes: u64,
+    /// `None` for handlers that scripts call.
+    pub steps: Option<StepsGrant>,
     /// The trace that the run belongs to.
     pub trace: Vec<(String, String)>,
     /// Collects what the attempt writes at its end.
@@ -95,6 +98,14 @@ pub enum DeskRequest {
     OpenArtifact { name: String },
     /// Read what follows in a file. Answered by [`DeskAnswer::Content`].
     ReadArtifact { artifact: u32, bytes_max: u32 },
+    /// Begin the next step. Answered by [`DeskAnswer::Step`].
+    BeginStep { name: String },
+    /// Commit a checkpoint of the step that has begun. Answered by [`DeskAnswer::Written`].
+    CheckpointStep { checkpoint: String },
+    /// Commit the result of the step that has begun. Answered by [`DeskAnswer::Written`].
+    CompleteStep { result: String },
+    /// End the step that has begun without a result. Answered by [`DeskAnswer::Written`].
+    FailStep { error: String },
 }
 
 /// An answer of the desk.
@@ -114,8 +125,12 @@ pub enum DeskAnswer {
     Artifact(u32),
     /// Empty at the end of the file.
     Content(Vec<u8>),
-    /// What an artifact got is with the host.
+    /// What an artifact got is with the host, or the step is on disk.
     Written,
+    /// What the journal has of a step.
+    Step(Option<StepState>),
+    /// To any request: the host has decided how the attempt ends.
+    Ended,
 }
 
 /// Why a request is refused.

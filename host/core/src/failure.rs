@@ -97,10 +97,12 @@ pub enum FailureKind {
     WritesRefused,
     /// The result of a job that this one depends on cannot be given to it.
     InputFailed,
+    /// The handler meets its steps in another order than the attempts before it.
+    StepsDiverged,
 }
 
 /// All kinds, in the order in which they are declared.
-pub const FAILURE_KINDS: [FailureKind; 17] = [
+pub const FAILURE_KINDS: [FailureKind; 18] = [
     FailureKind::UserError,
     FailureKind::Trapped,
     FailureKind::FuelExhausted,
@@ -118,6 +120,7 @@ pub const FAILURE_KINDS: [FailureKind; 17] = [
     FailureKind::PrerequisiteFailed,
     FailureKind::WritesRefused,
     FailureKind::InputFailed,
+    FailureKind::StepsDiverged,
 ];
 
 impl FailureKind {
@@ -129,9 +132,10 @@ impl FailureKind {
             }
             Self::FuelExhausted | Self::TimedOut => Category::Timeout,
             Self::InvalidParams | Self::InputFailed => Category::DataQuality,
-            Self::HandlerNotFound | Self::GrantMissing | Self::PrerequisiteFailed => {
-                Category::Configuration
-            }
+            Self::HandlerNotFound
+            | Self::GrantMissing
+            | Self::PrerequisiteFailed
+            | Self::StepsDiverged => Category::Configuration,
             Self::Cancelled | Self::CancelTimeout => Category::Cancelled,
             Self::MemoryLimit | Self::LeaseLost | Self::CellLost | Self::Poison => {
                 Category::Infrastructure
@@ -181,6 +185,7 @@ impl FailureKind {
             Self::PrerequisiteFailed => "prerequisite_failed",
             Self::WritesRefused => "writes_refused",
             Self::InputFailed => "input_failed",
+            Self::StepsDiverged => "steps_diverged",
         }
     }
 }

@@ -28,6 +28,8 @@ pub struct Limits {
     pub scratch_bytes: u64,
     /// The size of all artifacts together, in bytes; 0 for none.
     pub artifact_bytes: u64,
+    /// The most steps of a job; 0 for none.
+    pub steps_max: u64,
 }
 
 impl Default for Limits {
@@ -41,6 +43,7 @@ impl Default for Limits {
             log_bytes_max: 1 << 20,
             scratch_bytes: 0,
             artifact_bytes: 0,
+            steps_max: 0,
         }
     }
 }

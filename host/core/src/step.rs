@@ -2,16 +2,26 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::LeaseId;
 use crate::json::JsonText;
 
 /// The most steps of a job.
 pub const STEPS_MAX: u32 = 10_000;
 
-/// The largest result or checkpoint of a step, in bytes.
+/// The largest result, failure or checkpoint of a step, in bytes.
 pub const STEP_BYTES_MAX: usize = 64 << 10;
 
 /// The largest journal of a job, in bytes.
 pub const JOURNAL_BYTES_MAX: u64 = 8 << 20;
+
+/// The journal that an attempt continues.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StepsGrant {
+    /// The lease of the attempt.
+    pub lease: LeaseId,
+    /// The most steps of the job.
+    pub steps_max: u32,
+}
 
 /// How far a step is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -20,13 +30,20 @@ pub enum StepState {
     Open(JsonText),
     /// This is its result.
     Done(JsonText),
+    /// It failed, and the handler has continued with other steps.
+    Failed(JsonText),
 }
 
 impl StepState {
-    /// Returns the checkpoint or the result.
+    /// Returns whether it stays as it is.
+    pub const fn is_final(&self) -> bool {
+        !matches!(self, Self::Open(_))
+    }
+
+    /// Returns the checkpoint, the result or the failure.
     pub const fn value(&self) -> &JsonText {
         match self {
-            Self::Open(value) | Self::Done(value) => value,
+            Self::Open(value) | Self::Done(value) | Self::Failed(value) => value,
         }
     }
 
@@ -35,6 +52,7 @@ impl StepState {
         match self {
             Self::Open(_) => "open",
             Self::Done(_) => "done",
+            Self::Failed(_) => "failed",
         }
     }
 
@@ -43,6 +61,7 @@ impl StepState {
         match name {
             "open" => Some(Self::Open(value)),
             "done" => Some(Self::Done(value)),
+            "failed" => Some(Self::Failed(value)),
             _ => None,
         }
     }

@@ -12,6 +12,7 @@ use thiserror::Error;
 use crate::artifact::{ARTIFACTS_MAX, NewArtifact};
 use crate::id::{BatchId, LeaseId};
 use crate::job::{DEPENDENCIES_MAX, NewJob, Origin};
+use crate::outcome::Outcome;
 use crate::secret::{Revealed, Secret};
 use crate::state::{KEYS_MAX, Space, StateWrite, StateWrites};
 
@@ -82,6 +83,10 @@ struct Collected {
     kept: Layer,
     /// By the handler that runs.
     open: Layer,
+    /// By the step that it has begun.
+    step: Option<Layer>,
+    /// How the host has decided that the attempt ends.
+    decided: Option<Outcome>,
     /// How many jobs were enqueued before the end.
     jobs_now: usize,
     /// Those that its jobs make.
@@ -109,13 +114,45 @@ struct Layer {
     bytes: usize,
 }
 
+impl Layer {
+    /// Returns what it has, `None` if that is nothing.
+    fn writes(self) -> Option<Box<Writes>> {
+        let writes = Writes {
+            jobs: self.jobs,
+            state: by_space(self.state),
+            artifacts: self.artifacts.into_values().collect(),
+        };
+        (!writes.is_empty()).then(|| Box::new(writes))
+    }
+}
+
 /// The changes of keys, and the quota of the handler that makes them.
 type StateByKey = BTreeMap<(Space, String), (StateWrite, u64)>;
 
 impl Collected {
+    /// Returns what was collected, the latest first.
+    fn layers(&self) -> impl Iterator<Item = &Layer> {
+        self.step.iter().chain([&self.open, &self.kept])
+    }
+
+    fn latest(&mut self) -> &mut Layer {
+        self.step.as_mut().unwrap_or(&mut self.open)
+    }
+
+    fn sum(&self, of: impl Fn(&Layer) -> usize) -> usize {
+        self.layers().map(of).sum()
+    }
+
+    /// Drops what the step has written, if one has begun.
+    fn drop_step(&mut self) {
+        if let Some(dropped) = self.step.take() {
+            self.of_all.0.fetch_sub(dropped.bytes, Ordering::Relaxed);
+        }
+    }
+
     /// Reserves room for the handler that runs.
     fn reserve(&mut self, bytes: usize) -> Result<(), TooMuch> {
-        if self.kept.bytes + self.open.bytes + bytes > WRITES_BYTES_MAX {
+        if self.sum(|it| it.bytes) + bytes > WRITES_BYTES_MAX {
             return Err(TooMuch::Bytes);
         }
         let of_all = &self.of_all.0;
@@ -123,7 +160,7 @@ impl Collected {
             of_all.fetch_sub(bytes, Ordering::Relaxed);
             return Err(TooMuch::AllBytes);
         }
-        self.open.bytes += bytes;
+        self.latest().bytes += bytes;
         Ok(())
     }
 
@@ -135,14 +172,14 @@ impl Collected {
 
     /// Gives room back.
     fn release(&mut self, bytes: usize) {
-        self.open.bytes -= bytes;
+        self.latest().bytes -= bytes;
         self.of_all.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 impl Drop for Collected {
     fn drop(&mut self) {
-        let bytes = self.kept.bytes + self.open.bytes;
+        let bytes = self.sum(|it| it.bytes);
         self.of_all.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -153,6 +190,8 @@ impl WriteBuffer {
         Self(Arc::new(Mutex::new(Collected {
             kept: Layer::default(),
             open: Layer::default(),
+            step: None,
+            decided: None,
             jobs_now: 0,
             batches: BTreeSet::new(),
             of_all,
@@ -204,18 +243,18 @@ impl WriteBuffer {
     /// Adds jobs, all or none.
     pub fn enqueue(&self, jobs: Vec<NewJob>) -> Result<(), TooMuch> {
         let mut collected = self.lock();
-        let Collected { kept, open, .. } = &*collected;
-        if kept.jobs.len() + open.jobs.len() + jobs.len() > JOBS_MAX {
+        if collected.sum(|it| it.jobs.len()) + jobs.len() > JOBS_MAX {
             return Err(TooMuch::Jobs);
         }
         let named: usize = jobs.iter().map(|job| job.depends_on.len()).sum();
-        if kept.dependencies + open.dependencies + named > DEPENDENCIES_MAX {
+        if collected.sum(|it| it.dependencies) + named > DEPENDENCIES_MAX {
             return Err(TooMuch::Dependencies);
         }
         collected.reserve(jobs.iter().map(NewJob::bytes).sum())?;
-        collected.open.dependencies += named;
         collected.note_batches(&jobs);
-        collected.open.jobs.extend(jobs);
+        let latest = collected.latest();
+        latest.dependencies += named;
+        latest.jobs.extend(jobs);
         Ok(())
     }
 
@@ -233,7 +272,7 @@ impl WriteBuffer {
         }
         collected.held.push(hold);
         let name = new.artifact.name.clone();
-        collected.open.artifacts.insert(name, new);
+        collected.latest().artifacts.insert(name, new);
         Ok(())
     }
 
@@ -251,17 +290,17 @@ impl WriteBuffer {
     ) -> Result<(), TooMuch> {
         let mut collected = self.lock();
         let key = (space, write.key.clone());
-        let Collected { kept, open, .. } = &*collected;
-        if !open.state.contains_key(&key) && kept.state.len() + open.state.len() >= KEYS_MAX {
+        let own = collected.latest().state.get(&key);
+        let replaced = own.map(|(write, _)| write.bytes());
+        if replaced.is_none() && collected.sum(|it| it.state.len()) >= KEYS_MAX {
             return Err(TooMuch::Keys);
         }
-        if let Some((first, _)) = open.state.get(&key).or_else(|| kept.state.get(&key)) {
+        if let Some((first, _)) = collected.layers().find_map(|it| it.state.get(&key)) {
             write.expected.clone_from(&first.expected);
         }
-        let replaced = open.state.get(&key).map_or(0, |(write, _)| write.bytes());
         collected.reserve(write.bytes())?;
-        collected.release(replaced);
-        collected.open.state.insert(key, (write, quota_bytes));
+        collected.release(replaced.unwrap_or_default());
+        collected.latest().state.insert(key, (write, quota_bytes));
         Ok(())
     }
 
@@ -269,33 +308,80 @@ impl WriteBuffer {
     pub fn state(&self, space: &Space, key: &str) -> Option<Option<Vec<u8>>> {
         let collected = self.lock();
         let key = (space.clone(), key.to_owned());
-        let Collected { kept, open, .. } = &*collected;
-        let found = open.state.get(&key).or_else(|| kept.state.get(&key));
+        let found = collected.layers().find_map(|it| it.state.get(&key));
         found.map(|(write, _)| write.value.clone())
     }
 
     /// Returns the keys of a space that the attempt has set or removed, and whether it has set them.
     pub fn state_keys(&self, space: &Space) -> BTreeMap<String, bool> {
         let collected = self.lock();
-        let all = collected.kept.state.iter().chain(&collected.open.state);
-        let of_space = all.filter(|((of, _), _)| of == space);
-        of_space
-            .map(|((_, key), (write, _))| (key.clone(), write.value.is_some()))
-            .collect()
+        let mut keys = BTreeMap::new();
+        for ((of, key), (write, _)) in collected.layers().flat_map(|it| &it.state) {
+            if of == space {
+                keys.entry(key.clone()).or_insert(write.value.is_some());
+            }
+        }
+        keys
     }
 
     /// Records that the next handler of the attempt begins: what the one before has written is dropped, unless it was
     /// kept.
     pub fn begin(&self) {
         let mut collected = self.lock();
+        collected.drop_step();
         let dropped = std::mem::take(&mut collected.open);
         let of_all = &collected.of_all.0;
         of_all.fetch_sub(dropped.bytes, Ordering::Relaxed);
     }
 
+    /// Records that the handler that runs begins a step, or has committed a checkpoint of it.
+    pub fn begin_step(&self) {
+        let mut collected = self.lock();
+        collected.drop_step();
+        collected.step = Some(Layer::default());
+    }
+
+    /// Takes what was collected since the step began or its last checkpoint. It counts until the step continues or ends.
+    pub fn take_step(&self) -> Option<Box<Writes>> {
+        let mut collected = self.lock();
+        let step = collected.step.as_mut()?;
+        let taken = std::mem::take(step);
+        step.bytes = taken.bytes;
+        taken.writes()
+    }
+
+    /// Records that changes of keys are stored: earlier ones of the attempt no longer count.
+    pub fn supersede(&self, stored: &[StateWrites]) {
+        let mut collected = self.lock();
+        let Collected { kept, open, .. } = &mut *collected;
+        for StateWrites { space, writes, .. } in stored {
+            for write in writes {
+                let key = (space.clone(), write.key.clone());
+                kept.state.remove(&key);
+                open.state.remove(&key);
+            }
+        }
+    }
+
+    /// Ends the step: what it has written and not committed is dropped.
+    pub fn end_step(&self) {
+        self.lock().drop_step();
+    }
+
+    /// Decides how the attempt ends, whatever the guest reports.
+    pub fn decide(&self, outcome: Outcome) {
+        self.lock().decided = Some(outcome);
+    }
+
+    /// Returns how the host has decided that the attempt ends.
+    pub fn decided(&self) -> Option<Outcome> {
+        self.lock().decided.clone()
+    }
+
     /// Keeps what the handler that runs has written: it has completed.
     pub fn keep(&self) {
         let mut collected = self.lock();
+        collected.drop_step();
         let open = std::mem::take(&mut collected.open);
         let kept = &mut collected.kept;
         kept.bytes += open.bytes;
@@ -308,26 +394,11 @@ impl WriteBuffer {
     /// Takes what was collected: the attempt has completed. `None` if it is nothing.
     pub fn take(&self) -> Option<Box<Writes>> {
         self.keep();
-        let Layer {
-            jobs,
-            state,
-            artifacts,
-            ..
-        } = {
-            let mut collected = self.lock();
-            let bytes = collected.kept.bytes;
-            let taken = std::mem::take(&mut collected.kept);
-            // They count until the buffer is dropped.
-            collected.kept.bytes = bytes;
-            taken
-        };
-        let state = by_space(state);
-        let writes = Writes {
-            jobs,
-            state,
-            artifacts: artifacts.into_values().collect(),
-        };
-        (!writes.is_empty()).then(|| Box::new(writes))
+        let mut collected = self.lock();
+        let taken = std::mem::take(&mut collected.kept);
+        // They count until the buffer is dropped.
+        collected.kept.bytes = taken.bytes;
+        taken.writes()
     }
 
     fn lock(&self) -> MutexGuard<'_, Collected> {
@@ -395,6 +466,39 @@ mod tests {
         let writes = buffer.take().unwrap();
         assert_eq!(writes.state[0].writes, [write("a", Some(b"1"))]);
         assert_eq!(buffer.take(), None);
+    }
+
+    #[test]
+    fn what_a_step_has_written_is_apart_and_takes_the_place_of_earlier_changes() {
+        let buffer = WriteBuffer::new(CollectedBytes::default(), None);
+        let set = |key: &str, value: &[u8]| {
+            let write = write(key, Some(value));
+            buffer.set_state(space(), 1 << 20, write).unwrap();
+        };
+        let value = |key: &str| buffer.state(&space(), key).flatten();
+        set("a", b"before");
+        set("b", b"before");
+        assert_eq!(buffer.take_step(), None);
+        buffer.begin_step();
+        assert_eq!(value("a"), Some(b"before".to_vec()));
+        set("a", b"step");
+        let keys = BTreeMap::from([("a".to_owned(), true), ("b".to_owned(), true)]);
+        assert_eq!(buffer.state_keys(&space()), keys);
+        // Dropped.
+        buffer.end_step();
+        assert_eq!(value("a"), Some(b"before".to_vec()));
+        // Committed.
+        buffer.begin_step();
+        set("a", b"step");
+        let writes = buffer.take_step().unwrap();
+        assert_eq!(writes.state[0].writes, [write("a", Some(b"step"))]);
+        buffer.supersede(&writes.state);
+        buffer.begin_step();
+        assert_eq!(value("a"), None, "the store has it");
+        set("c", b"behind the checkpoint");
+        buffer.keep();
+        let of_end = buffer.take().unwrap();
+        assert_eq!(of_end.state[0].writes, [write("b", Some(b"before"))]);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use host_core::jobs_grant::PATTERNS_MAX;
 use host_core::policy::{Backoff, MAX_ATTEMPTS, Retention};
 use host_core::seconds::Seconds;
 use host_core::state::{QUOTA_KIB_DEFAULT, QUOTA_KIB_MAX, SHARED_MAX, StateGrant};
+use host_core::step::STEPS_MAX;
 use host_core::tcp_grant::{CONNECTIONS_DEFAULT, CONNECTIONS_MAX, IDLE_MS_DEFAULT};
 use host_engine::component::{BackoffSection, ManifestSection, ScratchSection};
 
@@ -54,6 +55,7 @@ result_kib = 4096
 log_kib = 256
 scratch = { mib = 512 }
 artifact_mib = 64
+steps = 100
 max_attempts = 30
 backoff = { base_seconds = 5, max_seconds = 600 }
 retention_seconds = 86400
@@ -392,6 +394,12 @@ fn keys() -> Vec<(&'static str, String, String, &'static str)> {
             "The size of all [artifacts](files.md#artifacts) of an attempt together, in MiB",
         ),
         (
+            "steps",
+            "0".to_owned(),
+            most(STEPS_MAX.into()),
+            "The most [steps](steps.md) of a job",
+        ),
+        (
             "max_attempts",
             MAX_ATTEMPTS.to_string(),
             "1 or more".to_owned(),
@@ -525,6 +533,7 @@ fn every_key_of_a_manifest_is_published_and_the_example_is_taken() {
         log_kib: Some(1),
         scratch: Some(ScratchSection { mib: 1 }),
         artifact_mib: Some(1),
+        steps: Some(1),
         max_attempts: Some(1),
         backoff: Some(BackoffSection::default()),
         retention_seconds: second,

@@ -271,6 +271,7 @@ fn asks_for_room(command: &Command) -> bool {
             | Command::Batch(batch::Command::NewBatch(_))
             | Command::Component(component::Command::Deploy(_))
             | Command::State(_)
+            | Command::Step(_)
     )
 }
 

@@ -428,6 +428,54 @@ export interface State {
   compareAndSetNow(space: string | undefined, key: string, expected: Uint8Array | undefined, value: Uint8Array | undefined): boolean;
 }
 
+/** What the journal has of a step. */
+export type StepsProgress =
+  /** Nothing: do it. */
+  | { tag: 'new'; val:  }
+  /** Its last checkpoint: continue behind it. */
+  | { tag: 'begun'; val: string }
+  /** Its result. The step is over. */
+  | { tag: 'done'; val: string }
+  /** Why it failed. The step is over, because the handler has continued with another one. */
+  | { tag: 'failed'; val: string };
+
+/**
+ * Parts of a job that are done once, in the order in which the handler begins them. The host keeps a journal of them with the
+ * job: an attempt that follows runs the handler from its start, and gets what is kept of each. One step runs at a time.
+ *
+ * What the handler enqueues, sets and closes in a step is committed together with the step, and not with the attempt's end.
+ * If a handler begins another step than an earlier attempt did at this point, the host ends the attempt and discards the job.
+ */
+export interface Steps {
+  /**
+   * Begins the next step. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . : / -`. Further steps of the same name
+   * are kept as `NAME#2` and so on.
+   *
+   * Throws JobsError.
+   */
+  begin(name: string): StepsProgress;
+  /**
+   * Commits how far the step is, with what was written since it began or since its last checkpoint. It is on disk before
+   * this returns. A checkpoint has at most 64 KiB. If it is refused, the step has failed.
+   *
+   * Throws JobsError.
+   */
+  checkpoint(checkpoint: string): void;
+  /**
+   * Ends the step with its result, at most 64 KiB, and commits it like a checkpoint.
+   *
+   * Throws JobsError.
+   */
+  complete(result: string): void;
+  /**
+   * Ends the step without a result: what was written since its last checkpoint is dropped. If the handler then begins another
+   * step, the failure is kept; otherwise the next attempt does this step again.
+   *
+   * Throws JobsError.
+   */
+  fail(error: string): void;
+}
+
 /** All that the host offers. */
 export interface Host {
   jobs: Jobs;
@@ -439,4 +487,5 @@ export interface Host {
   secrets: Secrets;
   sql: Sql;
   state: State;
+  steps: Steps;
 }

@@ -477,6 +477,73 @@ class State(Protocol):
         ...
 
 
+@dataclass
+class StepsProgressNew:
+    """Nothing: do it."""
+
+    value: 
+
+
+@dataclass
+class StepsProgressBegun:
+    """Its last checkpoint: continue behind it."""
+
+    value: str
+
+
+@dataclass
+class StepsProgressDone:
+    """Its result. The step is over."""
+
+    value: str
+
+
+@dataclass
+class StepsProgressFailed:
+    """Why it failed. The step is over, because the handler has continued with another one."""
+
+    value: str
+
+
+StepsProgress = Union[StepsProgressNew, StepsProgressBegun, StepsProgressDone, StepsProgressFailed]
+"""What the journal has of a step."""
+
+
+class Steps(Protocol):
+    """Parts of a job that are done once, in the order in which the handler begins them. The host keeps a journal of them with the
+    job: an attempt that follows runs the handler from its start, and gets what is kept of each. One step runs at a time.
+
+    What the handler enqueues, sets and closes in a step is committed together with the step, and not with the attempt's end.
+    If a handler begins another step than an earlier attempt did at this point, the host ends the attempt and discards the job."""
+
+    def begin(self, name: str) -> StepsProgress:
+        """Begins the next step. A name has 1 to 128 of the characters `A-Z a-z 0-9 _ . : / -`. Further steps of the same name
+        are kept as `NAME#2` and so on.
+
+        Raises JobsError."""
+        ...
+
+    def checkpoint(self, checkpoint: str) -> None:
+        """Commits how far the step is, with what was written since it began or since its last checkpoint. It is on disk before
+        this returns. A checkpoint has at most 64 KiB. If it is refused, the step has failed.
+
+        Raises JobsError."""
+        ...
+
+    def complete(self, result: str) -> None:
+        """Ends the step with its result, at most 64 KiB, and commits it like a checkpoint.
+
+        Raises JobsError."""
+        ...
+
+    def fail(self, error: str) -> None:
+        """Ends the step without a result: what was written since its last checkpoint is dropped. If the handler then begins another
+        step, the failure is kept; otherwise the next attempt does this step again.
+
+        Raises JobsError."""
+        ...
+
+
 class Host(Protocol):
     """All that the host offers."""
 
@@ -506,3 +573,6 @@ class Host(Protocol):
 
     @property
     def state(self) -> State: ...
+
+    @property
+    def steps(self) -> Steps: ...

@@ -44,7 +44,7 @@ pub fn changed(
 }
 
 /// Returns all limits of a handler.
-fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 13] {
+fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>); 14] {
     let (limits, kept) = (manifest.limits(name), manifest.retention(name));
     let policy = manifest.policy(name);
     [
@@ -56,6 +56,7 @@ fn named_limits(manifest: &Manifest, name: &Name) -> [(&'static str, Option<u64>
         ("log_bytes_max", Some(limits.log_bytes_max)),
         ("scratch_bytes", Some(limits.scratch_bytes)),
         ("artifact_bytes", Some(limits.artifact_bytes)),
+        ("steps_max", Some(limits.steps_max)),
         ("max_attempts", Some(policy.max_attempts.into())),
         ("backoff_base_ms", Some(policy.backoff.base_ms)),
         ("backoff_max_ms", Some(policy.backoff.max_ms)),

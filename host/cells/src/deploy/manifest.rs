@@ -13,6 +13,7 @@ use host_core::json::words;
 use host_core::name::Name;
 use host_core::policy::RETENTION_MS_MIN;
 use host_core::state::StateGrant;
+use host_core::step::STEPS_MAX;
 use host_core::tcp_grant::GrantKind;
 use host_engine::component::{BackoffSection, Manifest, ManifestSection};
 use thiserror::Error;
@@ -139,6 +140,7 @@ fn section(name: &str, section: &ManifestSection) -> Result<(), ManifestError> {
             SCRATCH_MIB_MAX,
         ),
         ("artifact_mib", section.artifact_mib, 0, ARTIFACT_MIB_MAX),
+        ("steps", section.steps, 0, STEPS_MAX.into()),
         ("max_attempts", max_attempts, 1, most_attempts),
     ];
     for (key, value, least, most) in ranges {

@@ -273,7 +273,7 @@ impl<P: CellPort> Pool<P> {
             let loss = Loss::Unloaded;
             return Some(PoolEvent::Lost { run, loss });
         }
-        let mut outcome = outcome;
+        let mut outcome = run.decided().unwrap_or(outcome);
         if let Some(revealed) = run.revealed() {
             masking::outcome(&revealed, &mut outcome);
         }
@@ -391,6 +391,11 @@ impl Run {
     /// Returns the secrets that the attempt has seen, if it has.
     fn revealed(&self) -> Option<Revealed> {
         self.writes.as_ref()?.revealed()
+    }
+
+    /// Returns how the host has decided that the attempt ends.
+    fn decided(&self) -> Option<Outcome> {
+        self.writes.as_ref()?.decided()
     }
 
     /// Returns what is left of the attempt's limits for the next handler.

@@ -46,6 +46,13 @@ pub(super) fn outcome(revealed: &Revealed, outcome: &mut Outcome) {
     }
 }
 
+/// Returns whether a document has a secret that the attempt has seen.
+pub fn reveals(revealed: &Revealed, document: &JsonText) -> bool {
+    let mut masked = document.clone();
+    json(revealed, &mut masked);
+    masked != *document
+}
+
 /// Hides secrets in the texts of a document, however they are escaped, and in its numbers, which then become texts.
 fn json(revealed: &Revealed, document: &mut JsonText) {
     let (mut masked, mut rest) = (String::new(), document.as_str());

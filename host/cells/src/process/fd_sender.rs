@@ -50,7 +50,7 @@ pub(super) struct Openable {
 }
 
 impl Openable {
-    fn visit(&self, pass: DeskPass) -> io::Result<OwnedFd> {
+    fn visit(&self, pass: Box<DeskPass>) -> io::Result<OwnedFd> {
         let (socket, theirs) = UnixStream::pair()?;
         let lifeline = self.lifeline.clone();
         let visit = DeskConnection {
@@ -106,7 +106,7 @@ impl FdSender {
                 if let Some(door) = &mut start.desk
                     && let Some(pass) = door.pass.take()
                 {
-                    door.socket = note(self.openable.visit(*pass));
+                    door.socket = note(self.openable.visit(pass));
                 }
                 if let Some(scratch) = &mut start.scratch {
                     let file = tempfile::tempfile_in(&self.openable.cache);

@@ -13,6 +13,7 @@ use host_core::id::{JobId, LeaseId};
 use host_core::job::Origin;
 use host_core::json::JsonText;
 use host_core::name::Name;
+use host_core::step::{STEPS_MAX, StepsGrant};
 use host_core::time::Time;
 use host_core::writes::WriteBuffer;
 
@@ -136,6 +137,14 @@ impl RunBuilder {
         Ok((order, program))
     }
 
+    /// Returns the journal that the attempt with a lease continues, if the handler has steps. Scripts have none: their calls
+    /// run them again.
+    fn steps(&self, handler: &Handler, lease: LeaseId) -> Option<StepsGrant> {
+        let steps_max = u32::try_from(handler.limits.steps_max).unwrap_or(STEPS_MAX);
+        let is_script = self.programs.chain_kind(&handler.info.name).is_some();
+        (steps_max > 0 && !is_script).then_some(StepsGrant { lease, steps_max })
+    }
+
     fn start(
         &self,
         now: Time,
@@ -148,11 +157,15 @@ impl RunBuilder {
         }
         let env = self.programs.granted(handler, &request.env)?;
         let (limits, time_bound) = request.caps.cut(now, handler.limits.clone());
+        let mut desk = desk(handler, request.job, &request.context, writes);
+        if let Some(pass) = desk.as_mut().and_then(|door| door.pass.as_mut()) {
+            pass.steps = self.steps(handler, request.lease);
+        }
         Ok(Start {
             run: RunId(0),
             component: ComponentKey(0),
             http: http(handler, &limits, &request.context),
-            desk: desk(handler, request.job, &request.context, writes),
+            desk,
             scratch: scratch(&limits),
             limits,
             time_bound,

@@ -215,6 +215,7 @@ impl Chain {
             log_bytes_max: own.log_bytes_max.min(left.log_bytes),
             scratch_bytes: own.scratch_bytes,
             artifact_bytes: own.artifact_bytes,
+            steps_max: own.steps_max,
         };
         if let Some(writes) = &self.writes {
             writes.begin();

@@ -24,7 +24,7 @@ use crate::run::handlers::{Handler, Handlers, Program, not_deployed};
 pub(crate) const NO_VARIABLE: &str = "which is not in grants.env or not set for the host";
 
 /// Why a run does not get to the desk.
-const NO_DESK: &str = "only jobs that this host owns may enqueue others, keep state and artifacts, see secrets and hold keys of limits";
+const NO_DESK: &str = "only jobs that this host owns may enqueue others, keep state, artifacts and steps, see secrets and hold keys of limits";
 
 /// The variables of the host process that guests may be granted.
 pub type Environment = BTreeMap<String, String>;
@@ -145,6 +145,7 @@ pub(crate) fn http(handler: &Handler, limits: &Limits, context: &Context) -> Opt
 pub(crate) const fn uses_desk(handler: &Handler) -> bool {
     let grants = &handler.grants;
     handler.limits.artifact_bytes > 0
+        || handler.limits.steps_max > 0
         || !grants.jobs.is_empty()
         || grants.state.is_some()
         || !grants.secrets.is_empty()
@@ -175,6 +176,7 @@ pub(crate) fn desk(
         hold: handler.grants.hold.clone(),
         notify: handler.grants.notify.clone(),
         artifact_bytes: handler.limits.artifact_bytes,
+        steps: None,
         trace: context.trace.clone(),
         writes: writes.clone(),
     };

@@ -113,6 +113,9 @@ pub struct ManifestSection {
     /// The size of all artifacts of an attempt together, in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub artifact_mib: Option<u64>,
+    /// The most steps of a job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
     /// The most attempts of a job that sets none, including the first.
     pub max_attempts: Option<u32>,
     /// The pauses between attempts.
@@ -259,6 +262,7 @@ impl ManifestSection {
             1 << 20,
         );
         set(&mut limits.artifact_bytes, self.artifact_mib, 1 << 20);
+        set(&mut limits.steps_max, self.steps, 1);
         limits.fuel = self.fuel.or(limits.fuel);
     }
 }

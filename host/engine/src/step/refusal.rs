@@ -7,8 +7,8 @@ refusals! {
     pub enum StepRefusal {
         /// Another step is at its place in the journal, or none before it.
         #[error("the step {name:?} does not fit the journal of the job as its step {}", number + 1)]
-        Diverged { name: String, number: u32 } = STEPS_DIVERGED 409 "steps_diverged", "Steps have diverged",
-            "The handler meets its steps in another order than the attempts before it.",
+        Diverged { name: String, number: u32 } = STEP_OUT_OF_ORDER 409 "step_out_of_order", "Step out of order",
+            "The journal of the job has another step at this place, or none before it.",
             "Deploy a handler that meets the steps of the journal in their order, and retry the job.";
         #[error("the result of the step {name:?} has {bytes} bytes, more than {bytes_max}; keep it as an artifact")]
         TooLarge { name: String, bytes: usize, bytes_max: usize } = STEP_TOO_LARGE 422 "step_too_large", "Result of a step too large",

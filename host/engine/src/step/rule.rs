@@ -20,10 +20,10 @@ impl CommitStep {
             return Err(StepRefusal::TooMany { limit: STEPS_MAX });
         }
         let follows = match before {
-            Some(before) => before.is_done(),
+            Some(before) => before.state.is_final(),
             None => *number == 0,
         };
-        let continues = kept.is_none_or(|kept| !kept.is_done() && kept.name == *name);
+        let continues = kept.is_none_or(|kept| !kept.state.is_final() && kept.name == *name);
         if !follows || !continues {
             return Err(StepRefusal::Diverged {
                 name: name.clone(),

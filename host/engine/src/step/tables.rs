@@ -13,12 +13,6 @@ pub static STEPS: Table = table!(
     [job: Id, number: Int, name: Text, state: Text, value: Text, at: Int, journal_bytes: Int]
 );
 
-impl Step {
-    pub(super) const fn is_done(&self) -> bool {
-        matches!(self.state, StepState::Done(_))
-    }
-}
-
 impl Record for Step {
     const TABLE: &'static Table = &STEPS;
     type Key<'k> = StepKey;

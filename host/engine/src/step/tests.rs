@@ -77,6 +77,13 @@ fn a_step_follows_one_that_is_done_and_replaces_only_its_own_checkpoint() {
             Some(kept(0, "a", open("1"), 2)),
             diverged("b", 0),
         ),
+        // So is a failure that the handler has caught.
+        (
+            commit(1, "b", done("null")),
+            Some(kept(0, "a", StepState::Failed(JsonText("1".to_owned())), 2)),
+            None,
+            Ok(7),
+        ),
         // A result is final.
         (commit(0, "a", done("2")), None, first(), diverged("a", 0)),
         (commit(0, "a", open("2")), None, first(), diverged("a", 0)),

@@ -5,6 +5,7 @@ mod artifacts;
 mod limits;
 mod secrets;
 mod state;
+mod steps;
 
 use bytes::Bytes;
 use futures_util::{SinkExt as _, StreamExt as _};
@@ -31,6 +32,7 @@ use tokio::sync::mpsc;
 use tokio_util::codec::{Framed, LengthDelimitedCodec};
 
 use self::artifacts::OpenArtifacts;
+use self::steps::Journal;
 use super::error::ApiError;
 use super::{Shared, enqueue};
 use crate::webhooks::Webhooks;
@@ -77,7 +79,7 @@ async fn attend(shared: Shared, visit: DeskConnection) {
     let mut codec = LengthDelimitedCodec::new();
     codec.set_max_frame_length(DESK_FRAME_BYTES_MAX);
     let mut frames = Framed::new(stream, codec);
-    let mut artifacts = OpenArtifacts::default();
+    let mut session = Session::default();
     while let Some(Ok(frame)) = frames.next().await {
         let Ok(request) = postcard::from_bytes::<DeskRequest>(&frame) else {
             return tracing::warn!(job = %pass.job, "a cell sent the desk an invalid request");
@@ -86,7 +88,7 @@ async fn attend(shared: Shared, visit: DeskConnection) {
         if is_over() {
             return;
         }
-        let answer = answer(&shared, &pass, &mut artifacts, request).await;
+        let answer = answer(&shared, &pass, &mut session, request).await;
         // The store may have been slow, or this process suspended.
         if is_over() {
             return;
@@ -101,12 +103,23 @@ async fn attend(shared: Shared, visit: DeskConnection) {
     }
 }
 
+/// What a run has begun.
+#[derive(Debug, Default)]
+struct Session {
+    artifacts: OpenArtifacts,
+    journal: Journal,
+}
+
 async fn answer(
     shared: &Shared,
     pass: &DeskPass,
-    artifacts: &mut OpenArtifacts,
+    session: &mut Session,
     request: DeskRequest,
 ) -> Result<DeskAnswer, DeskError> {
+    if pass.writes.decided().is_some() {
+        return Ok(DeskAnswer::Ended);
+    }
+    let Session { artifacts, journal } = session;
     match request {
         DeskRequest::Enqueue { jobs, now } => enqueue_jobs(shared, pass, jobs, now)
             .await
@@ -168,6 +181,16 @@ async fn answer(
             let content = artifacts.read(artifact, bytes_max as usize).await?;
             Ok(DeskAnswer::Content(content))
         }
+        DeskRequest::BeginStep { name } => journal.begin(shared, pass, &name).await,
+        DeskRequest::CheckpointStep { checkpoint } => {
+            let commit = journal.checkpoint(shared, pass, checkpoint);
+            commit.await.map(|()| DeskAnswer::Written)
+        }
+        DeskRequest::CompleteStep { result } => {
+            let commit = journal.complete(shared, pass, result);
+            commit.await.map(|()| DeskAnswer::Written)
+        }
+        DeskRequest::FailStep { error } => journal.fail(pass, error).map(|()| DeskAnswer::Written),
         DeskRequest::Reveal { name } => secrets::reveal(shared, pass, name)
             .await
             .map(DeskAnswer::Secret),

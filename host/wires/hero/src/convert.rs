@@ -140,6 +140,7 @@ fn error(failure: &Failure) -> String {
         | FailureKind::Poison
         | FailureKind::PrerequisiteFailed
         | FailureKind::InputFailed
+        | FailureKind::StepsDiverged
         | FailureKind::WritesRefused => {
             format!("{}: {}", failure.kind.as_str(), failure.message)
         }

@@ -58,6 +58,7 @@ fn failed(ids: &Ids, failure: &Failure) -> Out {
         | FailureKind::Poison
         | FailureKind::PrerequisiteFailed
         | FailureKind::InputFailed
+        | FailureKind::StepsDiverged
         | FailureKind::WritesRefused => (Status::Error, Some(failure.kind.as_str())),
     };
     let error = ErrorOut {

@@ -12,6 +12,7 @@ mod reach;
 mod scratch;
 mod secret;
 mod sockets;
+mod steps;
 mod store;
 mod web;
 
@@ -41,6 +42,9 @@ macro_rules! handlers {
 }
 
 handlers!(
+    steps::steps,
+    steps::order,
+    steps::ship_row,
     cpu::busy_loop,
     cpu::burn,
     cpu::host_calls,

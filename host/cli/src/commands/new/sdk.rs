@@ -28,6 +28,7 @@ const RUST: Files = files!["guest-sdk":
     "src/limits.rs",
     "src/log.rs",
     "src/mock.rs",
+    "src/mock/attempt.rs",
     "src/mock_files.rs",
     "src/redirects.rs",
     "src/replay.rs",
@@ -35,6 +36,7 @@ const RUST: Files = files!["guest-sdk":
     "src/services.rs",
     "src/sql.rs",
     "src/state.rs",
+    "src/steps.rs",
     "src/store.rs",
     "wit/host-jobs-1.2.0/jobs.wit",
 ];

@@ -70,6 +70,9 @@ pub fn explain(kind: FailureKind) -> &'static Explanation {
             "The result of a job that this one depends on is too large for its params, too deep, or no longer kept. The message says which.",
             "Have that job return less, or a reference to the data. `host job retry ID --force` runs this job \
              without the inputs that it lacks.";
+        StepsDiverged "steps_diverged", "Steps have diverged",
+            "The handler meets its steps in another order than the attempts before it. The message names both steps.",
+            "Deploy a handler that meets the steps of the journal in their order, then retry the job.";
         WritesRefused "writes_refused", "Writes refused",
             "The handler returned, but the jobs that it enqueued, or the state that it set, conflict with what the store has by now. The message says why. Nothing of the attempt was written.",
             "Nothing: the job is retried, and the next attempt sees what has changed. Read the message if it happens often.";

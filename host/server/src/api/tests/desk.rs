@@ -15,6 +15,7 @@ use host_core::id::JobId;
 use host_core::jobs_grant::JobsGrant;
 use host_core::secret::Secret;
 use host_core::state::{KEYS_MAX, StateGrant, StateWrite, StateWrites};
+use host_core::step::StepsGrant;
 use host_core::time::Time;
 use host_core::writes::{CollectedBytes, WriteBuffer};
 use host_engine::state::SetState;
@@ -61,6 +62,10 @@ impl Run {
         let writes = WriteBuffer::new(CollectedBytes::default(), None);
         let pass = DeskPass {
             artifact_bytes: 0,
+            steps: Some(StepsGrant {
+                lease: ids::lease(),
+                steps_max: 2,
+            }),
             job,
             handler: "noop".parse().unwrap(),
             jobs,
@@ -73,7 +78,7 @@ impl Run {
         };
         visits
             .send(DeskConnection {
-                pass,
+                pass: Box::new(pass),
                 socket,
                 lifeline,
             })
@@ -421,4 +426,72 @@ async fn only_keys_of_the_own_job_are_held_and_not_for_too_long() {
     assert_eq!(run.expect_refusal(&hold("a b", 5)).await, kind);
     // Its job is not running.
     assert_eq!(run.expect_refusal(&hold("by-customer", 5)).await, kind);
+}
+
+#[tokio::test]
+async fn a_step_has_a_name_an_end_and_the_lease_of_its_attempt() {
+    let (visits, desk) = mpsc::channel(8);
+    let host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let body = r#"{"handler": "noop"}"#;
+    let waiting = host.post("/api/v1/jobs", body).await.body;
+    let job = waiting["id"].as_str().unwrap().parse().unwrap();
+    let mut run = Run::begin_for(&visits, job, grant(), None).await;
+    let begin = |name: &str| DeskRequest::BeginStep {
+        name: name.to_owned(),
+    };
+    let complete = |result: &str| DeskRequest::CompleteStep {
+        result: result.to_owned(),
+    };
+    let kind = DeskErrorKind::InvalidRequest;
+    for request in [begin(""), begin("a b"), complete("1")] {
+        assert_eq!(run.expect_refusal(&request).await, kind, "{request:?}");
+    }
+    assert_eq!(run.ask(&begin("a")).await, Ok(DeskAnswer::Step(None)));
+    assert_eq!(run.expect_refusal(&begin("b")).await, kind, "within a step");
+    // The job is not running, so this is not its attempt.
+    let of_step = enqueue(r#"{"handler": "noop", "queue": "rows"}"#, false);
+    let queued = run.ask(&of_step).await;
+    assert!(matches!(queued, Ok(DeskAnswer::Jobs(_))));
+    let stale = run.ask(&complete("1")).await.unwrap_err();
+    assert!(stale.message.contains("not the current one"), "{stale}");
+    assert!(
+        run.writes.take().is_none(),
+        "what the step has written is gone"
+    );
+    // The failure of the step is kept first, which is refused as well.
+    let stale = run.ask(&begin("b")).await.unwrap_err();
+    assert!(stale.message.contains("not the current one"), "{stale}");
+    let path = format!("/api/v1/jobs?queue={}", "rows");
+    assert_eq!(host.get(&path).await.body["items"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn what_the_journal_gets_is_checked() {
+    let (visits, desk) = mpsc::channel(8);
+    let _host = Host::start_as(|api| api.desk = Some(desk)).await;
+    let long = format!("{:?}", "x".repeat(64 << 10));
+    for (result, kind, words) in [
+        ("{", DeskErrorKind::InvalidRequest, "is not valid JSON"),
+        (&*long, DeskErrorKind::LimitReached, "at most 65536 bytes"),
+        (
+            r#"["\u0073ecret"]"#,
+            DeskErrorKind::InvalidRequest,
+            "no secrets",
+        ),
+    ] {
+        let mut run = Run::begin(&visits, grant(), None).await;
+        run.writes.reveal(Secret {
+            name: "one".to_owned(),
+            value: "secret".to_owned(),
+        });
+        let begin = DeskRequest::BeginStep {
+            name: "a".to_owned(),
+        };
+        assert_eq!(run.ask(&begin).await, Ok(DeskAnswer::Step(None)));
+        let result = result.to_owned();
+        let answer = run.ask(&DeskRequest::CompleteStep { result }).await;
+        let refused = answer.unwrap_err();
+        assert_eq!(refused.kind, kind, "{refused}");
+        assert!(refused.message.contains(words), "{refused}");
+    }
 }

@@ -35,7 +35,8 @@ fn every_kind_of_failure_has_its_category() {
             FailureKind::InvalidParams | FailureKind::InputFailed => "DATA_QUALITY",
             FailureKind::HandlerNotFound
             | FailureKind::GrantMissing
-            | FailureKind::PrerequisiteFailed => "CONFIGURATION",
+            | FailureKind::PrerequisiteFailed
+            | FailureKind::StepsDiverged => "CONFIGURATION",
             FailureKind::Cancelled | FailureKind::CancelTimeout => "CANCELLED",
         };
         assert_eq!(error.category, expected, "{kind:?}");
