@@ -9,6 +9,9 @@ use crate::store::StoreError;
 /// The most that is sent to the host in one call, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// The most that the host is asked for in one call, in bytes.
+const READ_BYTES: u32 = 1 << 20;
+
 /// The files that the job produces and reads. See [`Ctx::artifacts`](crate::Ctx::artifacts).
 #[derive(Clone, Copy)]
 pub struct Artifacts<'a> {
@@ -85,7 +88,7 @@ pub struct ArtifactReader {
 impl io::BufRead for ArtifactReader {
     fn fill_buf(&mut self) -> io::Result<&[u8]> {
         if self.at == self.unread.len() {
-            let read = self.services.artifact_read(self.number, CHUNK_BYTES as u32);
+            let read = self.services.artifact_read(self.number, READ_BYTES);
             self.unread = read.map_err(broken)?;
             self.at = 0;
         }

@@ -14,7 +14,6 @@ use self::attempt::State;
 use crate::ctx::{Ctx, Job};
 use crate::error::Error;
 use crate::limits::write_jobs;
-use crate::mock_files::MockFiles;
 use crate::replay;
 use crate::request::{HttpError, HttpErrorKind, HttpRequest, HttpResponse};
 use crate::services::{Expected, Level, Progress, Services, Write};

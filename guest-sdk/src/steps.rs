@@ -162,9 +162,12 @@ mod tests {
         let host = MockHost::new();
         let attempt = |charges: bool| {
             host.run(|ctx| {
-                let charge = ctx.step("charge", || match charges {
-                    true => Ok(1),
-                    false => Err(Error::fatal("declined", "no money").code("51")),
+                let charge = ctx.step("charge", || {
+                    if charges {
+                        Ok(1)
+                    } else {
+                        Err(Error::fatal("declined", "no money").code("51"))
+                    }
                 });
                 let Err(error) = charge else {
                     return Ok("charged".to_owned());

@@ -425,7 +425,7 @@ fn a_page_that_is_live_follows_what_happens() {
 
 #[test]
 fn a_page_is_live_until_the_user_turns_that_off() {
-    let mut desk = Desk::new();
+    let desk = Desk::new();
     let address = desk.browser.origin().replace("http://", "");
     let mut browser = Browser::start(&address);
     browser.open("/jobs?q=queue:mail");

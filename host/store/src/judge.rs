@@ -184,6 +184,51 @@ pub(crate) fn judge(part: usize, row: &Row) -> Result<Option<Box<Lifecycle>>, St
     Ok(None)
 }
 
+/// The same for what is kept with jobs: files, steps and logs.
+fn kept_with_jobs(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
+    match PARTS[part].name {
+        "artifacts" => {
+            it.id(0).and(it.text(1)).and(it.text(2))?;
+            it.small::<u64>(3)?;
+            it.sized(4, 32).and(it.id(5))
+        }
+        "files for jobs" => it
+            .id(0)
+            .and(it.text(1))
+            .and(it.id(2))
+            .and(it.text(3))
+            .map(drop),
+        "uploads" => {
+            it.id(0).and(it.text(1)).and(it.int(2))?;
+            it.small::<u64>(3).map(drop)
+        }
+        "sizes of uploads" => {
+            it.text(0)?;
+            it.small::<u64>(1).and(it.small::<u64>(2)).map(drop)
+        }
+        "contents of artifacts" => it.id(0).and(it.text(1)).and(it.bytes(2)).map(drop),
+        "steps" => {
+            it.id(0).and(it.small::<u32>(1)).and(it.text(2))?;
+            it.text(3).and(it.text(4))?;
+            it.int(5).and(it.small::<u64>(6)).map(drop)
+        }
+        "lines of logs" => {
+            it.id(1)?;
+            it.small::<u32>(2)?;
+            let [level, source] = [it.small::<usize>(4)?, it.small::<usize>(5)?];
+            let is_known = level < LEVELS.len() && source < SOURCES.len();
+            is_known
+                .then_some(())
+                .ok_or("its level or source is unknown")?;
+            it.utf8(6)?;
+            it.maybe(7, |it| {
+                logs::fields(it.text(7)?).map_err(|error| error.to_string())
+            })
+        }
+        _ => Ok(()),
+    }
+}
+
 /// The same for the parts that are not about one job.
 fn rest(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
     match PARTS[part].name {
@@ -259,45 +304,7 @@ fn rest(part: usize, it: &Columns<'_>) -> ColumnResult<()> {
             it.json::<BatchProgress>(2)?;
             it.maybe_int(4)
         }
-        "artifacts" => {
-            it.id(0).and(it.text(1)).and(it.text(2))?;
-            it.small::<u64>(3)?;
-            it.sized(4, 32).and(it.id(5))
-        }
-        "files for jobs" => it
-            .id(0)
-            .and(it.text(1))
-            .and(it.id(2))
-            .and(it.text(3))
-            .map(drop),
-        "uploads" => {
-            it.id(0).and(it.text(1)).and(it.int(2))?;
-            it.small::<u64>(3).map(drop)
-        }
-        "sizes of uploads" => {
-            it.text(0)?;
-            it.small::<u64>(1).and(it.small::<u64>(2)).map(drop)
-        }
-        "contents of artifacts" => it.id(0).and(it.text(1)).and(it.bytes(2)).map(drop),
-        "steps" => {
-            it.id(0).and(it.small::<u32>(1)).and(it.text(2))?;
-            it.text(3).and(it.text(4))?;
-            it.int(5).and(it.small::<u64>(6)).map(drop)
-        }
-        "lines of logs" => {
-            it.id(1)?;
-            it.small::<u32>(2)?;
-            let [level, source] = [it.small::<usize>(4)?, it.small::<usize>(5)?];
-            let is_known = level < LEVELS.len() && source < SOURCES.len();
-            is_known
-                .then_some(())
-                .ok_or("its level or source is unknown")?;
-            it.utf8(6)?;
-            it.maybe(7, |it| {
-                logs::fields(it.text(7)?).map_err(|error| error.to_string())
-            })
-        }
-        _ => Ok(()),
+        _ => kept_with_jobs(part, it),
     }
 }
 

@@ -79,7 +79,7 @@ impl Put {
         } else {
             let file = File::open(&self.file).map_err(failed)?;
             let found = file.metadata().map_err(failed)?;
-            let bytes = found.is_file().then(|| found.len());
+            let bytes = found.is_file().then_some(found.len());
             let bar = Bar::new(output, &doing, bytes.unwrap_or_default());
             let mut content = Watched { content: file, bar };
             client.upload(&self.content_type, bytes, &mut content)

@@ -93,7 +93,7 @@ pub(super) async fn show(
         Some(content) => Body::from(Bytes::from(content).slice(in_memory(&range))),
         None => read_file(&shared, &artifact, range).await?,
     };
-    Ok(response(&artifact, &tag, part, body))
+    Ok(response(&artifact, &tag, part.as_ref(), body))
 }
 
 fn header(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
@@ -187,9 +187,9 @@ fn chunks(file: Take<File>) -> impl Stream<Item = io::Result<Bytes>> {
 }
 
 /// Makes the answer. Browsers save it and run nothing of it, whatever its type is.
-fn response(artifact: &Artifact, tag: &str, part: Option<Range<u64>>, body: Body) -> Response {
+fn response(artifact: &Artifact, tag: &str, part: Option<&Range<u64>>, body: Body) -> Response {
     let mut response = Response::new(body);
-    let range = part.clone().unwrap_or(0..artifact.bytes);
+    let range = part.cloned().unwrap_or(0..artifact.bytes);
     if part.is_some() {
         *response.status_mut() = StatusCode::PARTIAL_CONTENT;
         let (last, all) = (range.end - 1, artifact.bytes);

@@ -123,11 +123,11 @@ async fn seen_of_names(
     part: &str,
     entries: Option<BTreeMap<String, String>>,
 ) -> Result<Option<BTreeMap<String, String>>, ApiError> {
-    let all = entries.as_ref().map_or(0, BTreeMap::len);
-    let entries = entries.map(|it| it.into_iter().collect());
     fn job((_, from): &(String, String)) -> &str {
         from.split('/').next().unwrap_or_default()
     }
+    let all = entries.as_ref().map_or(0, BTreeMap::len);
+    let entries = entries.map(|it| it.into_iter().collect());
     let seen: Option<BTreeMap<_, _>> = seen_of(shared, caller, entries, job)
         .await?
         .map(|it| it.into_iter().collect());

@@ -9,7 +9,7 @@ use serde_json::Value;
 static CHUNK: [u8; 1 << 16] = [b'x'; 1 << 16];
 
 #[derive(Deserialize)]
-pub(crate) struct Files {
+pub(crate) struct Production {
     files: Vec<FileToKeep>,
     /// Asks this server before the end.
     asks: Option<String>,
@@ -33,7 +33,7 @@ pub(crate) struct FileToKeep {
 
 /// Keeps files, and returns how each of them went.
 #[handler]
-pub(crate) fn artifacts(ctx: &Ctx, params: Files) -> Result<Vec<Value>, Error> {
+pub(crate) fn artifacts(ctx: &Ctx, params: Production) -> Result<Vec<Value>, Error> {
     let kept = params.files.iter().map(|file| match keep(ctx, file) {
         Ok(()) => Value::from("kept"),
         Err(refusal) => Value::from(refusal),

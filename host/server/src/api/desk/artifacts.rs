@@ -192,13 +192,12 @@ impl OpenArtifacts {
                 "the file {shown:?} is not there: {cause}"
             )));
         };
-        let reading = match content {
-            Some(content) => Reading::Row(Cursor::new(content)),
-            None => {
-                let artifacts = shared.api.artifacts.clone();
-                let opened = blocking(move || artifacts.read(artifact.file)).await?;
-                Reading::File(opened.map_err(|error| unreadable(&error))?)
-            }
+        let reading = if let Some(content) = content {
+            Reading::Row(Cursor::new(content))
+        } else {
+            let artifacts = shared.api.artifacts.clone();
+            let opened = blocking(move || artifacts.read(artifact.file)).await?;
+            Reading::File(opened.map_err(|error| unreadable(&error))?)
         };
         self.opened += 1;
         let number = self.next_number();

@@ -79,7 +79,7 @@ impl Journal {
             let state = StepState::Failed(error);
             commit(shared, pass, &place, state, None).await?;
         }
-        let place = self.meet(name);
+        let place = self.meet(&name);
         let (job, number) = (pass.job, place.number);
         let kept = shared.read(move |reader| reader.step(job, number)).await;
         match kept.map_err(|error| desk_error(&error.into()))? {
@@ -97,7 +97,7 @@ impl Journal {
     }
 
     /// Counts a step.
-    fn meet(&mut self, name: Name) -> Place {
+    fn meet(&mut self, name: &Name) -> Place {
         let number = self.met;
         self.met += 1;
         let count = self.names.entry(name.clone()).or_default();
