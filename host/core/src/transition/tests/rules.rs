@@ -492,6 +492,7 @@ fn the_kinds_follow_the_published_table() {
             "prerequisite_failed Configuration final",
             "writes_refused UserCode retried",
             "input_failed DataQuality final",
+            "steps_diverged Configuration final",
         ]
     );
 }
