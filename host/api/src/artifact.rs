@@ -31,6 +31,11 @@ impl From<Artifact> for ArtifactView {
     }
 }
 
+/// The content of a file, as the document of the API describes it.
+#[derive(ToSchema)]
+#[schema(value_type = String, format = Binary)]
+pub struct FileContent(pub Vec<u8>);
+
 /// A file that was sent for jobs to read.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Upload)]

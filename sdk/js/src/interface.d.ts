@@ -431,7 +431,7 @@ export interface State {
 /** What the journal has of a step. */
 export type StepsProgress =
   /** Nothing: do it. */
-  | { tag: 'new'; val:  }
+  | { tag: 'new' }
   /** Its last checkpoint: continue behind it. */
   | { tag: 'begun'; val: string }
   /** Its result. The step is over. */

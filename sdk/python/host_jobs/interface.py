@@ -481,8 +481,6 @@ class State(Protocol):
 class StepsProgressNew:
     """Nothing: do it."""
 
-    value: 
-
 
 @dataclass
 class StepsProgressBegun:

@@ -16,6 +16,7 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures_util::Stream;
 use futures_util::stream;
+use host_api::artifact::FileContent;
 use host_api::path;
 use host_core::access::Verb;
 use host_core::artifact::Artifact;
@@ -40,8 +41,8 @@ const CHUNK_BYTES: usize = 64 << 10;
         ("name" = String, Path, description = "The name of the artifact")
     ),
     responses(
-        (status = 200, content_type = "application/octet-stream", body = [u8]),
-        (status = 206, content_type = "application/octet-stream", body = [u8],
+        (status = 200, content_type = "application/octet-stream", body = FileContent),
+        (status = 206, content_type = "application/octet-stream", body = FileContent,
             description = "The part that the header Range asks for: one range of bytes"),
         (status = 304, description = "The client has the content already, as its header If-None-Match says"),
         (status = 416, description = "The range begins behind the end"),

@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap};
 use axum::http::{StatusCode, header};
 use futures_util::StreamExt as _;
-use host_api::artifact::UploadView;
+use host_api::artifact::{FileContent, UploadView};
 use host_api::path;
 use host_core::artifact::{
     Artifact, NewArtifact, ROW_BYTES_MAX, UNKNOWN_TYPE, UPLOAD, flaw_of_type,
@@ -36,7 +36,7 @@ const PIECE_TIMEOUT: Duration = Duration::from_mins(1);
 #[utoipa::path(
     put, path = path::ARTIFACTS, tag = "jobs", operation_id = "upload_artifact",
     request_body(
-        content = [u8], content_type = "application/octet-stream",
+        content = FileContent, content_type = "application/octet-stream",
         description = "The content of the file, of any length that artifacts.token_max_mib of the configuration leaves room \
                        for, and of any content type."
     ),

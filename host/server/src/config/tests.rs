@@ -228,7 +228,7 @@ direct_url = \"postgres://u:p@direct/jobs\"
         .flatten()
         .filter(|setting| !setting.is_in_table())
         .count();
-    assert_eq!(own, 45, "all of them but store.url_file are above");
+    assert_eq!(own, 46, "all of them but store.url_file are above");
 }
 
 #[test]

@@ -59,10 +59,13 @@ from typing import Protocol, Union
                     .cases
                     .iter()
                     .map(|case| {
-                        let ty = case.ty.as_ref().map(|ty| self.name(ty)).unwrap_or_default();
-                        let about = doc(&case.docs, 4);
+                        let value = case
+                            .ty
+                            .as_ref()
+                            .map(|ty| format!("\n    value: {}\n", self.name(ty)));
+                        let (about, value) = (doc(&case.docs, 4), value.unwrap_or_default());
                         let key = pascal(&case.name);
-                        format!("\n\n@dataclass\nclass {name}{key}:\n{about}\n    value: {ty}\n")
+                        format!("\n\n@dataclass\nclass {name}{key}:\n{about}{value}")
                     })
                     .collect::<Vec<_>>()
                     .concat();

@@ -44,13 +44,12 @@ impl Language for TypeScript<'_> {
                     .cases
                     .iter()
                     .map(|case| {
-                        let (mark, ty) = case
-                            .ty
-                            .as_ref()
-                            .map(|ty| self.field(ty))
-                            .unwrap_or_default();
-                        let about = doc(&case.docs, "  ");
-                        format!("{about}  | {{ tag: '{}'; val{mark}: {ty} }}\n", case.name)
+                        let value = case.ty.as_ref().map(|ty| {
+                            let (mark, ty) = self.field(ty);
+                            format!("; val{mark}: {ty}")
+                        });
+                        let (about, value) = (doc(&case.docs, "  "), value.unwrap_or_default());
+                        format!("{about}  | {{ tag: '{}'{value} }}\n", case.name)
                     })
                     .collect::<Vec<_>>()
                     .concat();
