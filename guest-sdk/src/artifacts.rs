@@ -9,7 +9,7 @@ use crate::store::StoreError;
 /// The most that is sent to the host in one call, in bytes.
 const CHUNK_BYTES: usize = 1 << 20;
 
-/// The most that the host is asked for in one call, in bytes.
+/// The most that one call reads, in bytes.
 const READ_BYTES: u32 = 1 << 20;
 
 /// The files that the job produces and reads. See [`Ctx::artifacts`](crate::Ctx::artifacts).

@@ -14,7 +14,7 @@ const WIT: (&str, &str) = (
 const PACKAGE: (&str, &str) = ("host:jobs", "1.2.0");
 
 /// Its interfaces that components import. The SDK for Python finds them by these names, whatever else a component imports.
-const INTERFACES: [&str; 10] = [
+const INTERFACES: [&str; 11] = [
     "artifacts",
     "control",
     "http",
@@ -24,6 +24,7 @@ const INTERFACES: [&str; 10] = [
     "secrets",
     "sql",
     "state",
+    "steps",
     "types",
 ];
 

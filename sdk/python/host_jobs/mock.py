@@ -22,6 +22,7 @@ from .interface import (
     SqlError,
     SqlErrorKind,
     SqlRows,
+    Steps,
 )
 from .replay import answers
 from .sql import Answer
@@ -167,6 +168,10 @@ class MockHost:
     @property
     def sql(self) -> _Sql:
         return _Sql(self)
+
+    @property
+    def steps(self) -> Steps:
+        raise NotImplementedError("handlers in Python have no steps")
 
     @property
     def state(self) -> _State:

@@ -20,8 +20,8 @@ assert client.deploy("basics", basics)["revision"] == 1
 # Send a file.
 sent = client.upload(b"a,1\n", "text/csv")
 assert (sent["bytes"], sent["content_type"]) == (4, "text/csv"), sent
-again = client.upload(Path(sys.argv[1]).open("rb"))
-assert again["bytes"] == len(basics), again
+streamed = client.upload(Path(sys.argv[1]).open("rb"))
+assert streamed["bytes"] == len(basics), streamed
 reads = client.enqueue("echo", 1, files={"rows": sent["id"]})
 assert client.job(reads["id"])["files"] == {"rows": sent["id"]}
 

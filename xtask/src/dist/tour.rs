@@ -1,10 +1,12 @@
 //! The first page of the tour with an installed program: a host to try, a deploy and a job.
 
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal};
 
 use crate::cargo::{output, target_dir};
 
@@ -22,6 +24,7 @@ pub(super) fn take(mut serve: Command, bin: &Path, version: &str) -> Result<()> 
     serve.args(["serve", "--trial", "--listen", "127.0.0.1:0"]);
     serve.args(["--allow-weak", "true"]);
     serve.stderr(Stdio::piped()).stdout(Stdio::null());
+    serve.process_group(0);
     let child = serve.spawn();
     let mut trial = Trial(child.with_context(|| format!("cannot start the host of {name}"))?);
     let stderr = trial.0.stderr.take().context("its output is a pipe")?;
@@ -50,13 +53,13 @@ pub(super) fn take(mut serve: Command, bin: &Path, version: &str) -> Result<()> 
     Ok(())
 }
 
-/// A host that is killed when this is dropped.
+/// A host in a process group, which is killed when this is dropped.
 struct Trial(Child);
 
 impl Drop for Trial {
     fn drop(&mut self) {
-        // It may have ended already.
-        let _ = self.0.kill();
+        // A wrapper that is killed alone leaves its host behind. They may have ended already.
+        let _ = rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.wait();
     }
 }
