@@ -15,18 +15,18 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 /// The name of all servers, as grants have it.
-const NAME: &str = "db.internal";
+pub(crate) const NAME: &str = "db.internal";
 
 /// A host whose handlers may be granted connections to `servers`, all of which are on this machine.
-struct Fixture {
+pub(crate) struct Fixture {
     _data: TempDir,
-    _names: Names,
-    server: Server,
-    client: Client,
+    pub(crate) names: Names,
+    pub(crate) server: Server,
+    pub(crate) client: Client,
 }
 
 impl Fixture {
-    fn start(authority: &Authority, servers: &[String]) -> Self {
+    pub(crate) fn start(authority: &Authority, servers: &[String]) -> Self {
         let (data, names) = (TempDir::new().unwrap(), Names::start());
         names.set(NAME, &[&["127.0.0.1"]]);
         let file = data.path().join("host.toml");
@@ -47,14 +47,14 @@ impl Fixture {
         let client = server.client();
         Self {
             _data: data,
-            _names: names,
+            names,
             server,
             client,
         }
     }
 
     /// Deploys the handlers with these grants.
-    fn deploy(&self, manifest: &str) {
+    pub(crate) fn deploy(&self, manifest: &str) {
         let hostile = fs::read(guests::component("hostile")).unwrap();
         let answer = self
             .client
@@ -64,7 +64,7 @@ impl Fixture {
     }
 
     /// Runs a handler that completes, and returns its result.
-    fn run(&self, handler: &str, params: &Value) -> Value {
+    pub(crate) fn run(&self, handler: &str, params: &Value) -> Value {
         let job = self
             .client
             .run(&json!({"handler": handler, "params": params, "max_attempts": 1}));
@@ -73,7 +73,7 @@ impl Fixture {
     }
 
     /// Runs `queries` in a connection of their own.
-    fn queries(&self, to: &str, queries: &[&str]) -> Value {
+    pub(crate) fn queries(&self, to: &str, queries: &[&str]) -> Value {
         self.run(
             "queries",
             &json!({"to": to, "queries": queries, "end": "bye"}),
@@ -81,19 +81,19 @@ impl Fixture {
     }
 }
 
-fn authority() -> Authority {
+pub(crate) fn authority() -> Authority {
     let authority = Authority::default();
     authority.sign("server", &[NAME, "localhost"], VALID);
     authority
 }
 
-fn port(endpoint: &str) -> &str {
+pub(crate) fn port(endpoint: &str) -> &str {
     let last = endpoint.rsplit(':').next().unwrap();
     last.split('/').next().unwrap()
 }
 
 /// A server with the roles and the table that the tests use.
-fn shop(authority: &Authority) -> DatabaseServer {
+pub(crate) fn shop(authority: &Authority) -> DatabaseServer {
     let database = DatabaseServer::start(authority);
     let roles = format!(
         "CREATE ROLE report LOGIN PASSWORD '{SECRET}'; CREATE ROLE old;\n\

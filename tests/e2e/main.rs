@@ -12,6 +12,7 @@ mod beads_restart;
 mod beads_tasks;
 mod bombs;
 mod chaos;
+mod connection_attacks;
 mod connections;
 mod damage;
 mod delta;
