@@ -16,7 +16,7 @@ use crate::backup::{run as host_command, text};
 
 const PAGE: &str = include_str!("../../docs/files.md");
 
-const MANIFEST: &str = "[defaults]\nartifact_mib = 4\ntimeout_seconds = 30\n";
+pub(crate) const MANIFEST: &str = "[defaults]\nartifact_mib = 4\ntimeout_seconds = 30\n";
 
 const PATIENCE: Duration = Duration::from_mins(2);
 
@@ -25,13 +25,13 @@ const JOBS: usize = 40;
 const COMPLETED: usize = 5;
 
 /// Starts a host with handlers that keep artifacts.
-fn start(options: &Options) -> Server {
+pub(crate) fn start(options: &Options) -> Server {
     let server = Server::start(options);
     deploy(&server.client());
     server
 }
 
-fn deploy(client: &Client) {
+pub(crate) fn deploy(client: &Client) {
     let component = fs::read(guests::component("hostile")).unwrap();
     let answer = client
         .deploy("hostile", &component, Some(MANIFEST))

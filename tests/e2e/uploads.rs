@@ -5,28 +5,12 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 
 use host_tests::server::host;
-use host_tests::{Client, Options, Server, guests, postgres, projects, raw};
+use host_tests::{Client, Options, Server, postgres, projects, raw};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::artifacts::example;
+use crate::artifacts::{MANIFEST, deploy, example, start};
 use crate::backup::{run as host_command, text};
-
-const MANIFEST: &str = "[defaults]\nartifact_mib = 4\ntimeout_seconds = 30\n";
-
-fn start(options: &Options) -> Server {
-    let server = Server::start(options);
-    deploy(&server.client());
-    server
-}
-
-fn deploy(client: &Client) {
-    let component = fs::read(guests::component("hostile")).unwrap();
-    let answer = client
-        .deploy("hostile", &component, Some(MANIFEST))
-        .unwrap();
-    assert!([200, 201].contains(&answer.status), "{answer:?}");
-}
 
 fn upload(client: &Client, content: &str) -> Value {
     let sent = client.call_text("PUT", "/api/v1/artifacts", Some(content));
@@ -192,6 +176,20 @@ fn a_database_has_uploads_and_refuses_larger_ones() {
     assert_eq!(status, 413, "{refused}");
     let done = client.run(&reading(&["rows"], &json!({"rows": rows["id"]})));
     assert_eq!(done["result"], json!(["a,1\n"]), "{done}");
+}
+
+#[test]
+fn what_cannot_be_read_is_no_failure_of_the_host() {
+    let (data, folder) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let server = Server::start(&Options::new(data.path()));
+    let base = server.client().base().to_owned();
+    let (code, said) = host_command(&["artifact", "put", text(folder.path()), "--server", &base]);
+    assert_eq!(code, Some(1), "{said}");
+    assert!(
+        said.contains("cannot send") && said.contains("Is a directory"),
+        "{said}"
+    );
+    assert!(!said.contains(&base), "{said}");
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub struct PauseBody {
 }
 
 /// A queue.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = Queue)]
 pub struct QueueView {
     /// Its name.

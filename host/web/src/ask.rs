@@ -51,7 +51,8 @@ pub(crate) struct Ask {
     peer: Peer,
     /// Who asks, if the page is for those who are known.
     caller: Option<Caller>,
-    counts: Counts,
+    /// The queues that the caller may see, if the page counts them in its frame.
+    queues: Option<Vec<QueueView>>,
 }
 
 /// Why the API gives no answer, in its own words.
@@ -85,11 +86,11 @@ impl FromRequestParts<Web> for Ask {
             headers,
             peer: parts.extensions.get().cloned().unwrap_or_default(),
             caller: parts.extensions.get().cloned(),
-            counts: Counts::default(),
+            queues: None,
         };
         if parts.method == Method::GET && ask.may(Verb::Read) {
-            let queues: Result<PageView<QueueView>, Problem> = ask.get(path::QUEUES, &ALL).await;
-            ask.counts = queues.map_or_else(|_| Counts::default(), |it| Counts::sum(&it.items));
+            // A page without counts is better than none.
+            ask.queues = ask.queues().await.ok();
         }
         Ok(ask)
     }
@@ -108,7 +109,7 @@ impl Ask {
         let scheme = if self.peer.is_tls { "https" } else { "http" };
         Frame {
             now: self.now,
-            counts: self.counts,
+            counts: self.queues.as_deref().map(Counts::sum).unwrap_or_default(),
             origin: format!("{scheme}://{}", host.unwrap_or_default()),
             who: self
                 .caller
@@ -116,6 +117,15 @@ impl Ask {
                 .map(|caller| Arc::clone(&caller.principal)),
             ..Frame::new(title, section)
         }
+    }
+
+    /// Returns the queues that the caller may see, which are read once for a page.
+    pub(crate) async fn queues(&self) -> Result<Vec<QueueView>, Problem> {
+        if let Some(queues) = &self.queues {
+            return Ok(queues.clone());
+        }
+        let page: PageView<QueueView> = self.get(path::QUEUES, &ALL).await?;
+        Ok(page.items)
     }
 
     /// Returns whether the caller may do this somewhere.

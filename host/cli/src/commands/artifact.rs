@@ -53,16 +53,24 @@ impl Artifact {
     }
 }
 
-/// Shows on a bar how much of a file was read.
+/// Shows on a bar how much of a file was read, and keeps the error that ends it: a request that breaks off does not tell it from
+/// those of the network.
 struct Watched<R> {
     content: R,
-    bar: Bar,
+    bar: Option<Bar>,
+    failure: Option<io::Error>,
 }
 
 impl<R: Read> Read for Watched<R> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let length = self.content.read(to)?;
-        self.bar.add(length as u64);
+        let length = self.content.read(to).map_err(|error| {
+            let kind = error.kind();
+            self.failure = Some(error);
+            io::Error::from(kind)
+        })?;
+        if let Some(bar) = &self.bar {
+            bar.add(length as u64);
+        }
         Ok(length)
     }
 }
@@ -73,17 +81,26 @@ impl Put {
         let shown = self.file.display().to_string();
         let doing = format!("send {}", plain::line(&shown));
         let failed = |error: io::Error| CliError::new(Exit::Failed, doing.clone(), error);
-        let sent = if self.file.as_os_str() == "-" {
-            let mut content = io::stdin().lock();
-            client.upload(&self.content_type, None, &mut content)
+        let (content, bytes, bar): (Box<dyn Read>, _, _) = if self.file.as_os_str() == "-" {
+            (Box::new(io::stdin().lock()), None, None)
         } else {
             let file = File::open(&self.file).map_err(failed)?;
             let found = file.metadata().map_err(failed)?;
             let bytes = found.is_file().then_some(found.len());
             let bar = Bar::new(output, &doing, bytes.unwrap_or_default());
-            let mut content = Watched { content: file, bar };
-            client.upload(&self.content_type, bytes, &mut content)
+            (Box::new(file), bytes, Some(bar))
         };
+        let mut content = Watched {
+            content,
+            bar,
+            failure: None,
+        };
+        let sent = client.upload(&self.content_type, bytes, &mut content);
+        let Watched { bar, failure, .. } = content;
+        drop(bar);
+        if let Some(error) = failure {
+            return Err(failed(error));
+        }
         let answer = sent.map_err(cannot(&doing))?;
         let upload = answer.view;
         match output.format() {

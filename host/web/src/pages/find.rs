@@ -10,7 +10,6 @@ use host_api::handler::HandlerView;
 use host_api::job::JobView;
 use host_api::page::PageView;
 use host_api::path;
-use host_api::queue::QueueView;
 use host_core::id::start_of_id;
 use serde::Deserialize;
 
@@ -127,8 +126,8 @@ async fn find_matches(ask: &Ask, q: &str) -> Result<Vec<NameMatch>, Problem> {
             .take(SHOWN_MAX)
             .map(|name| some("Handler", name, page(name))),
     );
-    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
-    let names = queues.items.iter().map(|it| it.name.as_str());
+    let queues = ask.queues().await?;
+    let names = queues.iter().map(|it| it.name.as_str());
     let page = |name: &str| jobs(format!("queue:{name}"));
     found.extend(
         names

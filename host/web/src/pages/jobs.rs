@@ -16,7 +16,6 @@ use host_api::queue::QueueView;
 use host_core::job::{STATES, State};
 use host_core::query::Order;
 
-use super::ALL;
 use crate::ask::{Ask, Problem};
 use crate::filter::{JobListQuery, jobs};
 use crate::format::{self, shorten};
@@ -222,10 +221,10 @@ async fn counters(ask: &Ask, filter: &Filter) -> Result<Option<Counters>, Proble
     if !filter_text::write(&rest).is_empty() {
         return Ok(None);
     }
-    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let queues = ask.queues().await?;
     let is_meant = |queue: &&QueueView| filter.queue.as_ref().is_none_or(|it| *it == queue.name);
-    let queues: Vec<_> = queues.items.iter().filter(is_meant).collect();
-    let count = |state| queues.iter().map(|queue| queue.count(state)).sum();
+    let meant: Vec<_> = queues.iter().filter(is_meant).collect();
+    let count = |state| meant.iter().map(|queue| queue.count(state)).sum();
     Ok(Some(STATES.map(|state| (state, count(state))).into()))
 }
 

@@ -154,7 +154,7 @@ pub(crate) async fn show(
     let trend_query = TrendQuery { span: Some(span) };
     // Trends are sums over all queues, which need access to all of them.
     let trend: Result<TrendView, Problem> = ask.get(path::TRENDS, &trend_query).await;
-    let mut queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let mut queues = ask.queues().await?;
     let mut handlers: PageView<HandlerView> = ask.get(path::HANDLERS, &ALL).await?;
     let (mut pools, mut nodes) = (Vec::new(), Vec::new());
     if ask.has_all() {
@@ -172,19 +172,19 @@ pub(crate) async fn show(
     let mut running: PageView<JobView> = ask.get(path::JOBS, &query).await?;
     running.items.iter_mut().for_each(fit);
     let totals = STATES.map(|state| {
-        let count = queues.items.iter().map(|queue| queue.count(state)).sum();
+        let count = queues.iter().map(|queue| queue.count(state)).sum();
         let name = state.as_str();
         (name, count, jobs(format!("state:{name}")))
     });
     let shown_anyway = concerns::OverviewRows {
-        queues: &queues.items,
+        queues: &queues,
         handlers: &handlers.items,
         pools: &pools,
         nodes: &nodes,
     };
     let mut concerns = concerns::list_concerns(&ask, &shown_anyway).await?;
     let count = |queue: &QueueView| queue.count(State::Discarded);
-    let kinds = if queues.items.iter().any(|queue| count(queue) > 0) {
+    let kinds = if queues.iter().any(|queue| count(queue) > 0) {
         kinds(&ask).await?
     } else {
         Vec::new()
@@ -196,9 +196,9 @@ pub(crate) async fn show(
         let open = STATES.iter().filter(|state| !state.is_terminal());
         open.map(|state| queue.count(*state)).sum::<u64>()
     };
-    queues.items.sort_by_key(|queue| Reverse(open(queue)));
-    let queues_more = queues.items.len().saturating_sub(ROWS_SHOWN);
-    queues.items.truncate(ROWS_SHOWN);
+    queues.sort_by_key(|queue| Reverse(open(queue)));
+    let queues_more = queues.len().saturating_sub(ROWS_SHOWN);
+    queues.truncate(ROWS_SHOWN);
     let runs = |handler: &HandlerView| {
         let last = handler
             .cost
@@ -228,7 +228,7 @@ pub(crate) async fn show(
         concerns,
         kinds,
         slots,
-        queues: with_oldest(&ask, queues.items).await?,
+        queues: with_oldest(&ask, queues).await?,
         queues_more,
         handlers: handlers.items,
         has_progress: running.items.iter().any(|job| job.progress.is_some()),

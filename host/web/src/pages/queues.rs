@@ -3,7 +3,6 @@
 use askama::Template;
 use axum::extract::{Path, Query};
 use axum::response::Response;
-use host_api::page::PageView;
 use host_api::path;
 use host_api::queue::QueueView;
 use host_core::job::STATES;
@@ -23,12 +22,12 @@ struct Page<'a> {
 }
 
 pub(crate) async fn list(ask: Ask, Query(live): Query<Live>) -> Result<Response, Problem> {
-    let queues: PageView<QueueView> = ask.get(path::QUEUES, &ALL).await?;
+    let queues = ask.queues().await?;
     let frame = ask
         .frame("Queues", "/queues")
         .same_as("queue ls", path::QUEUES)
         .live(&live.address("/queues"), live.is_on(), "");
-    Ok(show_part(&queues.items, live.from, |queues, next| Page {
+    Ok(show_part(&queues, live.from, |queues, next| Page {
         frame: frame.followed_by("/queues", next),
         queues,
     }))

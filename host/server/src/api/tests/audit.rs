@@ -89,7 +89,7 @@ async fn each_change_has_its_entry() {
     }
 }
 
-/// Routes that are left out: what they make are jobs and their files, which name who has made them; a test of a receiver needs one in the
+/// Routes that are left out: jobs and uploads name who made them; a test of a receiver needs one in the
 /// configuration; and a session ends with the entry that `sessions.rs` looks for.
 const WITHOUT: [(&str, &str); 6] = [
     ("PUT", "/api/v1/artifacts"),
